@@ -1,14 +1,14 @@
 import { defineConfig } from 'vitest/config';
-import { canBeApart, inBareNetwork } from './tools/vitest/apart.ts';
+import { canIsolateNetwork, bareNetworkPool } from './tools/vitest/network-namespace-pool.ts';
 import { longestFirst } from './tools/vitest/longest-first.ts';
 
 const conditions = ['@oarlock/source', 'node', 'import', 'module', 'default'];
-const everything = ['test/**/*.test.ts', '{packages,plugins,examples/plugins}/*/test/**/*.test.ts'];
-const inPackage = (...paths: string[]) => paths.map((path) => `**/test/${path}.test.ts`);
+const everything = ['tools/**/*.test.mjs', '{packages,plugins,examples/plugins}/*/test/**/*.test.ts'];
+const inPackage = (...paths: string[]) => paths.map((path) => `**/test/**/${path}.test.ts`);
 const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 
 /** They measure what the process uses, hold its loop, or replace modules of Node. */
-const measured = inPackage('**/{bombs,cost,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
+const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
 /** They start daemons, clusters and processes, and are mostly what these do. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
 /** They change rules and routes of the kernel. */
@@ -18,23 +18,23 @@ const inNetworks = [
 ];
 /** Those of more than fifteen seconds. */
 const long = [
-  'policy-nftables/test/calico-two',
-  'policy-nftables/test/bridge-two',
+  'policy-nftables/test/calico-two-nodes',
+  'policy-nftables/test/bridge-two-nodes',
   'policy-nftables/test/calico-one',
   'policy-nftables/test/bridge-one',
-  'storage-etcd/test/failures',
+  'storage-etcd/test/scenarios/failures',
   'storage-etcd/test/contract',
-  'runtime-docker/test/contract',
+  'runtime-docker/test/docker-runtime',
   'cli/test/plugins-new',
   'network-bridge/test/contract',
-  'testing/test/hosting',
-  'cluster/test/cluster-file',
-  'runtime-containerd/test/contract',
+  'testing/test/scenarios/plugin-hosting',
+  'cluster/test/config/cluster-file',
+  'runtime-containerd/test/containerd-runtime',
   'proxy-iptables/test/contract',
   'proxy-nftables/test/contract',
-  'cli/test/backup',
+  'cli/test/backup/backup',
   'network-calico/test',
-  'runtime-process/test/contract',
+  'runtime-process/test/process-runtime',
   'storage-embedded/test/contract',
 ];
 
@@ -74,7 +74,7 @@ export default defineConfig({
           include: inNetworks,
           exclude: ['**/node_modules/**'],
           // a file that is not in one yet runs itself again in one: `inOwnNetwork` of @oarlock/testing
-          ...(canBeApart && { pool: inBareNetwork, env: { OARLOCK_TEST_NETWORK: 'own' } }),
+          ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
         },
       },
     ],

@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { canBeApart, onOwnMachine } from '../tools/vitest/apart.ts';
+import { canIsolateNetwork, machineNamespacePool } from '../tools/vitest/network-namespace-pool.ts';
 import { longestFirst } from '../tools/vitest/longest-first.ts';
 
 /** Those of more than half a minute. */
@@ -22,9 +22,9 @@ export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
-    pool: canBeApart ? onOwnMachine : 'forks',
+    pool: canIsolateNetwork ? machineNamespacePool : 'forks',
     // those that write a page do so one after another
-    maxWorkers: canBeApart && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,
+    maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,
     sequence: { sequencer: longestFirst(long) },
     // what is waited for in vain says so itself, long before
     testTimeout: 900_000,

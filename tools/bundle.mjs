@@ -16,13 +16,15 @@ export async function bundle() {
   const { build } = await import('esbuild'); // not there before the packages are
   const modules = ['packages', 'plugins'].flatMap((group) =>
     readdirSync(join(root, group)).flatMap((name) =>
-      ['plugin', 'builtin'].filter((module) => isBuilt(group, name, module)).map((module) => `@oarlock/${name}/${module}`),
+      ['plugin', 'builtin', 'plugins/registry']
+        .filter((module) => isBuilt(group, name, module))
+        .map((module) => `@oarlock/${name}/${module}`),
     ),
   );
   const contents = [
     `import 'reflect-metadata';`,
-    `import { bundled } from '@oarlock/cluster/plugin-loader';`,
-    `export { importWith } from '@oarlock/cluster/plugin-loader';`,
+    `import { bundled } from '@oarlock/cluster/plugins/plugin-loader';`,
+    `export { importWith } from '@oarlock/cluster/plugins/plugin-loader';`,
     ...modules.map((name) => `bundled.set('${name}', () => import('${name}'));`),
     `export { main } from '@oarlock/cli/main';`,
     `export { startTestCluster } from '@oarlock/testing/test-cluster';`,

@@ -67,7 +67,7 @@ async function installPackages() {
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockHash()) return;
   await step(
     'Installing npm packages',
-    () => run('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']),
+    () => run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']),
     'Check that the npm registry can be reached (`npm ping`), then run the command again.',
   );
   mkdirSync(dirname(stampFile), { recursive: true });

@@ -7,7 +7,7 @@ import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
 const usage = `npm test [-- --only PART]
-  --only PART  check (manifests, types, format, boundaries, lint), unit (unit and contract tests) or e2e; without it all three`;
+  --only PART  check (manifests, types, structure and language, format, boundaries, lint), unit (unit and contract tests) or e2e; without it all three`;
 const { names, '--only': only } = argumentsOf(usage, { values: { '--only': ['check', 'unit', 'e2e'] } });
 if (names.length > 0) {
   console.error(
@@ -91,6 +91,7 @@ await setup({ system: true });
 if (only === undefined || only === 'check') {
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
+  await check('structure and language', process.execPath, ['tools/structure.mjs']);
   await check('format', bin('biome'), ['format', '.']);
   await check('boundaries', bin('depcruise'), ['--config', '.dependency-cruiser.cjs', 'packages', 'plugins', 'e2e']);
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);

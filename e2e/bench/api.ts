@@ -1,10 +1,10 @@
 // Requests per second at the API server over the local disk, over one HTTP/2 connection from another process of the same machine. Reference
 // of the same run: the same requests with the state in etcd.
 import { composition } from '../harness/composition.ts';
-import { missing } from '../harness/machine-parts.ts';
-import { print, quantile, type Figure } from './figures.ts';
-import { Load } from './load.ts';
-import { cpuSeconds, Stage } from './stage.ts';
+import { componentMissing } from '../harness/component-availability.ts';
+import { print, quantile, type Figure } from './support/statistics.ts';
+import { LoadGenerator } from './support/load-generator.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
 const [creates, gets, lists] = [6000, 15_000, 40];
 const pod = (name: string) => ({
@@ -19,7 +19,7 @@ const pod = (name: string) => ({
 const width = 32;
 const data = { text: 'x'.repeat(1000) };
 
-async function measure(stage: Stage, etcd: string | undefined) {
+async function measure(stage: BenchEnvironment, etcd: string | undefined) {
   const spec = {
     ...composition({
       storage: etcd === undefined ? 'embedded' : 'etcd',
@@ -30,7 +30,7 @@ async function measure(stage: Stage, etcd: string | undefined) {
     roles: ['apiserver'],
   };
   const cluster = await stage.cluster({ spec });
-  const load = new Load(cluster.api);
+  const load = new LoadGenerator(cluster.api);
   const path = '/api/v1/namespaces/default/configmaps';
   const body = (index: number) => JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `load-${index}` }, data });
   const pods = '/api/v1/namespaces/default/pods';
@@ -56,9 +56,9 @@ async function measure(stage: Stage, etcd: string | undefined) {
   return { create, createPod, get, getPod, update, list };
 }
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const disk = await measure(stage, undefined);
-  const reason = missing.etcd();
+  const reason = componentMissing.etcd();
   const etcd = reason === undefined ? await measure(stage, (await stage.etcd()).endpoint) : undefined;
   const figure = (what: string, key: keyof typeof disk, upstream?: string): Figure[] => [
     {

@@ -21,12 +21,12 @@ import {
 import type { TokenRequest } from '@oarlock/api/types/authentication-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, allow } from '@oarlock/spi/admission';
-import { admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionRequest } from '@oarlock/spi/admission/contract';
 import { Audit } from '@oarlock/spi/audit';
-import { auditEvent } from '@oarlock/spi/audit.contract';
+import { auditEvent } from '@oarlock/spi/audit/contract';
 import { Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
-import { ask, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, user } from '@oarlock/spi/authz/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -39,7 +39,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { median, print, type Figure } from './figures.ts';
+import { median, print, type Figure } from './support/statistics.ts';
 
 const group = 'rbac.authorization.k8s.io';
 
@@ -75,10 +75,10 @@ async function rbacDecision(): Promise<readonly Figure[]> {
     else api.seed(clusterRoleBindings, { metadata: { name: `b-${n}` }, roleRef, subjects });
   }
   const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers);
-  const [authorizer] = host.place({ plugin: rbac, config: { defaults: false } }).get(Authz);
+  const [authorizer] = host.add({ plugin: rbac, config: { defaults: false } }).get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
-  const refused = ask(user('user-2', 'team', 'system:authenticated'), 'delete', 'pods', 'ns-2', 'web');
+  const refused = resourceAttributes(user('user-2', 'team', 'system:authenticated'), 'delete', 'pods', 'ns-2', 'web');
   const asked = authorizer.authorize(refused);
   await clock.settle();
   await asked;
@@ -129,7 +129,7 @@ async function tokens(): Promise<readonly Figure[]> {
   const verifyingKeys = [createPublicKey(signingKey).export({ type: 'spki', format: 'pem' }) as string];
   const keys = { caBundle: '', issue: none, sign: none, serviceAccount: { issuer, signingKey, verifyingKeys } };
   const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Keys, keys);
-  const [authenticator] = host.place({ plugin: authnServiceAccount }).get(Authn);
+  const [authenticator] = host.add({ plugin: authnServiceAccount }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   const now = Math.floor(clock.now() / 1000);
   const token = (jti: string) =>
@@ -157,7 +157,7 @@ async function tokens(): Promise<readonly Figure[]> {
 
 async function auditLine(): Promise<readonly Figure[]> {
   const path = join(tmpdir(), `oarlock-bench-${process.pid}`, 'audit.log');
-  const host = new PluginHost().place({ plugin: audit, config: { path, mode: 'batch', bufferSize: 1_000_000 } });
+  const host = new PluginHost().add({ plugin: audit, config: { path, mode: 'batch', bufferSize: 1_000_000 } });
   await host.start();
   const [sink] = host.get(Audit);
   const event = auditEvent(1);

@@ -10,11 +10,11 @@ import { busyboxImage } from '../fixtures/test-image.ts';
 import { Api } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { until } from '../harness/until.ts';
-import { bareRuntime } from './bare-containerd.ts';
-import { median, print } from './figures.ts';
-import { residentMiB, Stage } from './stage.ts';
+import { bareRuntime } from './support/bare-containerd.ts';
+import { median, print } from './support/statistics.ts';
+import { residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 
 const runs = 5;
 const idleSeconds = Number(process.env['OARLOCK_BENCH_IDLE_SECONDS'] ?? 60);
@@ -50,7 +50,7 @@ async function bareNode(): Promise<number> {
   return performance.now() - began;
 }
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const spec = composition({ storage: 'memory', runtime: 'process', network: 'host' });
   const [bare, first, again]: [number[], number[], number[]] = [[], [], []];
   let idle = 0;
@@ -75,7 +75,7 @@ await Stage.with(async (stage) => {
     { what: `resident memory after ${idleSeconds} s idle`, value: idle, unit: 'MiB', upstream: '652 MB in six processes' },
   ]);
 
-  const reason = await missing.containerd();
+  const reason = await componentMissing.containerd();
   if (reason !== undefined) {
     console.log(`first pod on containerd: not measured, ${reason}`);
     return;

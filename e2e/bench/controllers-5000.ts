@@ -5,11 +5,11 @@ import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Item } from '../harness/api.ts';
-import { deploymentOf, deploymentsPath } from './deployments.ts';
-import { print } from './figures.ts';
-import { NodeTally } from './node-tally.ts';
-import { cpuSeconds, residentMiB, Stage } from './stage.ts';
-import { Steps } from './steps.ts';
+import { deploymentOf, deploymentsPath } from './support/deployment-objects.ts';
+import { print } from './support/statistics.ts';
+import { NodeCounter } from './support/node-counter.ts';
+import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
+import { Steps } from './support/steps.ts';
 
 /** A machine that others use too may take long: what counts is processor time. */
 const [nodes = 5_000, minutes = 60] = process.argv.slice(2).map(Number);
@@ -44,7 +44,7 @@ const isDeployed = ({ metadata, status }: Deployment, replicas: number) =>
   status.updatedReplicas === replicas &&
   status.replicas === replicas;
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const simulated = (nodeName: string, count: number) => ({
     runtimes: ['runtime-simulated'],
     settings: { kubelet: { nodeName, count, port: 0 } },
@@ -67,7 +67,7 @@ await Stage.with(async (stage) => {
 
   const { api } = cluster;
   const steps = new Steps(cluster.pid, patienceMs);
-  const tally = new NodeTally(api);
+  const tally = new NodeCounter(api);
   const over = new AbortController();
   const following = tally.follow(over.signal);
   const allReady = (count: number) => (signal: AbortSignal) =>

@@ -1,11 +1,11 @@
 // A Deployment of 100 replicas (or as many as the first argument says) on as many nodes that are objects only: from its POST until all pods exist, and until all are bound,
 // by a watch. API server, controllers and scheduler are one process.
 import type { Item, PodItem } from '../harness/api.ts';
-import { makeBareNode } from './bare-node.ts';
-import { deploymentOf, deploymentsPath } from './deployments.ts';
-import { median, print } from './figures.ts';
-import { Load } from './load.ts';
-import { cpuSeconds, Stage } from './stage.ts';
+import { createReadyNode } from './support/node-object.ts';
+import { deploymentOf, deploymentsPath } from './support/deployment-objects.ts';
+import { median, print } from './support/statistics.ts';
+import { LoadGenerator } from './support/load-generator.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
 const [replicas = 100, rounds = 7] = process.argv.slice(2).map(Number);
 /** Seconds, with client limits raised: ../shared/bench/reference.md. */
@@ -14,7 +14,7 @@ const podsPath = '/api/v1/namespaces/default/pods';
 const podSpec = { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'a:1' }] };
 const resources = { cpu: '4', memory: '32Gi', pods: '110' };
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const cluster = await stage.cluster({
     spec: {
       roles: ['apiserver', 'controllers', 'scheduler'],
@@ -24,9 +24,9 @@ await Stage.with(async (stage) => {
     },
   });
   const { api } = cluster;
-  const load = new Load(api);
+  const load = new LoadGenerator(api);
   const post = (path: string, body: object) => load.request('POST', path, JSON.stringify(body));
-  await load.rate(replicas, 16, (index) => makeBareNode(load, `n${index}`, {}, resources));
+  await load.rate(replicas, 16, (index) => createReadyNode(load, `n${index}`, {}, resources));
   await api.until<Item>('the default account', '/api/v1/namespaces/default/serviceaccounts', (all) =>
     all.some(({ metadata }) => metadata.name === 'default'),
   );

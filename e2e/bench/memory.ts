@@ -2,9 +2,9 @@
 // number of objects grows, and how long a start takes. Reference of the same run: the figures at the first thousand. Costs are the processor
 // time of the server's process with all its threads, which other work on the machine changes less than it changes times.
 import { composition } from '../harness/composition.ts';
-import { print } from './figures.ts';
-import { Load } from './load.ts';
-import { cpuSeconds, residentMiB, Stage } from './stage.ts';
+import { print } from './support/statistics.ts';
+import { LoadGenerator } from './support/load-generator.ts';
+import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 
 const goals = (process.argv[2] ?? '1000,10000,50000,100000').split(',').map(Number);
 /** Writes at each of the sizes by which their cost is known. */
@@ -51,14 +51,14 @@ const pod = (index: number) =>
     },
   });
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const spec = { ...composition({ storage: 'embedded', runtime: 'simulated', network: 'host' }), roles: ['apiserver'] };
   const cluster = await stage.cluster({ spec });
   const pids = () => cluster.pid ?? 0;
   const namespace = 'default';
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const empty = await residentMiB(pids());
-  const load = new Load(cluster.api);
+  const load = new LoadGenerator(cluster.api);
   // no controller makes it, and none takes away pods whose owner there never was
   const account = JSON.stringify({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } });
   await load.request('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, account);

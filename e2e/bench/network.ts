@@ -8,16 +8,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { CalicoNetwork } from '../../plugins/network-calico/src/calico-network.ts';
-import { calicoConfig } from '../../plugins/network-calico/src/config.ts';
+import { calicoConfig } from '../../plugins/network-calico/src/config/calico-config.ts';
 import { NftablesPolicies } from '../../plugins/policy-nftables/src/nftables-policies.ts';
 import { mustRun } from '../harness/programs.ts';
-import { median, print } from './figures.ts';
+import { median, print } from './support/statistics.ts';
 
 const [role = 'bench', ...given] = process.argv.slice(2);
 const rounds = 5;
@@ -128,7 +128,7 @@ async function ourNode(number: number, paths: readonly string[], withPolicies: b
     const everybody = [{ ipBlock: { cidr: '10.244.0.0/16' } }, { podSelector: { matchLabels: labels } }];
     const spec = { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{ from: everybody }], egress: [{ to: everybody }] };
     api.seed(networkPolicies, { metadata: { namespace: 'bench', name: 'all' }, spec });
-    policies.guard(`n${number}`);
+    policies.startForNode(`n${number}`);
   }
   const ips: string[] = [];
   for (const [at, netns] of paths.entries()) {

@@ -2,10 +2,10 @@
 import { busyboxImage } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
-import { bareRuntime, type BareRuntime } from './bare-containerd.ts';
-import { median, print, quantile, type Figure } from './figures.ts';
-import { PodTimes } from './pod-times.ts';
-import { cpuSeconds, Stage } from './stage.ts';
+import { bareRuntime, type BareRuntime } from './support/bare-containerd.ts';
+import { median, print, quantile, type Figure } from './support/statistics.ts';
+import { PodTimes } from './support/pod-times.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
 const single = 12;
 const together = 30;
@@ -99,7 +99,7 @@ async function idling(times: PodTimes, cluster: Cluster): Promise<readonly Figur
   return [{ what: `${idlePods} idle pods, all of Oarlock (goal: 3)`, value: await measure(), unit: '% of a core' }];
 }
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const containerd = await stage.containerd();
   const spec = composition({
     storage: 'memory',

@@ -5,14 +5,14 @@ import { readFile } from 'node:fs/promises';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { trace } from '@opentelemetry/api';
 import { NftablesPolicies } from '../../plugins/policy-nftables/src/nftables-policies.ts';
 import { mustRun } from '../harness/programs.ts';
-import { median, print, quantile } from './figures.ts';
+import { median, print, quantile } from './support/statistics.ts';
 
 const inside = 'OARLOCK_BENCH_NETWORK';
 if (process.env[inside] === undefined) {
@@ -95,7 +95,7 @@ api.seed(networkPolicies, ...many((index) => policy(index)));
 await policies.start();
 
 const programmed = await timed(async () => {
-  policies.guard('here');
+  policies.startForNode('here');
   await api.settle();
   await protect(0);
 });

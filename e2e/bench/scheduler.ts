@@ -2,10 +2,10 @@
 // sees is counted, from the first binding to the last. API server and scheduler are one process. Arguments: numbers of nodes, names of workloads.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Item, PodItem } from '../harness/api.ts';
-import { makeBareNode } from './bare-node.ts';
-import { print, type Figure } from './figures.ts';
-import { Load } from './load.ts';
-import { cpuSeconds, Stage } from './stage.ts';
+import { createReadyNode } from './support/node-object.ts';
+import { print, type Figure } from './support/statistics.ts';
+import { LoadGenerator } from './support/load-generator.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
 interface Workload {
   readonly pods: number;
@@ -66,7 +66,7 @@ interface Drained {
   readonly perProcessorSecond: number;
 }
 
-async function drain(stage: Stage, nodes: number, { pods, pod, full = false }: Workload): Promise<Drained> {
+async function drain(stage: BenchEnvironment, nodes: number, { pods, pod, full = false }: Workload): Promise<Drained> {
   const cluster = await stage.cluster({
     spec: {
       roles: ['apiserver', 'scheduler'],
@@ -75,7 +75,7 @@ async function drain(stage: Stage, nodes: number, { pods, pod, full = false }: W
     },
   });
   const { api } = cluster;
-  const load = new Load(api);
+  const load = new LoadGenerator(api);
   const post = (path: string, body: object) => load.request('POST', path, JSON.stringify(body));
   const mine = '/api/v1/namespaces/bench/pods';
   try {
@@ -93,7 +93,7 @@ async function drain(stage: Stage, nodes: number, { pods, pod, full = false }: W
     await post('/api/v1/namespaces/bench/serviceaccounts', { metadata: { name: 'default' } });
     await post('/apis/scheduling.k8s.io/v1/priorityclasses', { metadata: { name: 'high' }, value: 1000 });
     await load.rate(nodes, 32, async (index) => {
-      await makeBareNode(load, `n${index}`, { [zone]: `z${index % 3}` }, resources);
+      await createReadyNode(load, `n${index}`, { [zone]: `z${index % 3}` }, resources);
       if (full)
         await post(mine, {
           metadata: { name: `low-${index}` },
@@ -140,7 +140,7 @@ const args = process.argv.slice(2);
 const sizes = args.filter((arg) => /^\d+$/.test(arg)).map(Number);
 const names = args.filter((arg) => !/^\d+$/.test(arg));
 for (const nodes of sizes.length > 0 ? sizes : [1000, 5000])
-  await Stage.with(async (stage) => {
+  await BenchEnvironment.with(async (stage) => {
     const figures: Figure[] = [];
     let plain: number | undefined;
     for (const [name, workload] of Object.entries(workloads)) {

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { silentLogger } from '@oarlock/primitives/logger';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { iptablesProxy } from '../../plugins/proxy-iptables/src/iptables-proxy.ts';
 import { nftablesProxy } from '../../plugins/proxy-nftables/src/nftables-proxy.ts';

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import type { Item } from '../harness/api.ts';
 import type { ClusterSpec } from '../harness/composition.ts';
 import { root } from '../harness/oarlock.ts';
-import { median, print, quantile } from './figures.ts';
-import { cpuSeconds, residentMiB, Stage } from './stage.ts';
+import { median, print, quantile } from './support/statistics.ts';
+import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 
 const replicas = 10_000;
 /** Events and backoffs of the start, then what is measured. */
@@ -17,7 +17,7 @@ interface Deployment extends Item {
   readonly status: { readonly readyReplicas?: number };
 }
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const file = parse(await readFile(join(root, 'clusters', 'simulated-1000.yaml'), 'utf8')) as { readonly spec: ClusterSpec };
   const { kubelet } = file.spec.settings ?? {};
   const cluster = await stage.cluster({

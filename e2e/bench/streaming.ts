@@ -1,11 +1,11 @@
 // Sessions of a pod on containerd, through API server and kubelet. Reference: the same straight from the runtime, in the same run.
 import { busyboxImage } from '../fixtures/test-image.ts';
 import { composition } from '../harness/composition.ts';
-import { bareRuntime } from './bare-containerd.ts';
-import { median, print, type Figure } from './figures.ts';
-import { PodTimes } from './pod-times.ts';
-import { cpuSeconds, Stage } from './stage.ts';
-import { endless, execOutput, execRoundTrips, flowing, forwardedBytes, received, server, type Measured } from './streams.ts';
+import { bareRuntime } from './support/bare-containerd.ts';
+import { median, print, type Figure } from './support/statistics.ts';
+import { PodTimes } from './support/pod-times.ts';
+import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
+import { endless, execOutput, execRoundTrips, flowing, forwardedBytes, received, server, type Measured } from './support/exec-streams.ts';
 
 const pod = 'streams';
 const port = 8080;
@@ -16,7 +16,7 @@ const throughput = (what: string, ours: Measured, bare: Measured, cpu: number): 
   { what: `${what}, CPU of Oarlock`, value: cpu / (ours.bytes / 1e9), unit: 's/GB' },
 ];
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const containerd = await stage.containerd();
   const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd });
   const cluster = await stage.cluster({ spec });

@@ -3,13 +3,13 @@
 import { busyboxImage } from '../fixtures/test-image.ts';
 import type { Item } from '../harness/api.ts';
 import { composition } from '../harness/composition.ts';
-import { median, print, quantile } from './figures.ts';
-import { Stage } from './stage.ts';
+import { median, print, quantile } from './support/statistics.ts';
+import { BenchEnvironment } from './support/bench-environment.ts';
 
 const single = 12;
 const together = 100;
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   const containerd = await stage.containerd();
   const spec = composition({ storage: 'memory', runtime: 'containerd', network: 'bridge', containerd });
   const { api } = await stage.cluster({ spec: { ...spec, volumes: ['volume-csi'] } });

@@ -4,9 +4,9 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
 import { composition } from '../harness/composition.ts';
-import { print } from './figures.ts';
-import { Load } from './load.ts';
-import { Stage } from './stage.ts';
+import { print } from './support/statistics.ts';
+import { LoadGenerator } from './support/load-generator.ts';
+import { BenchEnvironment } from './support/bench-environment.ts';
 
 const watchers = 100;
 const writes = 1000;
@@ -19,7 +19,7 @@ interface Order {
 }
 
 if (process.send !== undefined) await watch();
-else await Stage.with(direct);
+else await BenchEnvironment.with(direct);
 
 /** In the child: opens every watch, then counts until each has seen the last write. */
 async function watch(): Promise<void> {
@@ -58,12 +58,12 @@ async function watch(): Promise<void> {
   process.once('disconnect', () => process.exit(0));
 }
 
-async function direct(stage: Stage): Promise<void> {
+async function direct(stage: BenchEnvironment): Promise<void> {
   const cluster = await stage.cluster({
     spec: { ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }), roles: ['apiserver'] },
   });
   const path = '/api/v1/namespaces/default/configmaps';
-  const load = new Load(cluster.api);
+  const load = new LoadGenerator(cluster.api);
   const write = (prefix: string) =>
     load.rate(writes, 16, (index) =>
       load.request(

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { nodeStages } from './node-stages.ts';
-import { together } from './together.ts';
+import { nodeStages } from './node-environments.ts';
+import { combinedBehaviors } from './combined-behaviors.ts';
 
 /** The behaviours of a conformant cluster, in words. They are not part of the repository. */
 const facts = fileURLToPath(new URL('../../../shared/spec/conformance-v1.36.yaml', import.meta.url));
@@ -97,7 +97,7 @@ describe('behaviours of a conformant cluster', () => {
 
   it('that are looked at together are in tests that there are', () => {
     expect(titles.length).toBeGreaterThan(0);
-    expect(Object.keys(together).filter((test) => !titles.some((title) => title.endsWith(test)))).toEqual([]);
+    expect(Object.keys(combinedBehaviors).filter((test) => !titles.some((title) => title.endsWith(test)))).toEqual([]);
   });
 
   it('that a runtime cannot show are in tests that there are', () => {
@@ -108,7 +108,7 @@ describe('behaviours of a conformant cluster', () => {
   describe.skipIf(!existsSync(facts))(`have a test of their name${existsSync(facts) ? '' : ' (the list is not here)'}`, () => {
     const behaviours = existsSync(facts) ? (parse(readFileSync(facts, 'utf8')) as readonly { readonly codename: string }[]) : [];
     const names = behaviours.map(({ codename }) => bare(codename));
-    const others = new Set(Object.values(together).flat());
+    const others = new Set(Object.values(combinedBehaviors).flat());
 
     it('and tests name no others', () => {
       expect([...others].filter((name) => !names.includes(name))).toEqual([]);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { serviceAccountBehaviours } from './auth/service-accounts.ts';
 import { kubectlBehaviours } from './cli/kubectl.ts';
 import { eventBehaviours } from './instrumentation/events.ts';
-import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from './node-stages.ts';
+import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from './node-environments.ts';
 import { NodeWorkbench } from './node-workbench.ts';
 import { containerBehaviours } from './node/containers.ts';
 import { nodeImages } from './node/images.ts';

@@ -5,7 +5,7 @@ import { Machine } from '../harness/machine.ts';
 import { busyboxImage } from '../fixtures/test-image.ts';
 import { until } from '../harness/until.ts';
 import { PodFollower, type FullPod } from './pod-follower.ts';
-import type { NodeStageName } from './node-stages.ts';
+import type { NodeStageName } from './node-environments.ts';
 import { startTwoNodes, type TwoRealNodes } from './two-real-nodes.ts';
 
 export type Spec = Readonly<Record<string, unknown>>;

@@ -8,7 +8,7 @@ import type { Machine } from '../harness/machine.ts';
 import { otherMachine } from '../harness/netns.ts';
 import { oarlock } from '../harness/oarlock.ts';
 import { Daemon, mustRun, runProgram } from '../harness/programs.ts';
-import { nodeStages, type NodeRuntime, type NodeStageName } from './node-stages.ts';
+import { nodeStages, type NodeRuntime, type NodeStageName } from './node-environments.ts';
 
 export const nodeNames = ['node-a', 'node-b'] as const;
 export type NodeName = (typeof nodeNames)[number];

@@ -6,14 +6,14 @@ import { composition } from '../harness/composition.ts';
 import { containersOf } from '../harness/containers.ts';
 import { untilAnswers } from '../harness/http.ts';
 import { Machine, everythingIsNeeded } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { seed, seeded } from '../harness/random.ts';
 import { untilValue } from '../harness/until.ts';
 import { hello } from '../harness/hello.ts';
-import { Follower, Writer } from './writer.ts';
+import { Follower, Writer } from './support/writer.ts';
 
-const noEtcd = missing.etcd();
-const noContainerd = await missing.containerd();
+const noEtcd = componentMissing.etcd();
+const noContainerd = await componentMissing.containerd();
 const rounds = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
 
 const identity = ({ metadata, status }: PodItem) => ({

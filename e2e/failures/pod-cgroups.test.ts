@@ -7,7 +7,7 @@ import type { Item, PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition, type RuntimeName } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { until } from '../harness/until.ts';
 
 const mount = '/sys/fs/cgroup';
@@ -16,8 +16,8 @@ const root = second ? mount : join(mount, 'memory');
 const isRoot = process.getuid?.() === 0;
 
 const lacks: Readonly<Record<string, () => Promise<string | undefined>>> = {
-  containerd: async () => (everythingIsNeeded ? undefined : missing.containerd()),
-  docker: async () => (everythingIsNeeded ? undefined : missing.docker()),
+  containerd: async () => (everythingIsNeeded ? undefined : componentMissing.containerd()),
+  docker: async () => (everythingIsNeeded ? undefined : componentMissing.docker()),
   process: async () => (isRoot ? undefined : 'cgroups take root'),
 };
 const runtimes = ['containerd', 'docker', 'process'] as const satisfies readonly RuntimeName[];

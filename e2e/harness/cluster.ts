@@ -6,7 +6,7 @@ import type { ClusterSpec } from './composition.ts';
 import { Kubectl, newestKubectl } from './kubectl.ts';
 import { oarlock, runOarlock } from './oarlock.ts';
 import { Daemon, endProcessesBelow, freePort, runProgram, type Finished } from './programs.ts';
-import { removeNetwork } from './leftovers.ts';
+import { removeNetwork } from './host-state.ts';
 import { patienceMs } from './until.ts';
 
 export interface ClusterOptions {

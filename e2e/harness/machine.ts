@@ -7,7 +7,7 @@ import { startDocker, type RunningDocker } from '../fixtures/docker.ts';
 import { Cleanup } from './cleanup.ts';
 import { Cluster, type ClusterOptions } from './cluster.ts';
 import { startEtcd, type RunningEtcd } from './etcd.ts';
-import { expectNothingLeft, hostState, type HostState } from './leftovers.ts';
+import { expectNothingLeft, hostState, type HostState } from './host-state.ts';
 import { endProcessesBelow } from './programs.ts';
 
 /** On CI everything has to be there; elsewhere what is missing is skipped, with the reason in the test's name. */

@@ -56,7 +56,7 @@ describe('the command line', () => {
   it('runs a cluster in the background: up --detach, status, kubeconfig, a second up, down', async () => {
     const cluster = await machine.prepare({ spec: small });
     const nothing = await cluster.oarlock('status');
-    expect(nothing).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing runs') });
+    expect(nothing).toMatchObject({ code: 1, stderr: expect.stringContaining('no cluster is running') });
 
     const up = await runOarlock([...cluster.upArgs, '--detach'], { cwd: cluster.dir });
     expect(up).toMatchObject({ code: 0, stdout: expect.stringContaining(`https://127.0.0.1:${cluster.port}`) });
@@ -75,7 +75,7 @@ describe('the command line', () => {
     expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('stopped process') });
     expect(await processesBelow(cluster.dataDir)).toEqual([]);
     expect(await cluster.oarlock('status')).toMatchObject({ code: 1 });
-    expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing runs') });
+    expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('no cluster is running') });
   });
 
   it('keeps what it writes to itself', async () => {

@@ -3,10 +3,10 @@ import { busyboxImage } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { untilValue } from '../harness/until.ts';
 
-const reason = await missing.containerd();
+const reason = await componentMissing.containerd();
 
 const pod = (name: string, more: object = {}) => ({
   apiVersion: 'v1',

@@ -7,12 +7,12 @@ import { imageArchive } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { root, runOarlock } from '../harness/oarlock.ts';
 import { freePort } from '../harness/programs.ts';
 import { untilValue } from '../harness/until.ts';
 
-const reason = await missing.containerd();
+const reason = await componentMissing.containerd();
 const requiredLabels = join(root, 'examples', 'plugins', 'admission-required-labels', 'src', 'plugin.ts');
 const guests = `
 import { abstained, Authn, authenticated } from '@oarlock/spi/authn';
@@ -30,7 +30,7 @@ export default Authz.plugin({
   id: 'authz-guests',
   config: z.strictObject({}),
   create: () => ({
-    authorize: ({ identity, verb }) => (identity.groups.includes('guests') && verb === 'list' ? { decision: 'allow', because: 'guests look around' } : noOpinion),
+    authorize: ({ identity, verb }) => (identity.groups.includes('guests') && verb === 'list' ? { decision: 'allow', reason: 'guests look around' } : noOpinion),
   }),
 });
 `;

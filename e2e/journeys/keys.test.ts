@@ -85,7 +85,7 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
   /** Takes a step, then starts the server anew, and the node: as the command says. */
   const take = async (step: 'add' | 'use' | 'end') => {
     const { code, stdout } = await cluster.oarlock('keys', 'ca', step);
-    expect(stdout).toContain('Start what runs in');
+    expect(stdout).toContain('Restart the processes of');
     expect(code).toBe(0);
     await cluster.stop();
     await cluster.up();

@@ -283,7 +283,7 @@ export default Authz.plugin({
   create: () => ({
     authorize: (asked) =>
       asked.identity.groups.includes('guests') && asked.kind === 'resource' && asked.resource === 'namespaces' && asked.verb === 'list'
-        ? { decision: 'allow', because: 'guests look around' }
+        ? { decision: 'allow', reason: 'guests look around' }
         : noOpinion,
   }),
 });

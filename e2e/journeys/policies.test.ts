@@ -3,10 +3,10 @@ import { busyboxImage } from '../fixtures/test-image.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { untilValue } from '../harness/until.ts';
 
-const reason = await missing.containerd();
+const reason = await componentMissing.containerd();
 
 const pod = (name: string, command: readonly string[]) => ({
   apiVersion: 'v1',
@@ -81,11 +81,11 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const stranger = await cluster.oarlock('explain', 'traffic', 'stranger', address, '8080/tcp');
       expect(stranger).toMatchObject({
         code: 1,
-        stdout: expect.stringContaining('ingress denied: no rule of default/friends lets it through'),
+        stdout: expect.stringContaining('ingress denied: no rule of default/friends allows it'),
       });
       expect(await cluster.oarlock('explain', 'traffic', 'nobody', 'server', '80')).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('there is no pod default/nobody'),
+        stderr: expect.stringContaining('pod default/nobody not found'),
       });
     });
 

@@ -3,7 +3,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { hello } from '../harness/hello.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { untilValue } from '../harness/until.ts';
 
 interface Span {
@@ -18,7 +18,7 @@ interface Span {
   readonly error?: string;
 }
 
-const reason = await missing.containerd();
+const reason = await componentMissing.containerd();
 
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
   `what happened between apply and Ready, on containerd${reason === undefined ? '' : ` (${reason})`}`,
@@ -150,10 +150,10 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
         (text) => /✔ create pods[^]*✔ schedule[^]*✔ bind[^]*✖ sync pod: [^]*✖ PullImage: .*127\.0\.0\.1:1\/absent:1/.test(text),
       );
       const fine = await cluster.oarlock('trace', '--failed', 'deployment/hello');
-      expect(fine).toMatchObject({ code: 0, stdout: 'no failed step is known of deployments.apps/default/hello\n' });
+      expect(fine).toMatchObject({ code: 0, stdout: 'no failed step of deployments.apps/default/hello is recorded\n' });
       expect(await cluster.oarlock('trace', 'deployment/nobody')).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('nothing is known'),
+        stderr: expect.stringContaining('no trace of'),
       });
     });
   },

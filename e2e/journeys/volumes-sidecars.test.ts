@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { actingAs } from '../fixtures/acting-as.ts';
+import { impersonate } from '../fixtures/impersonation.ts';
 import { csiController, csiRegistrar, singleWriter } from '../fixtures/csi-calls.ts';
 import { sidecarAccounts, sidecarNames, type SidecarName } from '../fixtures/csi-roles.ts';
 import {
@@ -50,7 +50,7 @@ describe.skipIf(reason !== undefined)(
     let driver: ReturnType<typeof csiController>;
     let volume: PersistentVolume;
 
-    const as = (name: SidecarName) => actingAs(our.api, namespace, name);
+    const as = (name: SidecarName) => impersonate(our.api, namespace, name);
     const is = async <T extends Item>(what: string, path: string, wanted: (item: T) => boolean): Promise<T> => {
       const [list = '', name = ''] = [path.slice(0, path.lastIndexOf('/')), path.slice(path.lastIndexOf('/') + 1)];
       const [found] = await our.api.until<T>(
@@ -287,8 +287,8 @@ describe.skipIf(reason !== undefined)(
       await gone(attachmentsPath);
       for (const name of sidecarNames) await lead(name, `${name}-1`);
       await untilValue(
-        'it is said that it is theirs',
-        async () => (await our.log(2000)).split('a sidecar claims this work').length - 1,
+        'every sidecar yields to its lease holder',
+        async () => (await our.log(2000)).split('a sidecar holds the lease for this work').length - 1,
         (count) => count === sidecarNames.length,
       );
       await our.kubectl.apply([claim('third')]);

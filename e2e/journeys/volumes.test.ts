@@ -6,11 +6,11 @@ import { isReady, type PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { composition } from '../harness/composition.ts';
 import { everythingIsNeeded, Machine } from '../harness/machine.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { killPid, processesBelow, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 
-const runtimes = { containerd: await missing.containerd(), process: undefined };
+const runtimes = { containerd: await componentMissing.containerd(), process: undefined };
 
 const statefulSet = (image: string) => ({
   apiVersion: 'apps/v1',

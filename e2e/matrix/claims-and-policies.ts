@@ -1,5 +1,5 @@
 import { until, untilValue } from '../harness/until.ts';
-import type { Stage } from './stage.ts';
+import type { MatrixApplication } from './application.ts';
 
 /** Nobody reaches the pods with the label. */
 const closed = {
@@ -36,7 +36,7 @@ const keeper = (name: string, image: string) => ({
 });
 
 /** A pod that a policy closes is reached no more, and again when the policy is gone. */
-export async function policyHolds(stage: Stage): Promise<void> {
+export async function policyHolds(stage: MatrixApplication): Promise<void> {
   const [one, other] = await stage.ready(2);
   if (!one || !other) throw new Error('there are no two pods');
   const reaches = () => stage.reaches(one, `http://${other.status.podIP}:8080/`);
@@ -49,7 +49,7 @@ export async function policyHolds(stage: Stage): Promise<void> {
 }
 
 /** What one pod has written the next one reads, and the volume goes with its claim. */
-export async function claimKeeps(stage: Stage): Promise<void> {
+export async function claimKeeps(stage: MatrixApplication): Promise<void> {
   const image = await stage.image();
   await stage.cluster.kubectl.apply([claim, keeper('writer', image)], { namespace: stage.namespace });
   await stage.cluster.api.untilReady(stage.namespace, 'writer', 1);

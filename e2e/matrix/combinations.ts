@@ -1,5 +1,5 @@
 import type { NetworkName, RuntimeName, StorageName } from '../harness/composition.ts';
-import { missing } from '../harness/machine-parts.ts';
+import { componentMissing } from '../harness/component-availability.ts';
 import { listPlugins, type ListedPlugin } from '../harness/oarlock.ts';
 
 export interface Combination {
@@ -22,9 +22,9 @@ export async function combinations(): Promise<readonly Combination[]> {
   const listed = new Map((await listPlugins()).map((plugin) => [plugin.id, plugin]));
   // the daemons that the suite starts itself are looked for here: a plugin's own probe asks for the system's
   const lacks = new Map<string, string | undefined>([
-    ['storage-etcd', missing.etcd()],
-    ['runtime-containerd', await missing.containerd()],
-    ['runtime-docker', await missing.docker()],
+    ['storage-etcd', componentMissing.etcd()],
+    ['runtime-containerd', await componentMissing.containerd()],
+    ['runtime-docker', await componentMissing.docker()],
   ]);
   const find = (id: string): ListedPlugin | undefined => listed.get(id);
   const all: Combination[] = [];

@@ -9,7 +9,7 @@ import { Daemon, killPid, runProgram } from '../harness/programs.ts';
 import { until, untilValue } from '../harness/until.ts';
 import { claimKeeps, policyHolds } from './claims-and-policies.ts';
 import type { Combination } from './combinations.ts';
-import { Stage } from './stage.ts';
+import { MatrixApplication } from './application.ts';
 import type { Results } from './results.ts';
 
 /** What the journeys of one file share. */
@@ -44,7 +44,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
   const simulated = runtime === 'simulated';
   // mounts need root
   const withClaims = !simulated && process.getuid?.() === 0;
-  let stage: Stage;
+  let stage: MatrixApplication;
 
   const start = async (): Promise<Cluster> => {
     const containerd = runtime === 'containerd' ? await machine.containerd() : undefined;
@@ -60,7 +60,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
       ...(docker && { docker }),
     });
     const cluster = await machine.cluster({ spec: { ...spec, ...(withClaims && { volumes: ['volume-csi'] }) } });
-    stage = new Stage(combination, cluster, { bridge: spec.bridge, containerd, docker });
+    stage = new MatrixApplication(combination, cluster, { bridge: spec.bridge, containerd, docker });
     return cluster;
   };
   beforeAll(start);

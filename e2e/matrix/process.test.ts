@@ -1,3 +1,3 @@
-import { matrixOf } from './matrix.ts';
+import { runtimeSuite } from './runtime-suite.ts';
 
-await matrixOf('process');
+await runtimeSuite('process');

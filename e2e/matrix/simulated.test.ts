@@ -1,3 +1,3 @@
-import { matrixOf } from './matrix.ts';
+import { runtimeSuite } from './runtime-suite.ts';
 
-await matrixOf('simulated');
+await runtimeSuite('simulated');

@@ -1,3 +1,3 @@
-import { rackOf } from './rack.ts';
+import { threeNodeSuite } from './three-node-suite.ts';
 
-await rackOf('calico');
+await threeNodeSuite('calico');

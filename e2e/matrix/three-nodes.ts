@@ -1,6 +1,6 @@
 import type { PodItem } from '../harness/api.ts';
 import type { Cluster } from '../harness/cluster.ts';
-import type { SwitchedNode } from '../harness/nodes-on-a-switch.ts';
+import type { SwitchedNode } from '../harness/switched-nodes.ts';
 import { until, untilValue } from '../harness/until.ts';
 
 /** Ways between nodes, by network plugin. `reflected`: BGP without a mesh, by way of one node that reflects. */

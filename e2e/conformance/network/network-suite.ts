@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from '../node-stages.ts';
+import { leaveOutWhatCannotBe, noNodesOn, type NodeStageName } from '../node-environments.ts';
 import { datagramBehaviours } from './datagrams.ts';
 import { nameBehaviours } from './names.ts';
 import { reachBehaviours } from './reach.ts';

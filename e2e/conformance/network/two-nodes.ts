@@ -4,7 +4,7 @@ import type { Item, PodItem } from '../../harness/api.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { Machine } from '../../harness/machine.ts';
 import { until, untilValue } from '../../harness/until.ts';
-import type { NodeStageName } from '../node-stages.ts';
+import type { NodeStageName } from '../node-environments.ts';
 import { nodeNames, startTwoNodes } from '../two-real-nodes.ts';
 
 export type Body = Readonly<Record<string, unknown>>;

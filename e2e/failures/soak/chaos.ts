@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../../harness/until.ts';
-import type { Gate } from './gate.ts';
-import type { Part, Rig } from './rig.ts';
+import type { TcpGate } from './tcp-gate.ts';
+import type { Part, Rig } from './control-plane-environment.ts';
 
 /** Something that was done to a part. */
-export interface Deed {
+export interface ChaosAction {
   readonly at: number;
   readonly what: string;
 }
@@ -13,15 +13,15 @@ const between = (random: () => number, from: number, to: number) => from + Math.
 
 /** Kills, stops and cuts off parts at random moments, and brings each back. */
 export class Chaos {
-  readonly deeds: Deed[] = [];
+  readonly deeds: ChaosAction[] = [];
   readonly #rig: Rig;
   readonly #random: () => number;
-  readonly #ways: readonly Gate[];
+  readonly #ways: readonly TcpGate[];
   readonly #busy = new Set<string>();
   readonly #under = new Set<Promise<void>>();
 
   /** @param ways of users, cut as all others are */
-  constructor(rig: Rig, random: () => number, ways: readonly Gate[]) {
+  constructor(rig: Rig, random: () => number, ways: readonly TcpGate[]) {
     this.#rig = rig;
     this.#random = random;
     this.#ways = ways;
@@ -39,7 +39,7 @@ export class Chaos {
   }
 
   /** Ended or woken up within so many milliseconds: of a sleeper, what it had begun goes on then. */
-  recent(pattern: RegExp, withinMs: number): readonly Deed[] {
+  recent(pattern: RegExp, withinMs: number): readonly ChaosAction[] {
     const since = performance.now() - withinMs;
     return this.deeds.filter(({ at, what }) => at >= since && pattern.test(what));
   }
@@ -121,7 +121,7 @@ export class Chaos {
     });
   }
 
-  async #cut(gate: Gate): Promise<void> {
+  async #cut(gate: TcpGate): Promise<void> {
     this.#say(`connections of port ${gate.port} are cut`);
     gate.cut();
   }

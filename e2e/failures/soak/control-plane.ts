@@ -1,41 +1,41 @@
 // Two control planes over one etcd and simulated nodes, under random use and random failures; each change of the store is held against the rules.
 // `npm run soak -- control-plane [seed] [minutes] [processes with nodes] [nodes of each]`
 import { setTimeout as delay } from 'node:timers/promises';
-import { Stage } from '../../bench/stage.ts';
-import { cpuSeconds, residentMiB } from '../../bench/stage.ts';
+import { BenchEnvironment } from '../../bench/support/bench-environment.ts';
+import { cpuSeconds, residentMiB } from '../../bench/support/bench-environment.ts';
 import { Api } from '../../harness/api.ts';
 import { seeded } from '../../harness/random.ts';
-import { Follower as Continuity, Writer } from '../writer.ts';
+import { Follower as Continuity, Writer } from '../support/writer.ts';
 import { Chaos } from './chaos.ts';
-import { Follower } from './follower.ts';
-import { History, type Change } from './history.ts';
+import { WatchVerifier } from './watch-verifier.ts';
+import { History, type Change } from './model/history.ts';
 import { prepare, rest } from './phases.ts';
 import { Provisioner } from './provisioner.ts';
-import { prefix, Rig } from './rig.ts';
-import { unsettled } from './settled.ts';
-import { nameOf } from './things.ts';
+import { prefix, Rig } from './control-plane-environment.ts';
+import { convergenceFailures } from './rules/convergence.ts';
+import { nameOf } from './model/stored-object.ts';
 import { User } from './user.ts';
-import { Watcher } from './watcher.ts';
-import { World } from './world.ts';
+import { RuleChecker } from './rules/rule-checker.ts';
+import { ObjectIndex } from './model/object-index.ts';
 
 const [seed = 36, minutes = 5, groups = 4, each = 25] = process.argv.slice(2).map(Number);
 const settleMs = 300_000;
 /** Of these something is written at rest, too: nodes say every five minutes how they are. */
 const quietly: ReadonlySet<string> = new Set(['Lease', 'Event', 'Node']);
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   console.log(`seed ${seed}: ${minutes} minutes, ${groups * each} nodes`);
   const random = seeded(seed);
   const rig = await Rig.build(stage, groups, each);
   const ways = { pods: await rig.way('pods'), claims: await rig.way('claims'), writes: await rig.way('writes') };
-  const world = new World();
+  const world = new ObjectIndex();
   const user = new User(rig.kubeconfig, world, seeded(seed + 1), groups);
   const provisioner = new Provisioner(user);
   const chaos = new Chaos(rig, random, [rig.gate, ...Object.values(ways).map(({ gate }) => gate)]);
-  const watcher = new Watcher(world, user, chaos);
+  const watcher = new RuleChecker(world, user, chaos);
   const followers = [
-    new Follower(ways.pods.kubeconfig, '/api/v1/pods', 'Pod'),
-    new Follower(ways.claims.kubeconfig, '/apis/batch/v1/jobs', 'Job'),
+    new WatchVerifier(ways.pods.kubeconfig, '/api/v1/pods', 'Pod'),
+    new WatchVerifier(ways.claims.kubeconfig, '/apis/batch/v1/jobs', 'Job'),
   ];
   const written: Change[] = [];
   const history = new History(rig.etcd.endpoint, prefix, (change) => {
@@ -76,8 +76,8 @@ await Stage.with(async (stage) => {
       `${user.done} requests done, ${writer.acknowledged} writes acknowledged, ${watcher.changes} changes, ${chaos.deeds.length} deeds`,
     );
     await rest(user, world);
-    const settled = await world.until(() => unsettled(world)[Symbol.iterator]().next().done === true, settleMs);
-    if (!settled) faults.push(...[...unsettled(world)].map((what) => `not settled: ${what}`));
+    const settled = await world.until(() => convergenceFailures(world)[Symbol.iterator]().next().done === true, settleMs);
+    if (!settled) faults.push(...[...convergenceFailures(world)].map((what) => `not settled: ${what}`));
     const api = await Api.of(rig.kubeconfig);
     faults.push(...(await writer.losses(api)).map((what) => `lost: ${what}`));
     await continuity.stop();

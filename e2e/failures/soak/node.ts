@@ -1,24 +1,24 @@
 // One node on containerd with routed pods, policies and claims, under random use and random failures: what leaks, and who is restarted without need.
 // `npm run soak -- node [seed] [minutes]`
 import { setTimeout as delay } from 'node:timers/promises';
-import { Stage } from '../../bench/stage.ts';
+import { BenchEnvironment } from '../../bench/support/bench-environment.ts';
 import type { PodItem } from '../../harness/api.ts';
 import { mustRun } from '../../harness/programs.ts';
 import { seeded } from '../../harness/random.ts';
 import { until } from '../../harness/until.ts';
-import { census, differences } from './census.ts';
-import { NodeChaos } from './node-chaos.ts';
-import { nodeRig, type NodeRig } from './node-rig.ts';
-import { NodeUser } from './node-user.ts';
-import { steadyPod } from './pods.ts';
+import { census, differences } from './node-parts/node-resources.ts';
+import { NodeChaos } from './node-parts/node-chaos.ts';
+import { startNodeEnvironment, type NodeEnvironment } from './node-parts/node-environment.ts';
+import { NodeUser } from './node-parts/node-user.ts';
+import { steadyPod } from './node-parts/pods.ts';
 
 const [seed = 36, minutes = 5] = process.argv.slice(2).map(Number);
 const home = '/api/v1/namespaces/default';
 const goneMs = 240_000;
 
-await Stage.with(async (stage) => {
+await BenchEnvironment.with(async (stage) => {
   console.log(`seed ${seed}: ${minutes} minutes`);
-  const rig = await nodeRig(stage);
+  const rig = await startNodeEnvironment(stage);
   try {
     await soak(rig);
   } catch (error) {
@@ -29,7 +29,7 @@ await Stage.with(async (stage) => {
   }
 });
 
-async function soak(rig: NodeRig): Promise<void> {
+async function soak(rig: NodeEnvironment): Promise<void> {
   const user = new NodeUser(rig.plane.kubeconfig, seeded(seed + 1));
   const make = (path: string, body: object) =>
     until(path, async () => [201, 409].includes((await user.ask('POST', path, body))?.status ?? 0), { everyMs: 200 });

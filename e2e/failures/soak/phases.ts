@@ -1,7 +1,7 @@
 import { until } from '../../harness/until.ts';
-import { isTrue, type Node } from './things.ts';
+import { isTrue, type Node } from './model/stored-object.ts';
 import { homes, pathOf, type Place, type User } from './user.ts';
-import type { World } from './world.ts';
+import type { ObjectIndex } from './model/object-index.ts';
 
 const merge = { 'content-type': 'application/merge-patch+json' };
 const definition = {
@@ -38,7 +38,7 @@ const quota = {
 };
 
 /** What there has to be before anything happens. */
-export async function prepare(user: User, world: World, nodes: number): Promise<void> {
+export async function prepare(user: User, world: ObjectIndex, nodes: number): Promise<void> {
   const make = (path: string, body: object) =>
     until(`${path}`, async () => {
       const answer = await user.ask('POST', path, body);
@@ -53,7 +53,7 @@ export async function prepare(user: User, world: World, nodes: number): Promise<
 }
 
 /** Users ask for nothing that goes on forever or waits. */
-export async function rest(user: User, world: World): Promise<void> {
+export async function rest(user: User, world: ObjectIndex): Promise<void> {
   const patch = async (kind: Place, spec: object, which: (spec: object) => boolean) => {
     for (const each of [...world.kind(kind)])
       if (which(each.spec ?? {}))

@@ -1,8 +1,8 @@
-import type { Change } from './history.ts';
-import type { Thing } from './things.ts';
+import type { Change } from './model/history.ts';
+import type { StoredObject } from './model/stored-object.ts';
 import type { User } from './user.ts';
 
-interface Claim extends Thing {
+interface Claim extends StoredObject {
   readonly spec: { readonly storageClassName?: string; readonly volumeName?: string };
 }
 
@@ -40,7 +40,7 @@ export class Provisioner {
     this.#wake();
   }
 
-  async #provision({ metadata: { name, namespace, uid } }: Thing): Promise<boolean> {
+  async #provision({ metadata: { name, namespace, uid } }: StoredObject): Promise<boolean> {
     const body = {
       apiVersion: 'v1',
       kind: 'PersistentVolume',
@@ -58,7 +58,7 @@ export class Provisioner {
     return answer?.status === 201 || answer?.status === 409;
   }
 
-  async #remove({ metadata }: Thing): Promise<boolean> {
+  async #remove({ metadata }: StoredObject): Promise<boolean> {
     const answer = await this.#user.ask('DELETE', `/api/v1/persistentvolumes/${metadata.name}`);
     return answer !== undefined && (answer.status < 300 || answer.status === 404);
   }

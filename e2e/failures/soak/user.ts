@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Api, type Answer } from '../../harness/api.ts';
 import { Manifests } from './manifests.ts';
-import { isActive, type Pod, type Thing } from './things.ts';
-import type { World } from './world.ts';
+import { isActive, type Pod, type StoredObject } from './model/stored-object.ts';
+import type { ObjectIndex } from './model/object-index.ts';
 
 export const homes = ['soak-0', 'soak-1', 'soak-2', 'soak-quota'] as const;
 const merge = { 'content-type': 'application/merge-patch+json' };
@@ -32,13 +32,13 @@ export class User {
   readonly refusals = new Map<string, number>();
   done = 0;
   readonly #kubeconfig: string;
-  readonly #world: World;
+  readonly #world: ObjectIndex;
   readonly #make: Manifests;
   readonly #groups: number;
   #api: Api | undefined;
   #names = 0;
 
-  constructor(kubeconfig: string, world: World, random: () => number, groups: number) {
+  constructor(kubeconfig: string, world: ObjectIndex, random: () => number, groups: number) {
     this.#kubeconfig = kubeconfig;
     this.#world = world;
     this.#make = new Manifests(random);
@@ -103,7 +103,7 @@ export class User {
     return this.#owned('soak-quota');
   }
 
-  #of(kind: Place, namespace: string): Thing | undefined {
+  #of(kind: Place, namespace: string): StoredObject | undefined {
     const all = [...this.#world.kind(kind, namespace)].filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     return all.length === 0 ? undefined : this.#make.pick(...all);
   }
@@ -136,7 +136,7 @@ export class User {
     if (made) await this.ask('POST', pathOf(kind, namespace), made as object);
   }
 
-  async #patch(kind: Place, thing: Thing | undefined, body: object): Promise<void> {
+  async #patch(kind: Place, thing: StoredObject | undefined, body: object): Promise<void> {
     if (thing) await this.ask('PATCH', pathOf(kind, thing.metadata.namespace ?? '', thing.metadata.name), body, merge);
   }
 
@@ -191,7 +191,7 @@ export class User {
       spec: { size: 1 },
     });
     if (answer?.status !== 201) return;
-    const { metadata } = JSON.parse(answer.body) as Thing;
+    const { metadata } = JSON.parse(answer.body) as StoredObject;
     const owner = {
       apiVersion: 'soak.example.com/v1',
       kind: 'Widget',

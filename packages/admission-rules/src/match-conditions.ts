@@ -1,24 +1,24 @@
-import { matchConditionsBudget, perCallLimit } from '@oarlock/cel/estimate';
-import type { Environment } from '@oarlock/cel/environment';
-import type { Bindings } from '@oarlock/cel/frame';
+import { matchConditionsBudget, perCallLimit } from '@oarlock/cel/cost-estimate';
+import type { Environment } from '@oarlock/cel/checker/environment';
+import type { Bindings } from '@oarlock/cel/interpreter/frame';
 import { compile, type Program } from '@oarlock/cel/program';
-import { bool } from '@oarlock/cel/type';
+import { bool } from '@oarlock/cel/types/type';
 
 export interface Condition {
   readonly name: string;
   readonly expression: string;
 }
-/** `fault`: no condition said no, and one could not say anything. */
-export type ConditionsAnswer =
+/** `fault`: no condition evaluated to false, and at least one failed. */
+export type MatchResult =
   | { readonly matches: boolean; readonly fault?: undefined }
   | { readonly fault: string; readonly matches?: undefined };
-const matching: ConditionsAnswer = { matches: true };
-const passing: ConditionsAnswer = { matches: false };
+const matching: MatchResult = { matches: true };
+const passing: MatchResult = { matches: false };
 
-/** The conditions of a webhook or a policy beside its rules: all must hold. */
+/** The match conditions of a webhook or policy (matchconditions.Matcher): all must evaluate to true. */
 export class MatchConditions {
   readonly #programs: readonly { readonly name: string; readonly program: Program }[];
-  /** What is wrong with them. */
+  /** Why the conditions cannot be evaluated. */
   readonly fault: string | undefined;
 
   constructor(conditions: readonly Condition[] | undefined, env: () => Environment) {
@@ -40,15 +40,15 @@ export class MatchConditions {
     return this.#programs.length === 0 && this.fault === undefined;
   }
 
-  evaluate(bindings: Bindings): ConditionsAnswer | Promise<ConditionsAnswer> {
+  evaluate(bindings: Bindings): MatchResult | Promise<MatchResult> {
     return this.always ? matching : this.#evaluate(bindings);
   }
-  async #evaluate(bindings: Bindings): Promise<ConditionsAnswer> {
+  async #evaluate(bindings: Bindings): Promise<MatchResult> {
     let left = matchConditionsBudget;
     const faults: string[] = this.fault === undefined ? [] : [this.fault];
     for (const { program } of this.#programs) {
-      const given = program.evaluateAsync(bindings, Math.min(perCallLimit, left));
-      const { value, error, cost } = given instanceof Promise ? await given : given;
+      const evaluation = program.evaluateAsync(bindings, Math.min(perCallLimit, left));
+      const { value, error, cost } = evaluation instanceof Promise ? await evaluation : evaluation;
       left -= cost;
       if (error !== undefined) faults.push(`expression '${program.source}' resulted in error: ${error.message}`);
       else if (value !== true) return passing;

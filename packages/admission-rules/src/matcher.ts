@@ -1,11 +1,11 @@
-import { selectorFromObject, type Selector } from '@oarlock/api/label-selector';
+import { selectorFromLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import { configurationGroup } from './policy-configuration.ts';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 
-/** Which requests a webhook or a policy is for, as its rules say. */
+/** The rules and selectors that match requests to a webhook or a policy. */
 export interface Rule {
   readonly apiGroups?: readonly string[];
   readonly apiVersions?: readonly string[];
@@ -17,12 +17,12 @@ export interface Rule {
 export interface MatchRules {
   readonly rules: readonly Rule[];
   readonly excluded?: readonly Rule[] | undefined;
-  /** `Equivalent` unless told `Exact`. */
+  /** Default: `Equivalent`. */
   readonly matchPolicy?: string | undefined;
   readonly namespaceSelector?: LabelSelector | undefined;
   readonly objectSelector?: LabelSelector | undefined;
 }
-/** The labels of a namespace; a promise where somebody must be asked. @throws StatusError NotFound */
+/** Returns the labels of a namespace, or a promise if the cache does not have it. @throws StatusError NotFound */
 export type NamespaceLabels = (name: string) => Labels | Promise<Labels>;
 export type Labels = Readonly<Record<string, string>>;
 
@@ -30,7 +30,7 @@ const noLabels: Labels = Object.freeze({});
 const labelsOf = (object: KubeObject | undefined): Labels => object?.metadata?.labels ?? noLabels;
 const has = (list: readonly string[] | undefined, value: string) => list !== undefined && (list.includes('*') || list.includes(value));
 
-/** Objects that could lock everybody out, were they themselves subject to what they say. */
+/** Returns true for admission configuration, which is exempt from its own rules so that it cannot make itself unchangeable. */
 export function isExempt({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
   return resource.group === configurationGroup;
 }
@@ -49,7 +49,7 @@ function ruleMatches(rule: Rule, { operation, subresource, name, namespace }: Ad
   });
 }
 
-/** Rules made ready: the selectors are compiled once, when they are first needed. */
+/** Matches requests by rules and selectors; selectors are compiled on first use. */
 export class Matcher {
   readonly #rules: MatchRules;
   readonly #exact: boolean;
@@ -60,12 +60,12 @@ export class Matcher {
     this.#exact = rules.matchPolicy === 'Exact';
   }
 
-  /** By operation and resource alone. */
+  /** Returns true if the rules match by operation and resource. */
   covers(request: AdmissionRequest): boolean {
     return this.match(request) !== undefined;
   }
 
-  /** The resource that the rules name: that of the request, or the same in another version. undefined: they are not for the request. */
+  /** Returns the matching resource, the requested one or an equivalent version; undefined if the rules do not match. */
   match(request: AdmissionRequest): Resource | undefined {
     const { rules, excluded = [] } = this.#rules;
     const found = this.#find(rules, request);
@@ -76,7 +76,7 @@ export class Matcher {
     const { resource } = request;
     if (rules.some((rule) => ruleMatches(rule, request, resource))) return resource;
     if (this.#exact || rules.length === 0) return undefined;
-    const others = request.versions?.()?.resources;
+    const others = request.equivalents?.()?.resources;
     if (others === undefined) return undefined;
     for (const rule of rules) {
       const found = others.find((other) =>
@@ -87,7 +87,7 @@ export class Matcher {
     return undefined;
   }
 
-  /** By the labels of the object and of its namespace. @throws ParseError code `label-selector` */
+  /** Returns true if the labels of the object and of its namespace match the selectors. @throws ParseError code `label-selector` */
   selects(request: AdmissionRequest, labels: NamespaceLabels): boolean | Promise<boolean> {
     const { namespaceSelector, objectSelector } = this.#rules;
     this.#selectors ??= { namespaces: selectorOf(namespaceSelector), objects: selectorOf(objectSelector) };
@@ -111,9 +111,9 @@ export class Matcher {
   }
 }
 
-/** undefined: it selects everything. */
+/** Returns undefined for a selector that matches everything. */
 function selectorOf(selector: LabelSelector | undefined): Selector | undefined {
   if (selector === undefined) return undefined;
-  const compiled = selectorFromObject(selector);
+  const compiled = selectorFromLabelSelector(selector);
   return compiled.empty === true ? undefined : compiled;
 }

@@ -3,12 +3,12 @@ import type { Namespace } from '@oarlock/api/types/core-v1';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import type { Labels } from './matcher.ts';
 
-/** Namespaces by name. The cache may not know yet of one that was made a moment ago: then the server is asked. */
+/** Namespaces by name: from the cache, or from the API server if the cache does not have a new one yet. */
 export class NamespaceObjects {
   readonly #cache: Informer<Namespace>;
   readonly #client: Client;
   constructor(informers: Informers, client: Client) {
-    this.#cache = informers.of(namespaces);
+    this.#cache = informers.forResource(namespaces);
     this.#client = client;
   }
   /** @throws StatusError NotFound */

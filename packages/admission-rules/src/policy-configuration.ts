@@ -1,20 +1,20 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistration-v1';
-import { allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
-import type { ParamsAccess } from './params-access.ts';
+import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { ParamAccess } from './param-access.ts';
 
-/** The group of everything that configures admission. */
+/** The API group of admission configuration. */
 export const configurationGroup = 'admissionregistration.k8s.io';
 
-/** An expression that does not compile, and where it is. */
-export interface ExpressionFault {
+/** An expression that does not compile, with its path. */
+export interface ExpressionError {
   readonly field: string;
   readonly expression: string;
   readonly message: string;
 }
 
-/** Expressions that do not compile are not taken; those that were there before may stay. */
-export function expressionRefusal(now: readonly ExpressionFault[], before: readonly ExpressionFault[]): Verdict | undefined {
+/** Rejects new expressions that do not compile; existing ones can stay. */
+export function expressionRejection(now: readonly ExpressionError[], before: readonly ExpressionError[]): AdmissionDecision | undefined {
   const fault = now.find(({ expression }) => !before.some((old) => old.expression === expression));
   if (fault === undefined) return undefined;
   return deny(`Invalid value: ${JSON.stringify(fault.expression)}: compilation failed: ${fault.message}`, {
@@ -29,21 +29,21 @@ interface AnyPolicy extends KubeObject {
 interface AnyBinding extends KubeObject {
   readonly spec?: { readonly policyName?: string; readonly paramRef?: ParamRef };
 }
-/** One sort of policies. */
-export interface PolicySort {
+/** The resources of validating or mutating policies. */
+export interface PolicyResources {
   readonly policies: string;
   readonly bindings: string;
-  readonly faults: (policy: KubeObject) => readonly ExpressionFault[];
-  /** Of a policy that is known. */
+  readonly faults: (policy: KubeObject) => readonly ExpressionError[];
+  /** Returns the paramKind of a policy in the cache. */
   readonly paramKind: (policy: string) => ParamKind | undefined;
-  readonly access: ParamsAccess;
+  readonly access: ParamAccess;
 }
 
-/** Policies and bindings are judged by nobody's rules; but their expressions have to compile, and who writes them has to know their parameters. */
-export async function judgeConfiguration(
+/** Validates policies and bindings, which are exempt from policies: expressions must compile, and writers must be allowed to read the parameters. */
+export async function validateConfiguration(
   request: AdmissionRequest,
-  { policies, bindings, faults, paramKind, access }: PolicySort,
-): Promise<Verdict> {
+  { policies, bindings, faults, paramKind, access }: PolicyResources,
+): Promise<AdmissionDecision> {
   const { subresource, object, old } = request;
   const { resource } = request.resource;
   if (subresource !== '' || object === undefined) return allow;
@@ -53,6 +53,6 @@ export async function judgeConfiguration(
   }
   if (resource !== policies) return allow;
   const [{ spec }, before]: readonly [AnyPolicy, AnyPolicy | undefined] = [object, old];
-  const fault = expressionRefusal(faults(object), old === undefined ? [] : faults(old));
+  const fault = expressionRejection(faults(object), old === undefined ? [] : faults(old));
   return fault ?? (await access.policy(request, spec?.paramKind, before?.spec?.paramKind)) ?? allow;
 }

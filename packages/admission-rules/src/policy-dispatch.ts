@@ -7,30 +7,30 @@ import type { Authorizer } from '@oarlock/spi/authz';
 import type { MatchConditions } from './match-conditions.ts';
 import { isExempt, Matcher } from './matcher.ts';
 import type { NamespaceObjects } from './namespace-objects.ts';
-import { ConfigurationFault, type PolicyParams } from './policy-params.ts';
+import { ConfigurationError, type PolicyParams } from './policy-params.ts';
 import { RequestBindings } from './request-bindings.ts';
-import { versioned } from './versioned-request.ts';
+import { toVersionedRequest } from './versioned-request.ts';
 
-/** A policy, of either sort, made ready. */
-export interface ReadyPolicy {
+/** A compiled validating or mutating policy. */
+export interface CompiledPolicy {
   readonly name: string;
-  /** Its own version. */
+  /** Matches in the API version that the policy's rules name. */
   readonly matcher: Matcher;
   readonly conditions: MatchConditions;
-  readonly ignoresFaults: boolean;
+  readonly ignoresFailures: boolean;
   readonly paramKind: ParamKind | undefined;
-  /** Why it cannot be applied. */
+  /** Why the policy cannot be evaluated, such as a compile error. */
   readonly fault: string | undefined;
 }
-export interface ReadyBinding {
+export interface CompiledBinding {
   readonly name: string;
   readonly policyName: string;
-  /** undefined: it narrows nothing. */
+  /** Undefined if the binding does not narrow the policy. */
   readonly matcher: Matcher | undefined;
   readonly paramRef: ParamRef | undefined;
 }
-/** A policy that is bound, by all that bind it. */
-export interface Bound<P extends ReadyPolicy, B extends ReadyBinding> {
+/** A policy with its bindings (generic.PolicyHook). */
+export interface PolicyHook<P extends CompiledPolicy, B extends CompiledBinding> {
   readonly policy: P;
   readonly bindings: readonly B[];
 }
@@ -43,18 +43,18 @@ export const matcherOf = (resources: MatchResources | undefined): Matcher =>
     namespaceSelector: resources?.namespaceSelector,
     objectSelector: resources?.objectSelector,
   });
-const anything = { apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] };
-/** A binding without rules of its own is for all that the policy is for. */
+const matchesEverything = { apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] };
+/** Returns undefined for a binding without matchResources: it applies to all requests of the policy. */
 export const bindingMatcherOf = (resources: MatchResources | undefined): Matcher | undefined =>
   resources === undefined
     ? undefined
-    : matcherOf({ ...resources, resourceRules: resources.resourceRules?.length ? resources.resourceRules : [anything] });
+    : matcherOf({ ...resources, resourceRules: resources.resourceRules?.length ? resources.resourceRules : [matchesEverything] });
 
-/** Policies with their bindings, in the order of their names. */
-export function boundOf<P extends ReadyPolicy, B extends ReadyBinding>(
+/** Combines policies with their bindings, in the order of the policy names. */
+export function toPolicyHooks<P extends CompiledPolicy, B extends CompiledBinding>(
   policies: readonly P[],
   bindings: readonly B[],
-): readonly Bound<P, B>[] {
+): readonly PolicyHook<P, B>[] {
   const byPolicy = new Map<string, B[]>();
   for (const binding of bindings) {
     const known = byPolicy.get(binding.policyName);
@@ -67,39 +67,39 @@ export function boundOf<P extends ReadyPolicy, B extends ReadyBinding>(
   });
 }
 
-/** One time that a policy is to be applied to a request. */
-export interface Application<P, B> {
+/** One evaluation of a policy for a request (generic.PolicyInvocation). */
+export interface PolicyInvocation<P, B> {
   readonly policy: P;
   readonly binding: B;
-  /** The request as the policy's rules see it. */
+  /** The request in the API version that the policy's rules name. */
   readonly request: AdmissionRequest;
   readonly bindings: RequestBindings;
 }
-/** A policy or binding that cannot be applied, and whose `failurePolicy` is to fail. */
-export interface Misconfigured<P, B> {
+/** A policy or binding that cannot be evaluated and has the `failurePolicy` Fail. */
+export interface PolicyConfigurationError<P, B> {
   readonly policy: P;
   readonly binding: B | undefined;
   readonly message: string;
 }
 
-export interface Surroundings {
+export interface DispatchDependencies {
   readonly namespaces: NamespaceObjects;
   readonly params: PolicyParams;
   readonly authz: readonly Authorizer[];
 }
 
 /**
- * Which policies apply to a request, with which bindings and parameters, in order. `object` is asked for each time: mutations change it.
- * A policy whose rules name another version of the resource sees the objects in that.
- * `run` applies one; it may be a promise. `fail` is told of what should have been applied and cannot be.
+ * Evaluates the policies that match a request, with their bindings and parameters, in order. Calls `object` before each evaluation, because
+ * mutations change it. A policy whose rules name another version of the resource gets the objects in that version.
+ * `run` evaluates one invocation and may return a promise; `fail` receives configuration errors of policies that should have been evaluated.
  */
-export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
-  bound: readonly Bound<P, B>[],
+export async function dispatch<P extends CompiledPolicy, B extends CompiledBinding>(
+  bound: readonly PolicyHook<P, B>[],
   request: AdmissionRequest,
-  { namespaces, params, authz }: Surroundings,
+  { namespaces, params, authz }: DispatchDependencies,
   object: () => KubeObject | undefined,
-  run: (application: Application<P, B>) => void | Promise<void>,
-  fail: (fault: Misconfigured<P, B>) => void,
+  run: (application: PolicyInvocation<P, B>) => void | Promise<void>,
+  fail: (fault: PolicyConfigurationError<P, B>) => void,
 ): Promise<void> {
   if (isExempt(request)) return;
   let first: RequestBindings | undefined;
@@ -115,14 +115,14 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
     if (resource === undefined) continue;
     const misfit = (error: unknown, binding: B | undefined): void => {
       if (!(error instanceof Error)) throw error;
-      if (policy.ignoresFaults) return;
+      if (policy.ignoresFailures) return;
       const what = binding === undefined ? 'policy' : 'binding';
       fail({ policy, binding, message: `failed to configure ${what}: ${error.message}` });
     };
     try {
       const selected = policy.matcher.selects(request, namespaces.labels);
       if (!(selected instanceof Promise ? await selected : selected)) continue;
-      if (policy.fault !== undefined) throw new ConfigurationFault(policy.fault);
+      if (policy.fault !== undefined) throw new ConfigurationError(policy.fault);
     } catch (error) {
       misfit(error, undefined);
       continue;
@@ -138,21 +138,21 @@ export async function dispatch<P extends ReadyPolicy, B extends ReadyBinding>(
         const own = policy.paramKind === undefined ? [undefined] : await params.of(policy.paramKind, binding.paramRef, request);
         for (const each of own) {
           const current = object();
-          const shown = versioned(current === request.object ? request : { ...request, object: current }, resource);
-          const seen = shown instanceof Promise ? await shown : shown;
+          const versioned = toVersionedRequest(current === request.object ? request : { ...request, object: current }, resource);
+          const seen = versioned instanceof Promise ? await versioned : versioned;
           const own = seen.requested === undefined ? common.with(each, current) : common.about(seen, each);
           await run({ policy, binding, request: seen, bindings: own });
         }
       } catch (error) {
-        if (!(error instanceof ConfigurationFault) && !(error instanceof StatusError)) throw error;
+        if (!(error instanceof ConfigurationError) && !(error instanceof StatusError)) throw error;
         misfit(error, binding);
       }
     }
   }
 }
 
-/** The refusal of a policy as its users see it: that of something forbidden, with the reason that the policy gives. */
-export function policyRefusal(request: AdmissionRequest, message: string, reason = 'Invalid'): Status {
+/** Returns the status of a denial by a policy: Forbidden unless the policy specifies a reason. */
+export function policyRejection(request: AdmissionRequest, message: string, reason = 'Invalid'): Status {
   const { resource, object, old } = request;
   const name = request.name !== '' ? request.name : (object?.metadata?.generateName ?? old?.metadata?.name ?? '');
   const code = Object.hasOwn(statusCodes, reason) ? statusCodes[reason as keyof typeof statusCodes] : 422;

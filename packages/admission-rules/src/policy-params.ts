@@ -1,5 +1,5 @@
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
-import { selectorFromObject } from '@oarlock/api/label-selector';
+import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import { resource, type Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
@@ -7,10 +7,10 @@ import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistrati
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
 
-/** Why a policy or a binding cannot be applied. */
-export class ConfigurationFault extends Error {}
+/** Thrown if a policy or binding cannot be evaluated because of its configuration. */
+export class ConfigurationError extends Error {}
 
-/** The objects that bindings name as parameters of their policies, as they are at the moment. */
+/** Returns the current parameter objects of policy bindings. */
 export class PolicyParams {
   readonly #client: Client;
   readonly #resources = new Map<string, Resource>();
@@ -19,8 +19,8 @@ export class PolicyParams {
   }
 
   /**
-   * `[undefined]` where a policy has none; empty where there are none and that is allowed.
-   * @throws ConfigurationFault
+   * Returns `[undefined]` for a policy without paramKind, and an empty list if no parameter exists and the binding allows that.
+   * @throws ConfigurationError
    */
   async of(
     kind: ParamKind | undefined,
@@ -32,29 +32,29 @@ export class PolicyParams {
     const namespace = this.#namespace(of, ref, request);
     const found = await this.#find(of, ref, namespace);
     if (found.length === 0 && ref.parameterNotFoundAction === 'Deny')
-      throw new ConfigurationFault('no params found for policy binding with `Deny` parameterNotFoundAction');
+      throw new ConfigurationError('no params found for policy binding with `Deny` parameterNotFoundAction');
     return found;
   }
 
-  /** The resource of a kind, `*` where nothing is known of it. */
+  /** Returns the resource of a kind, or `*` if discovery does not know it. */
   async resourceName(kind: ParamKind): Promise<string> {
     try {
       return (await this.#resource(kind)).resource;
     } catch (error) {
-      if (error instanceof ConfigurationFault) return '*';
+      if (error instanceof ConfigurationError) return '*';
       throw error;
     }
   }
 
   #namespace({ namespaced }: Resource, { namespace }: ParamRef, request: AdmissionRequest): string | undefined {
     if (!namespaced) {
-      if (namespace) throw new ConfigurationFault('paramRef.namespace must not be provided for a cluster-scoped `paramKind`');
+      if (namespace) throw new ConfigurationError('paramRef.namespace must not be provided for a cluster-scoped `paramKind`');
       return undefined;
     }
     if (namespace) return namespace;
     if (request.namespace !== '') return request.namespace;
     if (request.resource.group === '' && request.resource.resource === 'namespaces' && request.name !== '') return request.name;
-    throw new ConfigurationFault('cannot use namespaced paramRef in policy binding that matches cluster-scoped resources');
+    throw new ConfigurationError('cannot use namespaced paramRef in policy binding that matches cluster-scoped resources');
   }
 
   async #find(of: Resource, { name, selector }: ParamRef, namespace: string | undefined): Promise<readonly KubeObject[]> {
@@ -67,8 +67,8 @@ export class PolicyParams {
         throw error;
       }
     }
-    if (selector === undefined) throw new ConfigurationFault('either name or selector must be set on a paramRef');
-    const compiled = selectorFromObject(selector);
+    if (selector === undefined) throw new ConfigurationError('either name or selector must be set on a paramRef');
+    const compiled = selectorFromLabelSelector(selector);
     const { items } = await this.#client.list(of, { ...within, ...(!compiled.empty && { labelSelector: compiled.toString() }) });
     return items;
   }
@@ -81,7 +81,7 @@ export class PolicyParams {
     const cached = this.#resources.get(key);
     if (cached !== undefined) return cached;
     const found = await this.#discover(group, version, kind);
-    if (found === undefined) throw new ConfigurationFault(`failed to find resource referenced by paramKind: '${apiVersion}, Kind=${kind}'`);
+    if (found === undefined) throw new ConfigurationError(`failed to find resource referenced by paramKind: '${apiVersion}, Kind=${kind}'`);
     this.#resources.set(key, found);
     return found;
   }

@@ -1,30 +1,30 @@
-import { CelError } from '@oarlock/cel/cel-error';
-import { perCallLimit } from '@oarlock/cel/estimate';
-import type { Bindings } from '@oarlock/cel/frame';
+import { CelError } from '@oarlock/cel/values/cel-error';
+import { perCallLimit } from '@oarlock/cel/cost-estimate';
+import type { Bindings } from '@oarlock/cel/interpreter/frame';
 import { compile, type Program } from '@oarlock/cel/program';
-import { dyn, object, type ObjectType, type Type } from '@oarlock/cel/type';
-import { FieldMap, type FieldSource, type Value } from '@oarlock/cel/value';
-import { admissionEnvironment, type ExpressionScope } from './environment.ts';
+import { dyn, object, type ObjectType, type Type } from '@oarlock/cel/types/type';
+import { FieldMap, type FieldSource, type Value } from '@oarlock/cel/values/value';
+import { admissionEnvironment, type ExpressionScope } from './admission-environment.ts';
 
 export interface VariableSpec {
   readonly name: string;
   readonly expression: string;
 }
-export interface VariableFault {
+export interface VariableError {
   readonly index: number;
   readonly message: string;
 }
 
-/** The variables of a policy: each may name those before it, and has a value only when somebody asks for it. */
+/** The composited variables of a policy: each can use the ones before it and is evaluated on first use. */
 export class PolicyVariables {
   readonly programs: ReadonlyMap<string, Program>;
   readonly type: ObjectType;
-  readonly faults: readonly VariableFault[];
+  readonly faults: readonly VariableError[];
 
   constructor(variables: readonly VariableSpec[] | undefined, scope: ExpressionScope) {
     const programs = new Map<string, Program>();
     const types: Record<string, Type> = {};
-    const faults: VariableFault[] = [];
+    const faults: VariableError[] = [];
     (variables ?? []).forEach(({ name, expression }, index) => {
       const known = object('kubernetes.variables', { ...types });
       const { program, message } = compile(expression, admissionEnvironment({ ...scope, variables: known }));
@@ -37,7 +37,7 @@ export class PolicyVariables {
     this.faults = faults;
   }
 
-  /** For one request. `bindings` must have them as its own `variables`. */
+  /** Returns the variables of one request. `bindings` must contain the result as `variables`. */
   bind(bindings: Bindings, spend: (cost: number) => void): FieldMap {
     return new FieldMap(new Values(this.programs, bindings, spend), 'kubernetes.variables');
   }

@@ -1,14 +1,14 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { Namespace } from '@oarlock/api/types/core-v1';
-import { AuthorizerValue, ResourceCheck, type AccessAnswer, type AccessQuestion } from '@oarlock/cel/lib-authorizer';
-import { parseTimestampText } from '@oarlock/cel/time-text';
-import type { FieldMap, Value } from '@oarlock/cel/value';
+import { AuthorizerValue, ResourceCheck, type AccessDecision, type AccessAttributes } from '@oarlock/cel/libraries/authorizer';
+import { parseTimestampText } from '@oarlock/cel/values/time-text';
+import type { FieldMap, Value } from '@oarlock/cel/values/value';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer, Decision } from '@oarlock/spi/authz';
-import { requestValue } from './request-value.ts';
+import { admissionRequestValue } from './admission-request.ts';
 import type { VersionedRequest } from './versioned-request.ts';
 
-/** What the variables of expressions are bound to for one request. Made when it is asked for. */
+/** The values of the variables of expressions for one request, computed on first use. */
 export class RequestBindings {
   readonly #request: VersionedRequest;
   readonly #authz: readonly Authorizer[];
@@ -18,7 +18,7 @@ export class RequestBindings {
   readonly #namespace: Namespace | undefined;
   readonly namespaceObject: Value;
   readonly params: Value;
-  /** The policy's own; set once they can refer to these bindings. */
+  /** The composited variables of the policy; set later, because they refer to these bindings. */
   variables: FieldMap | undefined;
 
   constructor(
@@ -36,7 +36,7 @@ export class RequestBindings {
     this.params = (params ?? null) as Value;
   }
 
-  /** The same request with other parameters; what has been asked of the authorizers is kept. */
+  /** Returns bindings of the same request with other parameters; authorizer decisions stay cached. */
   with(params: KubeObject | undefined, object = this.#object): RequestBindings {
     const other = new RequestBindings(this.#request, this.#authz, this.#namespace, params, object);
     other.#value = this.#value;
@@ -44,14 +44,14 @@ export class RequestBindings {
     return other;
   }
 
-  /** The same request in another version. */
+  /** Returns bindings of the same request in another version. */
   about(request: VersionedRequest, params: KubeObject | undefined): RequestBindings {
     const other = new RequestBindings(request, this.#authz, this.#namespace, params);
     other.#authorizer = this.authorizer;
     return other;
   }
 
-  /** The same about the object as it has become. */
+  /** Returns bindings with the current state of the object. */
   on(object: KubeObject): RequestBindings {
     return this.with((this.params as KubeObject | null) ?? undefined, object);
   }
@@ -63,12 +63,12 @@ export class RequestBindings {
     return (this.#request.old ?? null) as Value;
   }
   get request(): Value {
-    this.#value ??= requestValue(this.#request) as unknown as Value;
+    this.#value ??= admissionRequestValue(this.#request) as unknown as Value;
     return this.#value;
   }
   get authorizer(): AuthorizerValue {
     const { identity } = this.#request;
-    this.#authorizer ??= new AuthorizerValue((question) => ask(this.#authz, identity, question));
+    this.#authorizer ??= new AuthorizerValue((question) => authorizeCheck(this.#authz, identity, question));
     return this.#authorizer;
   }
   get 'authorizer.requestResource'(): Value {
@@ -92,7 +92,11 @@ function namespaceValue({ metadata, spec, status }: Namespace): Value {
   } as unknown as Value;
 }
 
-function ask(authz: readonly Authorizer[], user: Identity, question: AccessQuestion): AccessAnswer | Promise<AccessAnswer> {
+function authorizeCheck(
+  authz: readonly Authorizer[],
+  user: Identity,
+  question: AccessAttributes,
+): AccessDecision | Promise<AccessDecision> {
   const { verb, account } = question;
   const identity: Identity =
     account === undefined
@@ -115,17 +119,19 @@ function ask(authz: readonly Authorizer[], user: Identity, question: AccessQuest
           name: question.name,
         }
       : { kind: 'path', identity, verb, path: question.path };
-  return decide(authz, attributes);
+  return authorize(authz, attributes);
 }
 
-/** The first that allows or denies. */
-export function decide(authz: readonly Authorizer[], attributes: Attributes, from = 0): AccessAnswer | Promise<AccessAnswer> {
+/** Returns the first decision that allows or denies. */
+export function authorize(authz: readonly Authorizer[], attributes: Attributes, from = 0): AccessDecision | Promise<AccessDecision> {
   for (let i = from; i < authz.length; i++) {
     const answer = (authz[i] as Authorizer).authorize(attributes);
     if (answer instanceof Promise)
-      return answer.then((decision) => (decision.decision === 'no-opinion' ? decide(authz, attributes, i + 1) : answered(decision)));
-    if (answer.decision !== 'no-opinion') return answered(answer);
+      return answer.then((decision) =>
+        decision.decision === 'no-opinion' ? authorize(authz, attributes, i + 1) : toAccessDecision(decision),
+      );
+    if (answer.decision !== 'no-opinion') return toAccessDecision(answer);
   }
   return { decision: 'no-opinion' };
 }
-const answered = ({ decision, because }: Decision): AccessAnswer => ({ decision, because });
+const toAccessDecision = ({ decision, reason: because }: Decision): AccessDecision => ({ decision, reason: because });

@@ -1,11 +1,11 @@
 import { customResourceDefinitions, deployments, namespaces, nodes, pods } from '@oarlock/api/resources';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
-import { admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionRequest } from '@oarlock/spi/admission/contract';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import { describe, expect, it } from 'vitest';
 import { isExempt, Matcher, type MatchRules, type Rule } from '../src/matcher.ts';
-import { requestValue } from '../src/request-value.ts';
+import { admissionRequestValue } from '../src/admission-request.ts';
 
 const request = (
   resource: Resource,
@@ -39,7 +39,7 @@ describe('rules', () => {
   it('name versions, which are the same objects unless told', () => {
     const rule = { apiVersions: ['v1beta1'] };
     const versions = () => ({ resources: [{ ...deployments, version: 'v1beta1' }], convert: (object: KubeObject) => object });
-    const asked = request(deployments, { versions });
+    const asked = request(deployments, { equivalents: versions });
     expect(covers(rule, asked)).toBe(true);
     expect(covers(rule, asked, { matchPolicy: 'Equivalent' })).toBe(true);
     expect(covers(rule, asked, { matchPolicy: 'Exact' })).toBe(false);
@@ -88,7 +88,9 @@ describe('selectors', () => {
 it('shows a request as webhooks and expressions see it', () => {
   const scale = { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'x', namespace: 'd' } };
   expect(
-    requestValue(admissionRequest('UPDATE', deployments, scale as never, { subresource: 'scale', options: { kind: 'UpdateOptions' } })),
+    admissionRequestValue(
+      admissionRequest('UPDATE', deployments, scale as never, { subresource: 'scale', options: { kind: 'UpdateOptions' } }),
+    ),
   ).toEqual({
     kind: { group: 'autoscaling', version: 'v1', kind: 'Scale' },
     resource: { group: 'apps', version: 'v1', resource: 'deployments' },

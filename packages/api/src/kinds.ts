@@ -20,7 +20,7 @@ export interface Subresource {
   readonly verbs: readonly string[];
 }
 
-/** What discovery says of one resource of one group and version. */
+/** The discovery information of one resource of one group and version. */
 export interface Kind {
   readonly group: string;
   readonly version: string;
@@ -34,9 +34,9 @@ export interface Kind {
   readonly shortNames: readonly string[];
   readonly categories: readonly string[];
   readonly subresources: readonly Subresource[];
-  /** Whether a server with default flags serves it. */
+  /** True if a server with default flags serves it. */
   readonly servedByDefault: boolean;
-  /** Whether its version is the one its group prefers by default. */
+  /** True if its version is the default preferred version of its group. */
   readonly preferred: boolean;
 }
 
@@ -44,9 +44,9 @@ export interface Group {
   readonly name: string;
   /** All versions, most preferred first. */
   readonly versions: readonly string[];
-  /** Those that a server with default flags serves; empty for groups that are opt-in as a whole. */
+  /** The versions that a server with default flags serves; empty for opt-in groups. */
   readonly defaultVersions: readonly string[];
-  /** The most preferred version of those served by default, else of all. */
+  /** The most preferred version of those served by default, or of all if none is. */
   readonly preferredVersion: string;
 }
 
@@ -56,7 +56,7 @@ for (const [group, version, , , , served] of kindRows) {
   if (served === 1) servedVersions.set(group, (servedVersions.get(group) ?? new Set()).add(version));
 }
 
-/** API groups in the order in which discovery lists them, the core group (`''`) first. */
+/** API groups in discovery order, the core group (`''`) first. */
 export const groups: readonly Group[] = groupRows.map(([name, versions]) => {
   const defaultVersions = versions.filter((version) => servedVersions.get(name)?.has(version) === true);
   return { name, versions, defaultVersions, preferredVersion: defaultVersions[0] ?? versions[0] ?? '' };
@@ -88,7 +88,7 @@ function toKind([group, version, resource, kind, namespaced, served, verbs, shor
   };
 }
 
-/** Every built-in resource, in discovery order: groups, then versions by preference, then resources by name. */
+/** Every built-in resource in discovery order: groups, then versions by preference, then resources by name. */
 export const kinds: readonly Kind[] = kindRows.map(toKind);
 
 const key = (group: string, version: string, name: string) => `${group}/${version}/${name}`;
@@ -103,13 +103,13 @@ export function kindOf({ group, version, kind }: GroupVersionKind): Kind | undef
   return byKind.get(key(group, version, kind));
 }
 
-/** `apps/v1` -> group and version; `v1` -> the core group. */
+/** Splits `apps/v1` into group and version; `v1` is in the core group. */
 export function parseApiVersion(apiVersion: string): { readonly group: string; readonly version: string } {
   const slash = apiVersion.indexOf('/');
   return slash < 0 ? { group: '', version: apiVersion } : { group: apiVersion.slice(0, slash), version: apiVersion.slice(slash + 1) };
 }
 
-/** The group, version and kind that an object names itself, parts it lacks being ''. */
+/** Returns the group, version and kind of an object; missing parts are ''. */
 export function gvkOf(object: { readonly apiVersion?: string; readonly kind?: string }): GroupVersionKind {
   return { ...parseApiVersion(object.apiVersion ?? ''), kind: object.kind ?? '' };
 }

@@ -20,14 +20,14 @@ export interface ManagedFieldsEntry {
   readonly subresource?: string;
 }
 
-/** `metav1.ObjectMeta`. Everything is optional because clients send partial objects; what the server stores has a name. */
+/** `metav1.ObjectMeta`. Every field is optional because clients send partial objects; stored objects have a name. */
 export interface ObjectMeta {
   readonly name?: string;
   readonly generateName?: string;
   readonly namespace?: string;
   readonly selfLink?: string;
   readonly uid?: string;
-  /** Opaque to clients. The server's revision in decimal. */
+  /** Opaque to clients: the storage revision in decimal. */
   readonly resourceVersion?: string;
   readonly generation?: number;
   readonly creationTimestamp?: Time | null;
@@ -41,8 +41,8 @@ export interface ObjectMeta {
 }
 
 /**
- * Any API object. Objects that come from a cache, an informer or the loopback client are deeply frozen and shared:
- * whoever changes one copies first (`structuredClone` or a spread of the changed path).
+ * Any API object (runtime.Object). Objects from caches, informers and the loopback client are deeply frozen and shared: to change one, copy
+ * it first (`structuredClone` or a spread of the changed path).
  */
 export interface KubeObject {
   readonly apiVersion?: string;
@@ -63,7 +63,7 @@ export interface ObjectList<T = KubeObject> {
   readonly items: readonly T[];
 }
 
-/** `namespace/name`, or `name` for what has no namespace: the key of caches and workqueues. */
+/** `namespace/name`, or `name` for a cluster-scoped object: the key of caches and workqueues. */
 export type ObjectKey = string;
 
 export function objectKey(object: KubeObject): ObjectKey {
@@ -76,11 +76,11 @@ export function splitKey(key: ObjectKey): { readonly namespace?: string; readonl
   return at < 0 ? { name: key } : { namespace: key.slice(0, at), name: key.slice(at + 1) };
 }
 
-/** Freezes a JSON value in depth and returns it. Already frozen branches are taken as frozen in depth. */
+/** Freezes a JSON value deeply and returns it. A frozen subtree is assumed to be deeply frozen. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
-  // most members are no objects, and most calls would be for nothing
+  // the type check here avoids most calls: most members are not objects
   if (Array.isArray(value)) {
     for (const item of value as readonly unknown[]) if (typeof item === 'object') deepFreeze(item);
   } else
@@ -91,7 +91,7 @@ export function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** The reference that names `owner` as the managing controller of a dependent. */
+/** Returns an owner reference to `owner` as managing controller (metav1.NewControllerRef). */
 export function controllerRef(owner: KubeObject): OwnerReference {
   return {
     apiVersion: owner.apiVersion ?? '',
@@ -103,6 +103,13 @@ export function controllerRef(owner: KubeObject): OwnerReference {
   };
 }
 
+/** Returns the reference to the managing controller of an object, or undefined if it has none (metav1.GetControllerOf). */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {
   return object.metadata?.ownerReferences?.find((ref) => ref.controller === true);
+}
+
+/** Returns true if `owner` is the managing controller of the object (metav1.IsControlledBy). An owner without a uid controls nothing. */
+export function isControlledBy(object: KubeObject, owner: KubeObject): boolean {
+  const uid = owner.metadata?.uid;
+  return uid !== undefined && controllerOf(object)?.uid === uid;
 }

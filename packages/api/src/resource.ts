@@ -2,7 +2,7 @@ import type { KubeObject } from './object.ts';
 
 declare const typed: unique symbol;
 
-/** Names one resource of one API version and, to the type checker, the type of its objects. A plain frozen value. */
+/** A typed handle of one resource of one API version (GroupVersionResource with the type of its objects). Plain and frozen. */
 export interface Resource<T extends KubeObject = KubeObject> {
   /** '' for the core group. */
   readonly group: string;
@@ -11,7 +11,7 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly resource: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Never present at run time. */
+  /** Never set; carries the object type. */
   readonly [typed]?: T;
 }
 
@@ -25,12 +25,12 @@ export function resource<T extends KubeObject>(
   return Object.freeze({ group, version, resource: name, kind, namespaced });
 }
 
-/** `v1`, `apps/v1`. */
+/** Returns `v1` or `apps/v1`. */
 export function apiVersionOf(r: Pick<Resource, 'group' | 'version'>): string {
   return r.group === '' ? r.version : `${r.group}/${r.version}`;
 }
 
-/** `pods`, `deployments.apps`: how admission rules, RBAC messages and plugin tables name a resource. */
+/** Returns `pods` or `deployments.apps`, the notation of admission rules, RBAC messages and plugin tables. */
 export function groupResource(r: Pick<Resource, 'group' | 'resource'>): string {
   return r.group === '' ? r.resource : `${r.resource}.${r.group}`;
 }

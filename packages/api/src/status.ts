@@ -1,6 +1,6 @@
 import type { ListMeta } from './object.ts';
 
-/** Machine readable reasons of `metav1.Status`, each with the HTTP code that Kubernetes answers it with. */
+/** Machine-readable reasons of `metav1.Status`, each with its HTTP status code. */
 export const statusCodes = {
   BadRequest: 400,
   Unauthorized: 401,
@@ -23,7 +23,7 @@ export const statusCodes = {
 } as const;
 export type StatusReason = keyof typeof statusCodes;
 
-/** Causes carry `FieldValueRequired` and its like; `field` is a path such as `spec.containers[0].name`. */
+/** A cause such as `FieldValueRequired`; `field` is a path such as `spec.containers[0].name`. */
 export interface StatusCause {
   readonly reason?: string;
   readonly message?: string;
@@ -50,9 +50,9 @@ export interface Status {
 
 const brand = Symbol.for('oarlock:StatusError');
 
-/** An API refusal as clients and handlers meet it. The server never throws it for a fault of its own: a fault becomes `InternalError`. */
+/** An error response of the API as handlers throw and clients receive it. Other exceptions of the server become `InternalError`. */
 export class StatusError extends Error {
-  /** Two copies of this package, a plugin's and ours, agree on what a StatusError is. */
+  /** Makes instanceof work across copies of this package, such as that of an external plugin. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && brand in value;
   }

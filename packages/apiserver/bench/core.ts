@@ -6,12 +6,12 @@ import { generateKeyPairSync } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import type { ApiHandler, ApiRequest } from '@oarlock/spi/loopback';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
-import { apiHandler } from '../src/api-handler.ts';
-import { Pipeline } from '../src/pipeline.ts';
+import { apiHandler } from '../src/pipeline/loopback-handler.ts';
+import { Pipeline } from '../src/pipeline/pipeline.ts';
 
 const [count = 10_000, nodes = 1_000] = process.argv.slice(2).map(Number);
 const parallel = 64;
@@ -20,7 +20,7 @@ const keys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 
 const pipeline = new Pipeline({
   storage: new MemoryStorage(),
-  authz: [{ authorize: () => ({ decision: 'allow', because: 'bench' }) }],
+  authz: [{ authorize: () => ({ decision: 'allow', reason: 'bench' }) }],
   admission: [],
   clock: systemClock,
   log: silentLogger,

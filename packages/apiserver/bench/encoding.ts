@@ -4,10 +4,10 @@
  */
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
-import { encodingOf, type Encoding } from '../src/negotiation-encoding.ts';
-import { loadCodec } from '../src/negotiation-protobuf-codec.ts';
-import { decodeProtobuf } from '../src/negotiation-protobuf.ts';
-import type { Encoded } from '../src/response.ts';
+import { encodingOf, type Encoding } from '../src/negotiation/encoding.ts';
+import { loadCodec } from '../src/negotiation/protobuf-codec.ts';
+import { decodeProtobuf } from '../src/negotiation/protobuf-decoder.ts';
+import type { Encoded } from '../src/request/response.ts';
 import { Codec } from '../src/watch-cache/item.ts';
 
 const [count = 5000] = process.argv.slice(2).map(Number);

@@ -11,9 +11,9 @@ import { Process } from '@oarlock/spi/process';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
-import { HttpApiServer } from './http-apiserver.ts';
-import { isServable } from './runtime-config.ts';
-import { encryptionSchema } from './storage-encryption-config.ts';
+import { ApiServer } from './api-server.ts';
+import { isServable } from './pipeline/runtime-config.ts';
+import { encryptionSchema } from './storage/encryption/encryption-config.ts';
 
 const seconds = z.number().positive();
 const count = z.int().min(1);
@@ -65,5 +65,5 @@ export default Roles.plugin({
     process: optional(Process),
     localNodes: optional(LocalNodes),
   },
-  create: (given, context) => new HttpApiServer(given, context),
+  create: (given, context) => new ApiServer(given, context),
 });

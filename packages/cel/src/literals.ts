@@ -1,8 +1,8 @@
-import type { Expr } from './ast.ts';
-import { CelError } from './cel-error.ts';
-import type { Issue } from './issue.ts';
-import { compilePattern } from './lib-regex.ts';
-import { parseDurationText, parseTimestampText } from './time-text.ts';
+import type { Expr } from './syntax/ast.ts';
+import { CelError } from './values/cel-error.ts';
+import type { Issue } from './syntax/issue.ts';
+import { compilePattern } from './libraries/regex.ts';
+import { parseDurationText, parseTimestampText } from './values/time-text.ts';
 
 const checks: Readonly<Record<string, (text: string) => unknown>> = {
   matches: compilePattern,
@@ -10,7 +10,7 @@ const checks: Readonly<Record<string, (text: string) => unknown>> = {
   timestamp: parseTimestampText,
 };
 
-/** Arguments that are written down and can be seen to be wrong. */
+/** Reports literal arguments that are invalid, such as a wrong duration or regular expression. */
 export function literalIssues(root: Expr): Issue[] {
   const issues: Issue[] = [];
   const visit = (expr: Expr): void => {

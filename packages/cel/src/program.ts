@@ -1,55 +1,56 @@
-import type { Expr } from './ast.ts';
-import { CelError, Suspended } from './cel-error.ts';
-import { check, type Checked } from './checked.ts';
-import type { Environment } from './environment.ts';
-import type { Bindings, Frame, Step } from './frame.ts';
-import { formatIssues, SyntaxFault, type Issue } from './issue.ts';
+import type { Expr } from './syntax/ast.ts';
+import { CelError, EvaluationSuspended } from './values/cel-error.ts';
+import type { CheckedExpression } from './checker/checked-expression.ts';
+import { check } from './checker/checker.ts';
+import type { Environment } from './checker/environment.ts';
+import type { Bindings, Frame, Step } from './interpreter/frame.ts';
+import { formatIssues, CelSyntaxError, type Issue } from './syntax/issue.ts';
 import { literalIssues } from './literals.ts';
-import { parse } from './parser.ts';
-import { plan } from './plan.ts';
-import { assignable, formatType, type Type } from './type.ts';
-import type { Value } from './value.ts';
+import { parse } from './syntax/parser.ts';
+import { plan } from './interpreter/plan.ts';
+import { assignable, formatType, type Type } from './types/type.ts';
+import type { Value } from './values/value.ts';
 
-export type Outcome =
+export type EvaluationResult =
   | { readonly value: Value; readonly cost: number; readonly error?: undefined }
-  /** `cost` is what had been spent by then. */
+  /** `cost` is the cost up to the error. */
   | { readonly error: CelError; readonly cost: number; readonly value?: undefined };
 
-/** An expression that is ready to run, any number of times. */
+/** A compiled expression. It can be evaluated any number of times. */
 export interface Program {
   readonly source: string;
   readonly type: Type;
-  readonly checked: Checked;
+  readonly checked: CheckedExpression;
   /**
-   * Never throws. That something must be waited for (`evaluateAsync`) is an error, too. A cost above `limit` ends the evaluation with the
-   * error code `budget`.
+   * Evaluates the expression; never throws. Returns an error if a function needs an asynchronous result (see `evaluateAsync`), and an error
+   * with code `budget` if the cost exceeds `limit`.
    */
-  evaluate(bindings: Bindings, limit?: number): Outcome;
-  /** As `evaluate`, and waits for what the expression asks that is not known at once. */
-  evaluateAsync(bindings: Bindings, limit?: number): Outcome | Promise<Outcome>;
-  /** Throws `CelError` and what must be waited for instead of returning it: for expressions whose values others ask for while they run. */
+  evaluate(bindings: Bindings, limit?: number): EvaluationResult;
+  /** As `evaluate`, but waits for asynchronous results, such as those of authorization checks. */
+  evaluateAsync(bindings: Bindings, limit?: number): EvaluationResult | Promise<EvaluationResult>;
+  /** As `evaluate`, but throws `CelError` and `EvaluationSuspended`: for a composed variable that another expression evaluates. */
   run(bindings: Bindings, limit: number): { readonly value: Value; readonly cost: number };
 }
 
 export type Compiled =
   | { readonly program: Program; readonly issues?: undefined; readonly message?: undefined }
-  /** `message` is what users are shown: every issue with its place, as cel-go prints them. */
+  /** `message` is for users: every issue with its position, in the format of cel-go. */
   | { readonly issues: readonly Issue[]; readonly message: string; readonly program?: undefined };
 
 export interface CompileOptions {
-  /** The result must be one of these, or not known before it runs. */
+  /** The allowed result types; `dyn` is always allowed. */
   readonly expect?: readonly Type[];
 }
 
 const maxSuspensions = 100;
 
-/** Parses, checks and plans. Never throws. */
+/** Parses, checks and plans an expression. Never throws. */
 export function compile(source: string, env: Environment, { expect }: CompileOptions = {}): Compiled {
   let expr: Expr;
   try {
     expr = parse(source);
   } catch (error) {
-    if (!(error instanceof SyntaxFault)) throw error;
+    if (!(error instanceof CelSyntaxError)) throw error;
     return failed(source, [{ at: error.at, message: error.message }]);
   }
   const checked = check(expr, env);
@@ -63,18 +64,18 @@ export function compile(source: string, env: Environment, { expect }: CompileOpt
     const message = `must evaluate to ${expect.map(formatType).join(' or ')}`;
     return { issues: [{ at: 0, message }], message };
   }
-  return { program: new Planned(source, checked) };
+  return { program: new PlannedProgram(source, checked) };
 }
 
 function failed(source: string, issues: readonly Issue[]): Compiled {
   return { issues, message: formatIssues(source, issues) };
 }
 
-class Planned implements Program {
+class PlannedProgram implements Program {
   readonly source: string;
-  readonly checked: Checked;
+  readonly checked: CheckedExpression;
   readonly #step: Step;
-  constructor(source: string, checked: Checked) {
+  constructor(source: string, checked: CheckedExpression) {
     this.source = source;
     this.checked = checked;
     this.#step = plan(checked, checked.expr);
@@ -83,25 +84,25 @@ class Planned implements Program {
     return this.checked.type;
   }
 
-  evaluate(bindings: Bindings, limit = Number.MAX_SAFE_INTEGER): Outcome {
+  evaluate(bindings: Bindings, limit = Number.MAX_SAFE_INTEGER): EvaluationResult {
     const outcome = this.#try(bindings, limit);
-    if (!(outcome instanceof Suspended)) return outcome;
-    return { error: new CelError('internal', 'the expression asks what is not known yet'), cost: 0 };
+    if (!(outcome instanceof EvaluationSuspended)) return outcome;
+    return { error: new CelError('internal', 'the expression needs an asynchronous result; use evaluateAsync'), cost: 0 };
   }
 
-  evaluateAsync(bindings: Bindings, limit = Number.MAX_SAFE_INTEGER): Outcome | Promise<Outcome> {
+  evaluateAsync(bindings: Bindings, limit = Number.MAX_SAFE_INTEGER): EvaluationResult | Promise<EvaluationResult> {
     const outcome = this.#try(bindings, limit);
-    return outcome instanceof Suspended ? this.#later(bindings, limit, outcome) : outcome;
+    return outcome instanceof EvaluationSuspended ? this.#resume(bindings, limit, outcome) : outcome;
   }
-  async #later(bindings: Bindings, limit: number, first: Suspended): Promise<Outcome> {
+  async #resume(bindings: Bindings, limit: number, first: EvaluationSuspended): Promise<EvaluationResult> {
     let suspended = first;
     for (let i = 0; i < maxSuspensions; i++) {
       await suspended.until;
       const outcome = this.#try(bindings, limit);
-      if (!(outcome instanceof Suspended)) return outcome;
+      if (!(outcome instanceof EvaluationSuspended)) return outcome;
       suspended = outcome;
     }
-    return { error: new CelError('budget', 'operation cancelled: it waits too often'), cost: limit };
+    return { error: new CelError('budget', 'operation cancelled: too many asynchronous results'), cost: limit };
   }
 
   run(bindings: Bindings, limit: number): { readonly value: Value; readonly cost: number } {
@@ -110,12 +111,12 @@ class Planned implements Program {
     return { value, cost: frame.cost };
   }
 
-  #try(bindings: Bindings, limit: number): Outcome | Suspended {
+  #try(bindings: Bindings, limit: number): EvaluationResult | EvaluationSuspended {
     const frame: Frame = { bindings, slots: [], cost: 0, limit };
     try {
       return { value: this.#step(frame), cost: frame.cost };
     } catch (error) {
-      if (error instanceof Suspended) return error;
+      if (error instanceof EvaluationSuspended) return error;
       if (error instanceof CelError) return { error, cost: frame.cost };
       return {
         error: new CelError('internal', error instanceof Error ? error.message : String(error), { cause: error }),

@@ -1,4 +1,4 @@
-/** What the joined program has for others in its process. */
+/** The exports of the bundled program. */
 export interface Joined {
   main(): Promise<void>;
   /** As `startTestCluster` of @oarlock/testing. */
@@ -6,5 +6,5 @@ export interface Joined {
   importWith(importer: (specifier: string) => Promise<unknown>): void;
 }
 
-/** The program that the build joined into one file, or undefined where there is none. Loaded once. */
+/** Returns the program that the build bundled into one file, or undefined if there is none. Loads it once. */
 export function joined(): Joined | undefined;

@@ -8,14 +8,17 @@ const file = fileURLToPath(new URL('../bundle/oarlock.cjs', import.meta.url));
 /** @type {import('./joined.js').Joined | undefined} */
 let known;
 
-/** What the build made, in one file, with what V8 made of it before: opening and compiling hundreds of modules was most of a cold start. */
+/**
+ * Returns the bundled program, which the build wrote into one file with V8's code cache beside it: opening and compiling hundreds of modules
+ * took most of a cold start.
+ */
 export function joined() {
   if (known !== undefined || !existsSync(file)) return known;
   const cache = `${file}.${process.versions.v8}.cache`;
   const cachedData = existsSync(cache) ? readFileSync(cache) : undefined;
   // the bundler writes ASCII only
   const script = new Script(readFileSync(file, 'latin1'), { filename: file, ...(cachedData && { cachedData }) });
-  // the build runs it once, for all that it compiled to be there next time
+  // the build runs the program once to write the cache with all code that was compiled
   if (process.env.OARLOCK_WRITE_COMPILE_CACHE === '1') process.on('exit', () => writeFileSync(cache, script.createCachedData()));
   const module = { exports: {} };
   script.runInThisContext()(module.exports, createRequire(file), module, file, dirname(file));

@@ -10,7 +10,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-/** From source, when started with the source condition; else what the build made: joined into one file, or as compiled. */
+/** Loads the sources if Node runs with the source condition; otherwise the bundled file, or else the compiled modules. */
 async function load() {
   if (process.execArgv.some((arg) => arg.includes('@oarlock/source'))) return import('../src/main.ts');
   const program = joined();

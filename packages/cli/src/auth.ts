@@ -1,6 +1,6 @@
-import type { AuthorizationAnswer, AuthorizationQuestion } from '@oarlock/cluster/authorization-path';
-import { adminAccess } from './admin-access.ts';
-import { CommandError, exitCodes } from './exit.ts';
+import type { AuthorizationTrace, AuthorizationQuery } from '@oarlock/cluster/paths/authorization-path';
+import { adminAccess } from './common/admin-access.ts';
+import { CommandError, exitCodes } from './common/command-error.ts';
 
 export interface WhyOptions {
   readonly dataDir: string;
@@ -9,12 +9,12 @@ export interface WhyOptions {
   readonly output: string;
 }
 
-const account = /^system:serviceaccount:([^:]+):[^:]+$/;
+const serviceAccountName = /^system:serviceaccount:([^:]+):[^:]+$/;
 
-/** Groups that somebody of that name is in anyway. */
+/** Returns the groups that a user of this name belongs to in any case. */
 function impliedGroups(user: string): readonly string[] {
   if (user === 'system:anonymous') return ['system:unauthenticated'];
-  const namespace = account.exec(user)?.[1];
+  const namespace = serviceAccountName.exec(user)?.[1];
   return [
     ...(namespace === undefined ? [] : ['system:serviceaccounts', `system:serviceaccounts:${namespace}`]),
     ...(user.startsWith('system:node:') ? ['system:nodes'] : []),
@@ -22,31 +22,31 @@ function impliedGroups(user: string): readonly string[] {
   ];
 }
 
-/** `deployments.apps/scale` or `/metrics`, and a name, as a question. */
-export function questionOf(
+/** Parses `deployments.apps/scale` or `/metrics` into the attributes of a request to authorize. */
+export function authorizationQuery(
   user: string,
   verb: string,
-  what: string,
+  target: string,
   name: string,
   { namespace, group }: Pick<WhyOptions, 'namespace' | 'group'>,
-): AuthorizationQuestion {
-  const who = { user, groups: [...new Set([...group, ...impliedGroups(user)])], verb };
-  if (what.startsWith('/')) return { ...who, path: what };
-  const [full = '', subresource = ''] = what.split('/');
+): AuthorizationQuery {
+  const subject = { user, groups: [...new Set([...group, ...impliedGroups(user)])], verb };
+  if (target.startsWith('/')) return { ...subject, path: target };
+  const [full = '', subresource = ''] = target.split('/');
   const [resource = '', ...rest] = full.split('.');
-  return { ...who, group: rest.join('.'), resource, subresource, namespace, name };
+  return { ...subject, group: rest.join('.'), resource, subresource, namespace, name };
 }
 
-/** Says which authorizer allows or denies something, and why. Exit code 1 when it is not allowed. */
-export async function why(user: string, verb: string, what: string, name: string | undefined, options: WhyOptions): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output is text or json', exitCodes.usage);
+/** Prints which authorizer allows or denies an action, and why. Sets exit code 1 if it is not allowed. */
+export async function why(user: string, verb: string, target: string, name: string | undefined, options: WhyOptions): Promise<void> {
+  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = await adminAccess(options.dataDir);
   try {
     const answer = (await access.client.raw(
       'POST',
       '/oarlock/v1/authorization',
-      questionOf(user, verb, what, name ?? '', options),
-    )) as AuthorizationAnswer;
+      authorizationQuery(user, verb, target, name ?? '', options),
+    )) as AuthorizationTrace;
     console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : textOf(answer));
     if (!answer.allowed) process.exitCode = exitCodes.failed;
   } finally {
@@ -54,7 +54,7 @@ export async function why(user: string, verb: string, what: string, name: string
   }
 }
 
-export function textOf({ allowed, steps }: AuthorizationAnswer): string {
+export function textOf({ allowed, steps }: AuthorizationTrace): string {
   const width = Math.max(0, ...steps.map(({ plugin }) => plugin.length));
   return [
     allowed ? 'yes' : 'no',

@@ -1,29 +1,30 @@
 import { isDeepStrictEqual } from 'node:util';
-import { chooseCluster } from '@oarlock/cluster/choose';
-import { readClusterFile } from '@oarlock/cluster/cluster-file';
-import type { PlacementSpec } from '@oarlock/cluster/cluster-schema';
-import { plan, type Plan, type Planned } from '@oarlock/cluster/plan';
-import { checkPlan } from '@oarlock/cluster/check';
-import { sections } from '@oarlock/cluster/sections';
+import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import { createPlan } from '@oarlock/cluster/composition/create-plan';
+import type { Plan, PlannedPlugin } from '@oarlock/cluster/composition/plan';
+import { checkPlan } from '@oarlock/cluster/composition/check-plan';
+import { sections } from '@oarlock/cluster/config/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { stringify } from 'yaml';
 
-/** Reads the file, loads its plugins, checks each config and the graph. Nothing is started and the machine is not asked. */
+/** Reads the file, loads its plugins, and checks each config and the dependency graph. Starts nothing and runs no probes. */
 export async function validate({ file }: { readonly file: string }): Promise<void> {
-  const planned = await plan(await readClusterFile(file));
+  const planned = await createPlan(await readClusterFile(file));
   checkPlan(planned);
-  console.log(`${file} is valid: ${planned.roles.join(', ')} with ${planned.plugins.length} plugins`);
+  console.log(`${file} is valid: roles ${planned.roles.join(', ')}; ${planned.plugins.length} plugins`);
 }
 
-/** Prints a file, or without one what `oarlock up` would take, with what it leaves out: another file that means the same. */
+/** Prints a cluster file, or without one the composition that `oarlock up` would choose, with all defaults: an equivalent file. */
 export async function print({ file }: { readonly file?: string }): Promise<void> {
-  const planned = await plan(file === undefined ? (await chooseCluster()).file : await readClusterFile(file));
+  const planned = await createPlan(file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(file));
   checkPlan(planned);
-  process.stdout.write(stringify(filledIn(planned), { lineWidth: 0, aliasDuplicateObjects: false }));
+  process.stdout.write(stringify(withResolvedDefaults(planned), { lineWidth: 0, aliasDuplicateObjects: false }));
 }
 
-/** A cluster file that means what a plan is. */
-export function filledIn({ file, roles, facts, plugins }: Plan): object {
+/** Returns a cluster file that is equivalent to a plan, with all defaults. */
+export function withResolvedDefaults({ file, roles, facts, plugins }: Plan): object {
   const { spec } = file;
   const { domain, nodePorts } = spec.networking;
   const { podCIDRs, serviceCIDRs } = facts;
@@ -46,22 +47,29 @@ export function filledIn({ file, roles, facts, plugins }: Plan): object {
   };
 }
 
-function placementsIn(key: string, written: unknown, plugins: readonly Planned[]): readonly PlacementSpec[] | PlacementSpec | undefined {
-  const placed = plugins.flatMap(({ segments, from, plugin, config }) =>
+function placementsIn(
+  key: string,
+  specified: unknown,
+  plugins: readonly PlannedPlugin[],
+): readonly PlacementSpec[] | PlacementSpec | undefined {
+  const placements = plugins.flatMap(({ segments, origin: from, plugin, config }) =>
     from !== undefined && segments[1] === key ? [{ ...from.placement, config: withDefaults(plugin, config) }] : [],
   );
-  // what is one is written so; a list that is left out may stand for several
-  if (Array.isArray(written)) return placed;
-  return written === undefined && placed.length > 0 ? placed : placed[0];
+  // a section with one plugin is not written as a list; an omitted list may stand for several plugins
+  if (Array.isArray(specified)) return placements;
+  return specified === undefined && placements.length > 0 ? placements : placements[0];
 }
 
-/** Without what the composition tells the role: that is said elsewhere in the file, or on the command line. */
-function settingsOf({ name, plugin, config }: Planned, written: Readonly<Record<string, Readonly<Record<string, unknown>>>>): object {
-  const told = Object.keys(config as object).filter((key) => written[name]?.[key] === undefined);
-  return Object.fromEntries(Object.entries(withDefaults(plugin, config)).filter(([key]) => !told.includes(key)));
+/** Returns the settings of a role without those that the composition derives: other keys of the file or the command line set them. */
+function settingsOf(
+  { name, plugin, config }: PlannedPlugin,
+  specified: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+): object {
+  const derived = Object.keys(config as object).filter((key) => specified[name]?.[key] === undefined);
+  return Object.fromEntries(Object.entries(withDefaults(plugin, config)).filter(([key]) => !derived.includes(key)));
 }
 
-/** A config as its plugin takes it, unless the plugin makes something else of it. */
+/** Returns a config with the plugin's defaults, or unchanged if its schema transforms it into something that does not parse again. */
 function withDefaults({ config: schema }: Plugin, config: unknown): Record<string, unknown> {
   const { data = config } = schema.safeParse(config);
   const same = isDeepStrictEqual(JSON.parse(JSON.stringify(data)), data) && isDeepStrictEqual(schema.safeParse(data).data, data);

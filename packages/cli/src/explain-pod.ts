@@ -3,10 +3,10 @@ import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
-import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote';
+import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
 import { parseAllDocuments } from 'yaml';
-import { adminAccess } from './admin-access.ts';
-import { CommandError, exitCodes } from './exit.ts';
+import { adminAccess } from './common/admin-access.ts';
+import { CommandError, exitCodes } from './common/command-error.ts';
 
 export interface ExplainOptions {
   readonly dataDir: string;
@@ -17,11 +17,11 @@ export interface ExplainOptions {
   readonly output: string;
 }
 
-/** The answer of `POST /oarlock/v1/scheduling`. */
-interface Answer {
-  readonly pods: readonly Explained[];
+/** The response of `POST /oarlock/v1/scheduling`. */
+interface ExplainResponse {
+  readonly pods: readonly PodExplanation[];
 }
-export interface Explained {
+export interface PodExplanation {
   readonly namespace: string;
   readonly name: string;
   readonly bound?: string;
@@ -37,15 +37,18 @@ export interface Explained {
 }
 
 const path = '/oarlock/v1/scheduling';
-const mostPods = 1000;
+const maxPods = 1000;
 
-/** Says for each node why a pod is not there, or how good it would be; for a pod that there is, or for those that a manifest would make. */
+/**
+ * Prints for each node why a pod cannot run there, or its score; for an existing pod or for the pods that a manifest would create. Sets exit
+ * code 1 if a pod fits no node.
+ */
 export async function explainPod(name: string | undefined, options: ExplainOptions): Promise<void> {
-  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output is text or json', exitCodes.usage);
+  if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = options.kubeconfig === undefined ? await adminAccess(options.dataDir) : await remoteAccess(options.kubeconfig);
   try {
-    const question = options.whatIf ? { pods: await podsToBe(access, options) } : { namespace: options.namespace, name: podName(name) };
-    const answer = await ask(access, question);
+    const question = options.whatIf ? { pods: await podsFromFile(access, options) } : { namespace: options.namespace, name: podName(name) };
+    const answer = await requestExplanation(access, question);
     console.log(options.output === 'json' ? JSON.stringify(answer, null, 2) : answer.pods.map(textOf).join('\n'));
     if (answer.pods.some(({ chosen, bound }) => chosen === undefined && bound === undefined)) process.exitCode = exitCodes.failed;
   } finally {
@@ -53,39 +56,41 @@ export async function explainPod(name: string | undefined, options: ExplainOptio
   }
 }
 
-async function ask({ client, server }: RemoteAccess, question: object): Promise<Answer> {
+async function requestExplanation({ client, server }: RemoteAccess, question: object): Promise<ExplainResponse> {
   try {
-    return (await client.raw('POST', path, question)) as Answer;
+    return (await client.raw('POST', path, question)) as ExplainResponse;
   } catch (cause) {
-    // of a pod that there is not, the scheduler says so itself
+    // for a missing pod the scheduler answers with Kubernetes' own message
     if (isStatus(cause, 'NotFound') && !cause.message.startsWith('pods '))
-      throw new CommandError(`${server} cannot be asked: its process runs no Oarlock scheduler`, exitCodes.failed, { cause });
+      throw new CommandError(`${server} cannot explain scheduling: its process does not run the Oarlock scheduler`, exitCodes.failed, {
+        cause,
+      });
     throw cause;
   }
 }
 
 function podName(name: string | undefined): string {
   if (name === undefined || name === '')
-    throw new CommandError('name a pod, or use --what-if -f FILE for pods that there are not', exitCodes.usage);
+    throw new CommandError('a pod name is required; for pods that do not exist yet use --what-if -f FILE', exitCodes.usage);
   return name;
 }
 
-async function podsToBe({ client }: RemoteAccess, { file, namespace }: ExplainOptions): Promise<readonly Pod[]> {
-  if (file === undefined) throw new CommandError('--what-if needs a manifest: -f FILE', exitCodes.usage);
+async function podsFromFile({ client }: RemoteAccess, { file, namespace }: ExplainOptions): Promise<readonly Pod[]> {
+  if (file === undefined) throw new CommandError('--what-if requires a manifest: -f FILE', exitCodes.usage);
   const planned = plannedPods(await readFile(file, 'utf8'), namespace);
-  if (planned.length === 0) throw new CommandError(`${file} makes no pods`, exitCodes.usage);
-  if (planned.length > mostPods) throw new CommandError(`${file} makes more than ${mostPods} pods`, exitCodes.usage);
-  const made: Pod[] = [];
-  // as the server would have them: with their priority, tolerations and all that admission adds
-  for (const pod of planned) made.push(await client.create(pods, pod, { dryRun: true }));
-  return made;
+  if (planned.length === 0) throw new CommandError(`${file} creates no pods`, exitCodes.usage);
+  if (planned.length > maxPods) throw new CommandError(`${file} creates more than ${maxPods} pods`, exitCodes.usage);
+  const admitted: Pod[] = [];
+  // a dry run adds what admission adds: priority, tolerations, defaults
+  for (const pod of planned) admitted.push(await client.create(pods, pod, { dryRun: true }));
+  return admitted;
 }
 
 interface Workload extends KubeObject {
   readonly spec?: { readonly replicas?: number; readonly parallelism?: number; readonly template?: PodTemplateSpec };
 }
 
-/** The pods that the objects of a manifest are or would make. */
+/** Returns the pods in a manifest and those that its workloads would create. */
 export function plannedPods(text: string, namespace: string): readonly Pod[] {
   return parseAllDocuments(text).flatMap((document) => {
     const [fault] = document.errors;
@@ -108,7 +113,7 @@ function podsOf({ kind, metadata = {}, spec = {} }: Workload, fallback: string):
   const { template, replicas, parallelism } = spec;
   if (template?.spec === undefined) return [];
   const { spec: podSpec } = template;
-  return Array.from({ length: Math.min(replicas ?? parallelism ?? 1, mostPods + 1) }, (_, index) => ({
+  return Array.from({ length: Math.min(replicas ?? parallelism ?? 1, maxPods + 1) }, (_, index) => ({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { ...template.metadata, namespace, name: `${name}-${index}` },
@@ -116,8 +121,8 @@ function podsOf({ kind, metadata = {}, spec = {} }: Workload, fallback: string):
   }));
 }
 
-/** The nodes that would do with their scores, best first, then those that would not with who says so. */
-export function textOf({ namespace, name, bound, chosen, message, nodes }: Explained): string {
+/** Formats feasible nodes with their scores, best first, then infeasible nodes with the plugin that rejected the pod. */
+export function textOf({ namespace, name, bound, chosen, message, nodes }: PodExplanation): string {
   const head = `pod ${namespace}/${name}: ${
     bound !== undefined ? `is on ${bound}` : chosen === undefined ? (message ?? 'would not be scheduled') : `would go to ${chosen}`
   }`;

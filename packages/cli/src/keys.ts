@@ -1,27 +1,27 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { AuthorityError, type AuthorityStep } from '@oarlock/cluster/authorities';
-import { rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/keys';
-import { CommandError, exitCodes } from './exit.ts';
+import { AuthorityError, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
+import { rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
+import { CommandError, exitCodes } from './common/command-error.ts';
 
-/** Puts a new key in the place of the one that signs tokens of service accounts. The API server of the directory takes it up at once. */
+/** Replaces the key that signs service account tokens. A running API server of the data directory uses the new key at once. */
 export async function rotateKey({ dataDir }: { readonly dataDir: string }): Promise<void> {
   const directory = join(resolve(dataDir), 'pki');
   if (!existsSync(join(directory, 'service-account.key')))
-    throw new CommandError(`${directory} has no key that signs tokens: no API server has run there`);
+    throw new CommandError(`${directory} has no service account signing key: no API server has run there`);
   await rotateServiceAccountKey(directory);
-  process.stdout.write(`Tokens of service accounts are signed with a new key.
-Those of before go on to be good. When they have all expired, take the former keys away: ${join(directory, 'service-account.*.pub')}
+  process.stdout.write(`Service account tokens are now signed with a new key.
+Tokens signed with the old keys stay valid. When all of them have expired, delete the old public keys: ${join(directory, 'service-account.*.pub')}
 `);
 }
 
-const done: Readonly<Record<AuthorityStep, string>> = {
-  add: `There is a next CA. Once it is trusted everywhere, \`oarlock keys ca use\` makes it the one that signs.`,
-  use: `The next CA signs. Once nobody shows a certificate of the former any more, \`oarlock keys ca end\` ends it.`,
-  end: `The former CA is gone.`,
+const resultMessages: Readonly<Record<AuthorityStep, string>> = {
+  add: `Added the next CA. When all components trust it, make it the signing CA with \`oarlock keys ca use\`.`,
+  use: `The next CA signs certificates now. When no certificate of the old CA is in use, remove the old CA with \`oarlock keys ca end\`.`,
+  end: `Removed the old CA.`,
 };
 
-/** Takes a step to another CA in the keys of a data directory. @throws CommandError when it cannot be taken now */
+/** Takes one step of a CA rotation in the keys of a data directory. @throws CommandError if the step is not possible now */
 export async function rotateCa(step: AuthorityStep, { dataDir }: { readonly dataDir: string }): Promise<void> {
   try {
     await rotateAuthority(join(resolve(dataDir), 'pki'), step);
@@ -29,7 +29,7 @@ export async function rotateCa(step: AuthorityStep, { dataDir }: { readonly data
     if (!(cause instanceof AuthorityError)) throw cause;
     throw new CommandError(cause.message, exitCodes.usage, { cause });
   }
-  process.stdout.write(`${done[step]}
-Start what runs in ${dataDir} anew, then every node that joined: they take up the step when they start.
+  process.stdout.write(`${resultMessages[step]}
+Restart the processes of ${dataDir}, then every joined node: they apply the step when they start.
 `);
 }

@@ -1,50 +1,75 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { oarlockVersion } from '@oarlock/cluster/version';
-import { exitCodes, explain } from './exit.ts';
+import { oarlockVersion } from '@oarlock/cluster/process/version';
+import { exitCodes, describeError } from './common/command-error.ts';
 
-const dataDir = () => new Option('--data-dir <dir>', 'where the cluster keeps its state').default('./.oarlock');
-const file = () => new Option('-f, --file <file>', 'the cluster.yaml to run');
+const dataDir = () => new Option('--data-dir <dir>', 'data directory of the cluster').default('./.oarlock');
+const file = () => new Option('-f, --file <file>', 'cluster.yaml of the cluster');
+const namespace = (description: string) => new Option('-n, --namespace <namespace>', description).default('default');
+const output = () => new Option('-o, --output <format>', 'output format: text or json').default('text');
 
 function portNumber(text: string): number {
   const port = Number(text);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is a number from 0 to 65535.');
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new InvalidArgumentError('a port is an integer from 0 to 65535.');
   return port;
 }
 
-function secondsNumber(text: string): number {
+/** The range that Kubernetes accepts for timeoutSeconds of a webhook. */
+function timeoutSeconds(text: string): number {
   const seconds = Number(text);
-  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30) throw new InvalidArgumentError('a timeout is a number from 1 to 30.');
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)
+    throw new InvalidArgumentError('a timeout is an integer from 1 to 30, in seconds.');
   return seconds;
 }
 
-/** Each command loads only what it needs: the command line itself has to be quick. */
+/** Builds the command line. Each command imports its module when it runs, so that `oarlock --help` stays fast. */
 function program(): Command {
   const root = new Command('oarlock')
-    .description('A Kubernetes whose every organ is a plugin.')
+    .description('A Kubernetes in which every component is a plugin.')
     .version(oarlockVersion)
     .exitOverride()
     .configureOutput({ writeErr: (text) => process.stderr.write(text) });
+  // in the order of `oarlock --help`
+  addClusterCommands(root);
+  addBackupCommands(root);
+  addConfigCommands(root);
+  addPluginCommands(root);
+  addTokenCommands(root);
+  addKeyCommands(root);
+  addAuthCommands(root);
+  addNodeCommands(root);
+  addTraceCommand(root);
+  addExplainCommands(root);
+  overrideExit(root);
+  return root;
+}
 
+/** Makes commander throw instead of ending the process, for a command and its subcommands. */
+function overrideExit(command: Command): void {
+  command.exitOverride();
+  for (const child of command.commands) overrideExit(child);
+}
+
+function addClusterCommands(root: Command): void {
   root
     .command('up')
-    .description('run a cluster, or the part of one that --roles names')
+    .description('start a cluster, or the roles of it that --roles names')
     .addOption(file())
     .addOption(dataDir())
     .option('--port <number>', 'port of the API server', portNumber)
-    .option('--roles <list>', 'comma separated: apiserver,controllers,scheduler,kubelet,proxy')
+    .option('--roles <list>', 'roles of this process, comma separated: apiserver,controllers,scheduler,kubelet,proxy')
     .option('--node-name <name>', 'name of this node; default: the host name')
-    .option('--server <url>', 'API server of another process, for roles without one of their own')
-    .option('--kubeconfig <file>', 'how to reach --server')
-    .option('--detach', 'return when the cluster is ready and leave it running', false)
+    .option('--server <url>', 'URL of the API server, for a process without the apiserver role')
+    .option('--kubeconfig <file>', 'kubeconfig for the API server, for a process without the apiserver role')
+    .option('--detach', 'return when the cluster is ready and leave it running in the background', false)
     .action(async (options) => (await import('./up.ts')).up(options));
   root
     .command('dev')
-    .description('run a cluster in memory with plugins that are being written: each save is taken up, each write explained')
-    .argument('[plugins...]', 'files such as ./plugin.ts, besides those that the file after -f names')
-    .option('-f, --file <file>', 'a cluster.yaml; default: one simulated node')
-    .addOption(new Option('--data-dir <dir>', 'where keys and the kubeconfig are').default('./.oarlock-dev'))
-    .option('--port <number>', 'port of the API server; default: any', portNumber)
-    .option('--all', 'show also what the cluster itself writes', false)
+    .description('run a cluster in memory, reload your plugins whenever you save them, and show what they do to each request')
+    .argument('[plugins...]', 'plugin files such as ./plugin.ts, in addition to those that the file of -f names')
+    .option('-f, --file <file>', 'cluster.yaml of the cluster; default: one simulated node')
+    .addOption(new Option('--data-dir <dir>', 'directory for the keys and the kubeconfig').default('./.oarlock-dev'))
+    .option('--port <number>', 'port of the API server; default: any free port', portNumber)
+    .option('--all', 'also show the requests of the cluster components', false)
     .action(async (plugins, options) => (await import('./dev/dev.ts')).dev(plugins, options));
   root
     .command('down')
@@ -53,161 +78,174 @@ function program(): Command {
     .action(async (options) => (await import('./down.ts')).down(options));
   root
     .command('status')
-    .description('say what runs and how it is')
+    .description('show the running process, its roles and the health checks of the API server')
     .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).status(options));
   root
     .command('kubeconfig')
-    .description('print the admin kubeconfig')
+    .description('print the kubeconfig of the cluster admin')
     .addOption(dataDir())
     .action(async (options) => (await import('./status.ts')).kubeconfig(options));
+}
 
+function addBackupCommands(root: Command): void {
   root
     .command('backup')
-    .description('write everything that is stored, and the keys, to one file; the cluster may run')
+    .description('write all stored objects and the keys to one file; works while the cluster runs')
     .addOption(dataDir())
-    .requiredOption('-o, --output <file>', 'the file to write')
+    .requiredOption('-o, --output <file>', 'backup file to write')
     .addOption(file())
-    .option('--no-keys', 'leave the CA, the signing key and the encryption keys out')
-    .action(async (options) => (await import('./backup.ts')).backup(options));
+    .option('--no-keys', 'leave out the CA, the service account signing key and the encryption keys')
+    .action(async (options) => (await import('./backup/backup.ts')).backup(options));
   root
     .command('restore')
-    .description('fill an empty storage from a backup; the cluster must not run')
+    .description('restore a backup into an empty storage; the cluster must not run')
     .addOption(dataDir())
-    .requiredOption('-i, --input <file>', 'the backup')
+    .requiredOption('-i, --input <file>', 'backup file to read')
     .addOption(file())
-    .option('--no-keys', 'leave the keys of the data directory as they are')
-    .action(async (options) => (await import('./restore.ts')).restore(options));
+    .option('--no-keys', 'do not restore the keys; keep those of the data directory')
+    .action(async (options) => (await import('./backup/restore.ts')).restore(options));
+}
 
-  const config = root.command('config').description('look at a cluster.yaml without running it');
+function addConfigCommands(root: Command): void {
+  const config = root.command('config').description('check or print a cluster.yaml without running it');
   config
     .command('validate')
-    .description('check it: exit code 2 and every fault with its line')
+    .description('check a cluster.yaml; exits with 2 and lists each error with its line if it is invalid')
     .addOption(file().makeOptionMandatory())
     .action(async (options) => (await import('./config.ts')).validate(options));
   config
     .command('print')
-    .description('print it with all defaults filled in; without -f, what `oarlock up` would take')
+    .description('print a cluster.yaml with all defaults; without -f, the one that `oarlock up` would use')
     .addOption(file())
     .action(async (options) => (await import('./config.ts')).print(options));
+}
 
-  const plugins = root.command('plugins').description('the plugins there are');
+function addPluginCommands(root: Command): void {
+  const plugins = root.command('plugins').description('list, create and export plugins');
   plugins
     .command('list')
-    .description('what is installed, by slot, and whether this machine can run it')
-    .option('-o, --output <format>', 'text or json', 'text')
-    .action(async (options) => (await import('./plugins.ts')).list(options));
+    .description('list the installed plugins by slot, and whether this machine can run them')
+    .addOption(output())
+    .action(async (options) => (await import('./plugins-list.ts')).list(options));
   plugins
     .command('new')
-    .description('write a plugin package to begin with')
+    .description('create a plugin package from the template of its slot')
     .argument('<slot>')
     .argument('<name>')
-    .option('--dir <dir>', 'where to write it; default: plugins/<slot>-<name>')
+    .option('--dir <dir>', 'directory to create; default: plugins/<slot>-<name>')
     .action(async (slot, name, options) => (await import('./plugins-new.ts')).create(slot, name, options));
-
   plugins
     .command('export')
-    .description('write a plugin as a container image and manifests, for any Kubernetes')
-    .requiredOption('--webhook <plugin>', 'a file such as ./plugin.ts, or the name of an installed one: admission, authn or authz')
-    .requiredOption('-o, --output <dir>', 'where to write them')
-    .option('--config <file>', "the plugin's config, in YAML or JSON")
-    .option('--name <name>', "of all objects; default: the plugin's id")
-    .option('--namespace <namespace>', 'in which it runs; default: oarlock-webhooks, or oarlock-control-plane for authn and authz')
-    .option('--image <image>', 'what the image will be called; default: NAME:latest')
-    .option('--base-image <image>', 'any image with node 20.19 or newer', 'node:22-alpine')
-    .option('--reads <resources...>', 'what it reads besides what its informers follow: configmaps, deployments.apps', [])
-    .option('--failure-policy <policy>', 'Fail or Ignore: what becomes of requests when it does not answer', 'Fail')
-    .option('--timeout <seconds>', 'how long it is waited for, 1 to 30', secondsNumber, 10)
-    .option('--url <url>', 'where it is reached instead of its Service, such as https://127.0.0.1:8443')
+    .description('write a plugin as a container image and manifests, to run it as a webhook in any Kubernetes')
+    .requiredOption('--webhook <plugin>', 'plugin file such as ./plugin.ts, or the name of an installed plugin: admission, authn or authz')
+    .requiredOption('-o, --output <dir>', 'directory to write')
+    .option('--config <file>', 'config of the plugin, in YAML or JSON')
+    .option('--name <name>', 'name of all objects; default: the id of the plugin')
+    .option('--namespace <namespace>', 'namespace of the server; default: oarlock-webhooks, or oarlock-control-plane for authn and authz')
+    .option('--image <image>', 'name of the image; default: NAME:latest')
+    .option('--base-image <image>', 'base image, with node 20.19 or newer', 'node:22-alpine')
+    .option('--reads <resources...>', 'resources that the plugin reads without an informer, such as configmaps or deployments.apps', [])
+    .option('--failure-policy <policy>', 'failurePolicy of the webhook: Fail or Ignore', 'Fail')
+    .option('--timeout <seconds>', 'timeoutSeconds of the webhook, 1 to 30', timeoutSeconds, 10)
+    .option('--url <url>', 'URL of the server if the API server cannot use its Service, such as https://127.0.0.1:8443')
     .action(async (options) => (await import('./export/export.ts')).exportWebhook(options));
+}
 
-  const token = root.command('token').description('tokens with which nodes join');
+function addTokenCommands(root: Command): void {
+  const token = root.command('token').description('manage the tokens that nodes join with');
   token
     .command('create')
-    .description('print a new token and the command to join with')
+    .description('create a bootstrap token and print the command that joins a node with it')
     .addOption(dataDir())
-    .option('--ttl <hours>', 'hours until it expires', '24')
+    .option('--ttl <hours>', 'hours until the token expires', '24')
     .action(async (options) => (await import('./token.ts')).createToken(options));
-  const keys = root.command('keys').description('keys of the cluster');
+}
+
+function addKeyCommands(root: Command): void {
+  const keys = root.command('keys').description('rotate the keys of the cluster');
   keys
     .command('ca')
-    .description('put another CA in the place of the one that there is, in three steps: add, use, end')
+    .description('replace the cluster CA in three steps: add, use, end')
     .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
     .addOption(dataDir())
     .action(async (step, options) => (await import('./keys.ts')).rotateCa(step, options));
   keys
     .command('rotate')
-    .description('sign tokens of service accounts with a new key from now on')
+    .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
     .addOption(dataDir())
     .action(async (options) => (await import('./keys.ts')).rotateKey(options));
-  const auth = root.command('auth').description('who may do what');
-  auth
-    .command('why')
-    .description('say which authorizer allows or denies something, and by which rule')
-    .argument('<user>', 'a name, such as ada or system:serviceaccount:default:robot')
-    .argument('<verb>')
-    .argument('<resource>', 'such as pods, deployments.apps/scale, or a path such as /metrics')
-    .argument('[name]')
-    .addOption(dataDir())
-    .option('-n, --namespace <namespace>', "namespace of the object; '' for all", 'default')
-    .option('-g, --group <groups...>', 'groups of the user besides those that the name implies', [])
-    .option('-o, --output <format>', 'text or json', 'text')
-    .action(async (user, verb, resource, name, options) => (await import('./auth.ts')).why(user, verb, resource, name, options));
-  const node = root.command('node').description('nodes on other machines');
-  node
-    .command('join')
-    .description('run a node of a cluster that runs elsewhere')
-    .option('--server <url>', 'the API server')
-    .option('--token <token>', 'from `oarlock token create`; needed the first time')
-    .option('--ca-hash <hash>', 'sha256:<hex> of the cluster CA, printed with the token; needed the first time')
-    .addOption(file())
-    .addOption(new Option('--data-dir <dir>', 'where the node keeps its state').default('./.oarlock-node'))
-    .option('--node-name <name>', 'default: the host name')
-    .option('--detach', 'return when the node is registered', false)
-    .action(async (options) => (await import('./node-join.ts')).join(options));
-
-  root
-    .command('trace')
-    .description('show what happened between a write and its effect, step by step')
-    .argument('[object]', 'such as deployment/hello or pod/hello-abc')
-    .addOption(dataDir())
-    .option('-n, --namespace <namespace>', 'namespace of the object', 'default')
-    .option('--failed', 'show where it stopped and why', false)
-    .option('-o, --output <format>', 'text or json', 'text')
-    .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
-
-  const explanation = root.command('explain').description('why something is as it is');
-  explanation
-    .command('pod')
-    .description('say for each node why a pod is not there, or how good it would be')
-    .argument('[name]')
-    .addOption(dataDir())
-    .option('--kubeconfig <file>', 'how to reach the cluster; default: as its admin')
-    .option('-n, --namespace <namespace>', 'namespace of the pod', 'default')
-    .option('--what-if', 'schedule the pods of a manifest without making them', false)
-    .option('-f, --file <file>', 'the manifest')
-    .option('-o, --output <format>', 'text or json', 'text')
-    .action(async (name, options) => (await import('./explain-pod.ts')).explainPod(name, options));
-  explanation
-    .command('traffic')
-    .description('say which rule of which NetworkPolicy decides whether one end may reach another')
-    .argument('<from>', 'a pod as NAME or NAMESPACE/NAME, or an address')
-    .argument('<to>', 'likewise')
-    .argument('<port>', 'such as 80, 53/udp, or the name that the pod has for it')
-    .addOption(dataDir())
-    .option('-n, --namespace <namespace>', 'namespace of pods that are named without one', 'default')
-    .option('-o, --output <format>', 'text or json', 'text')
-    .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
-
-  const inherit = (command: Command): void => {
-    command.exitOverride();
-    for (const child of command.commands) inherit(child);
-  };
-  inherit(root);
-  return root;
 }
 
-/** Runs the command that the process was started with, and sets its exit code. Never rejects. */
+function addAuthCommands(root: Command): void {
+  const auth = root.command('auth').description('examine permissions');
+  auth
+    .command('why')
+    .description('show which authorizer allows or denies an action, and by which rule; exits with 1 if it is not allowed')
+    .argument('<user>', 'user name, such as ada or system:serviceaccount:default:robot')
+    .argument('<verb>')
+    .argument('<resource>', 'resource such as pods or deployments.apps/scale, or a path such as /metrics')
+    .argument('[name]')
+    .addOption(dataDir())
+    .addOption(namespace("namespace of the object; '' for all namespaces"))
+    .option('-g, --group <groups...>', 'groups of the user in addition to those that its name implies', [])
+    .addOption(output())
+    .action(async (user, verb, resource, name, options) => (await import('./auth.ts')).why(user, verb, resource, name, options));
+}
+
+function addNodeCommands(root: Command): void {
+  const node = root.command('node').description('run nodes on other machines');
+  node
+    .command('join')
+    .description('run this machine as a node of a cluster that runs elsewhere')
+    .option('--server <url>', 'URL of the API server')
+    .option('--token <token>', 'token from `oarlock token create`; required the first time')
+    .option('--ca-hash <hash>', 'hash of the cluster CA, sha256:<hex>, printed with the token; required the first time')
+    .addOption(file())
+    .addOption(new Option('--data-dir <dir>', 'data directory of the node').default('./.oarlock-node'))
+    .option('--node-name <name>', 'name of this node; default: the host name')
+    .option('--detach', 'return when the node is registered and leave it running in the background', false)
+    .action(async (options) => (await import('./node-join.ts')).join(options));
+}
+
+function addTraceCommand(root: Command): void {
+  root
+    .command('trace')
+    .description('show each step between a write to an object and its effects')
+    .argument('[object]', 'object such as deployment/hello or pod/hello-abc')
+    .addOption(dataDir())
+    .addOption(namespace('namespace of the object'))
+    .option('--failed', 'show the latest step that failed, and its error', false)
+    .addOption(output())
+    .action(async (object, options) => (await import('./trace.ts')).trace(object, options));
+}
+
+function addExplainCommands(root: Command): void {
+  const explain = root.command('explain').description('explain decisions of the scheduler and of network policies');
+  explain
+    .command('pod')
+    .description('show for each node why a pod cannot run there, or its score; exits with 1 if the pod fits no node')
+    .argument('[name]')
+    .addOption(dataDir())
+    .option('--kubeconfig <file>', 'kubeconfig of the cluster; default: that of its admin')
+    .addOption(namespace('namespace of the pod'))
+    .option('--what-if', 'schedule the pods of a manifest without creating them', false)
+    .option('-f, --file <file>', 'manifest for --what-if')
+    .addOption(output())
+    .action(async (name, options) => (await import('./explain-pod.ts')).explainPod(name, options));
+  explain
+    .command('traffic')
+    .description('show which rule of which NetworkPolicy allows or denies traffic; exits with 1 if it is denied')
+    .argument('<from>', 'source: a pod as NAME or NAMESPACE/NAME, or an IP address')
+    .argument('<to>', 'destination, in the same form')
+    .argument('<port>', 'port such as 80, 53/udp, or the name of a container port of the destination')
+    .addOption(dataDir())
+    .addOption(namespace('namespace of pods that are given without one'))
+    .addOption(output())
+    .action(async (from, to, port, options) => (await import('./explain-traffic.ts')).explainTrafficBetween(from, to, port, options));
+}
+
+/** Runs the command of process.argv and sets the exit code of the process. Never rejects. */
 export async function main(): Promise<void> {
   try {
     await program().parseAsync();
@@ -215,7 +253,7 @@ export async function main(): Promise<void> {
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
     } else {
-      const { message, exitCode } = explain(error);
+      const { message, exitCode } = describeError(error);
       process.stderr.write(`${message}\n`);
       process.exitCode = exitCode;
     }

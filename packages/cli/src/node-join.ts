@@ -4,17 +4,17 @@ import { hostname } from 'node:os';
 import { join as joinPath, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isStatus, StatusError } from '@oarlock/api/status';
-import { ownAddresses } from '@oarlock/cluster/addresses';
-import { writeAtomic } from '@oarlock/cluster/files';
-import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/join-path';
-import { kubeconfig } from '@oarlock/cluster/kubeconfig';
-import type { NodeSubject } from '@oarlock/cluster/node-keys';
-import { takeUpAuthorities } from '@oarlock/cluster/node-certificates';
-import { certify } from '@oarlock/cluster/node-requests';
-import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http-client';
+import { addressTowards } from '@oarlock/cluster/process/addresses';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { nodeNameForm, type JoinResponse } from '@oarlock/cluster/paths/join-path';
+import { kubeconfig } from '@oarlock/cluster/pki/kubeconfig';
+import type { NodeSubject } from '@oarlock/cluster/pki/node-csr';
+import { takeUpAuthorities } from '@oarlock/cluster/pki/node-certificates';
+import { requestCertificate } from '@oarlock/cluster/pki/request-certificate';
+import { httpClient, type HttpClient, type HttpClientOptions } from '@oarlock/client/http/client';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
 import type { KeyPair } from '@oarlock/spi/cluster';
-import { CommandError, exitCodes } from './exit.ts';
+import { CommandError, exitCodes } from './common/command-error.ts';
 import { caHash } from './token.ts';
 import { up } from './up.ts';
 
@@ -33,22 +33,23 @@ interface NodeFacts {
   readonly cluster: JoinResponse['cluster'];
 }
 
-/** As long as kubelets wait for theirs. */
-const approvalMs = 15 * 60_000;
-const quietMs = 5_000;
-/** A server that is on its way up is not waited for. */
-const learnMs = 5_000;
+/** Time to wait for the approval of a certificate request, as kubelets wait. */
+const approvalTimeoutMs = 15 * 60_000;
+/** Time after which a pending approval is reported. */
+const approvalNoticeMs = 5_000;
+/** Timeout for a connection to the server; one that is still starting is not waited for. */
+const serverTimeoutMs = 5_000;
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
 
-/** Gets certificates for this machine, once, and runs its kubelet and proxy with them. A later call with the same data directory goes on with what it got. */
+/** Obtains certificates for this machine and runs its kubelet and proxy. Later calls with the same data directory reuse the certificates. */
 export async function join(options: JoinOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const kubeconfigFile = joinPath(dataDir, 'kubelet.kubeconfig');
   const certificateFile = joinPath(dataDir, 'kubelet-serving.crt');
-  const before = await known(options, dataDir, certificateFile);
-  if (before !== undefined) await learnAuthorities(kubeconfigFile, options.server ?? before.server);
-  const facts = before ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
+  const previous = await readEnrollment(options, dataDir, certificateFile);
+  if (previous !== undefined) await updateAuthorities(kubeconfigFile, options.server ?? previous.server);
+  const facts = previous ?? (await enroll(options, dataDir, kubeconfigFile, certificateFile));
   await up({
     dataDir,
     roles: 'kubelet,proxy',
@@ -61,8 +62,11 @@ export async function join(options: JoinOptions): Promise<void> {
   });
 }
 
-/** What an earlier call got, as long as its certificates are good. @throws CommandError when the directory is another node's */
-async function known({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
+/**
+ * Returns the result of an earlier enrollment if its certificates are still valid. @throws CommandError if the directory belongs to another
+ * node, or if the certificates have expired and no token is given
+ */
+async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
   const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;
@@ -70,45 +74,46 @@ async function known({ nodeName, token }: JoinOptions, dataDir: string, certific
   if (text === undefined) return undefined;
   const facts = JSON.parse(text) as NodeFacts;
   if (nodeName !== undefined && nodeName.toLowerCase() !== facts.nodeName)
-    throw usage(`--node-name: ${dataDir} is that of the node ${facts.nodeName}`);
+    throw usage(`--node-name: ${dataDir} is the data directory of the node ${facts.nodeName}`);
   const { validTo } = new X509Certificate(await readFile(certificateFile, 'utf8'));
   if (Date.parse(validTo) > Date.now()) return facts;
   if (token === undefined)
-    throw new CommandError(`the certificates of the node ended on ${validTo}: join again with a new token from \`oarlock token create\``);
+    throw new CommandError(`the node's certificates expired on ${validTo}: join again with a new token from \`oarlock token create\``);
   return undefined;
 }
 
-/** The cluster may have got another CA meanwhile. One that cannot be asked now is asked again by the node that runs. */
-async function learnAuthorities(kubeconfigFile: string, server: string): Promise<void> {
+/** Updates the CAs of the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again. */
+async function updateAuthorities(kubeconfigFile: string, server: string): Promise<void> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
-    await using({ ...options, server }, (api) => takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(learnMs)));
+    await withClient({ ...options, server }, (api) => takeUpAuthorities(kubeconfigFile, api, AbortSignal.timeout(serverTimeoutMs)));
   } catch (error) {
-    console.error(`the CAs of the cluster could not be asked for: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`could not fetch the cluster CAs: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
+/** Joins the cluster with a token: verifies its CA, requests the certificates and writes them to the data directory. */
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
-  const { server, token, wanted, nodeName } = checked(options);
-  const ca = await fetchCa(server, wanted);
-  const addresses = ownAddresses();
-  const answer = await using({ server, ca, token }, (api) => askedIn(api, server, nodeName, addresses));
-  const client = await using({ server, ca, token }, (api) => certified(api, 'client', { nodeName }));
-  // what it serves with, the node asks for as the node
-  const serving = await using({ server, ca, cert: client.certificate, key: client.key }, (api) =>
-    certified(api, 'serving', { nodeName, names: [nodeName, ...addresses] }),
+  const { server, token, expectedCaHash, nodeName } = validateOptions(options);
+  const ca = await fetchCa(server, expectedCaHash);
+  const address = await addressTowards(server, AbortSignal.timeout(serverTimeoutMs));
+  const answer = await withClient({ server, ca, token }, (api) => requestJoin(api, server, nodeName, [address]));
+  const client = await withClient({ server, ca, token }, (api) => obtainCertificate(api, 'client', { nodeName }));
+  // the serving certificate is requested with the node's own identity
+  const serving = await withClient({ server, ca, cert: client.certificate, key: client.key }, (api) =>
+    obtainCertificate(api, 'serving', { nodeName, names: [nodeName, address] }),
   );
   const facts: NodeFacts = { nodeName, server, cluster: answer.cluster };
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await writeAtomic(joinPath(dataDir, 'kubelet-serving.key'), serving.key);
   await writeAtomic(certificateFile, serving.certificate);
   await writeAtomic(kubeconfigFile, kubeconfig({ cluster: answer.cluster.name, server, ca, user: `system:node:${nodeName}`, client }));
-  // written last: with it the node has all it needs
+  // written last: its presence means that the other files are complete
   await writeAtomic(nodeFile(dataDir), JSON.stringify(facts));
   return facts;
 }
 
-async function using<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
+async function withClient<T>(options: HttpClientOptions, work: (api: HttpClient) => Promise<T>): Promise<T> {
   const api = httpClient(options);
   try {
     return await work(api);
@@ -117,62 +122,66 @@ async function using<T>(options: HttpClientOptions, work: (api: HttpClient) => P
   }
 }
 
-async function askedIn(api: HttpClient, server: string, nodeName: string, addresses: readonly string[]): Promise<JoinResponse> {
+async function requestJoin(api: HttpClient, server: string, nodeName: string, addresses: readonly string[]): Promise<JoinResponse> {
   try {
     return (await api.raw('POST', '/oarlock/v1/join', { nodeName, addresses })) as JoinResponse;
   } catch (error) {
     if (isStatus(error, 'Unauthorized'))
-      throw new CommandError(`${server} does not take the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
+      throw new CommandError(`${server} rejects the token: it is unknown or has expired; \`oarlock token create\` prints a new one`);
     throw error instanceof StatusError && error.reason !== 'ServiceUnavailable'
-      ? new CommandError(`${server} refuses the node: ${error.message}`)
+      ? new CommandError(`${server} rejects the node: ${error.message}`)
       : error;
   }
 }
 
-/** Waits for whoever approves, and says so when that is nobody who answers at once. @throws CommandError with the reason why there is no certificate */
-async function certified(api: HttpClient, purpose: 'client' | 'serving', subject: NodeSubject): Promise<KeyPair> {
+/** Waits for the approval of a certificate request, and prints a notice if it takes long. @throws CommandError with the reason of the failure */
+async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving', subject: NodeSubject): Promise<KeyPair> {
   const done = new AbortController();
-  const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalMs)]);
+  const signal = AbortSignal.any([done.signal, AbortSignal.timeout(approvalTimeoutMs)]);
   let request = '';
-  const asked = (name: string) => {
+  const onCreated = (name: string) => {
     request = name;
-    void delay(quietMs, undefined, { signal, ref: false }).then(
-      () => console.error(`waiting for somebody to approve: kubectl certificate approve ${name}`),
-      () => undefined, // it was answered before
+    void delay(approvalNoticeMs, undefined, { signal, ref: false }).then(
+      () => console.error(`waiting for approval of the certificate request: kubectl certificate approve ${name}`),
+      () => undefined, // aborted: the request was answered in time
     );
   };
   try {
-    return await certify({ client: api, purpose, subject, signal, asked });
+    return await requestCertificate({ client: api, purpose, subject, signal, onCreated });
   } catch (error) {
-    throw new CommandError(`the node gets no ${purpose} certificate${request === '' ? '' : ` (${request})`}: ${(error as Error).message}`);
+    throw new CommandError(
+      `could not obtain the ${purpose} certificate${request === '' ? '' : ` (${request})`}: ${(error as Error).message}`,
+    );
   } finally {
     done.abort();
   }
 }
 
-/** Nothing is asked over the network before everything given makes sense. */
-function checked({ server, token, caHash: wanted, nodeName: named }: JoinOptions) {
-  if (server === undefined || token === undefined || wanted === undefined)
-    throw usage('a machine that has not joined yet needs --server, --token and --ca-hash; `oarlock token create` prints them');
+/** Checks all options before the first request is sent. */
+function validateOptions({ server, token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
+  if (server === undefined || token === undefined || expectedCaHash === undefined)
+    throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
   if (!URL.canParse(server) || new URL(server).protocol !== 'https:')
     throw usage(`--server: ${server} is not an https URL such as https://10.0.0.1:6443`);
   if (!/^[a-z0-9]{6}\.[a-z0-9]{16}$/.test(token))
-    throw usage('--token: a token has the form abcdef.0123456789abcdef; `oarlock token create` prints one');
-  if (!/^sha256:[0-9a-f]{64}$/.test(wanted))
-    throw usage('--ca-hash: a hash has the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
-  const nodeName = named ?? hostname().toLowerCase();
+    throw usage('--token must have the form abcdef.0123456789abcdef; `oarlock token create` prints one');
+  if (!/^sha256:[0-9a-f]{64}$/.test(expectedCaHash))
+    throw usage('--ca-hash must have the form sha256:<64 hexadecimal digits>; `oarlock token create` prints it');
+  const nodeName = nameOption ?? hostname().toLowerCase();
   if (!nodeNameForm.test(nodeName))
-    throw usage(`${named === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a DNS name in lower case`);
-  return { server, token, wanted, nodeName };
+    throw usage(`${nameOption === undefined ? 'the host name' : '--node-name'}: ${nodeName} is not a lowercase DNS name`);
+  return { server, token, expectedCaHash, nodeName };
 }
 
-/** The CA comes over a connection that is not verified yet; its hash, carried here with the token, is what makes it trusted. */
-async function fetchCa(server: string, wanted: string): Promise<string> {
+/** Fetches the CA over an unverified connection. The hash, which came with the token over another channel, makes it trusted. */
+async function fetchCa(server: string, expectedHash: string): Promise<string> {
   const client = httpClient({ server, insecureSkipTlsVerify: true });
   try {
     const { ca } = (await client.raw('GET', '/oarlock/v1/ca')) as { readonly ca?: unknown };
-    if (typeof ca !== 'string' || caHash(ca) !== wanted)
-      throw new CommandError(`the CA of ${server} is not the one that --ca-hash names: this is another cluster, or somebody in between`);
+    if (typeof ca !== 'string' || caHash(ca) !== expectedHash)
+      throw new CommandError(
+        `the CA of ${server} does not match --ca-hash: the address belongs to another cluster, or the connection is intercepted`,
+      );
     return ca;
   } finally {
     client.close();

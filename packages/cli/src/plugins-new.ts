@@ -2,25 +2,28 @@ import { existsSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { defaultPlacements } from '@oarlock/cluster/sections';
-import { CommandError, exitCodes } from './exit.ts';
+import { defaultPlacements } from '@oarlock/cluster/config/sections';
+import { CommandError, exitCodes } from './common/command-error.ts';
 import { readTemplate, templateSlots, type PluginTemplate } from './plugin-templates.ts';
 
-const longestName = 40; // characters
+const maxNameLength = 40; // characters
 
-/** Writes a plugin package to begin with, and says how to use it. @throws CommandError for a slot or name that there cannot be, and for a directory that is there */
+/**
+ * Creates a plugin package from the template of a slot and prints how to use it. @throws CommandError for an unknown slot, an invalid name or
+ * a directory that already exists
+ */
 export async function create(slot: string, name: string, options: { readonly dir?: string }): Promise<void> {
   const slots = await templateSlots();
   if (slot === 'policy')
     throw new CommandError(
-      'there is no package to begin with for the slot policy: docs/slots/policy.md says how policy-nftables is made, which is the one to copy',
+      'there is no template for the slot policy: copy plugins/policy-nftables, which docs/slots/policy.md describes',
       exitCodes.usage,
     );
   if (!slots.includes(slot))
-    throw new CommandError(`there is no slot ${JSON.stringify(slot)}. Slots are: ${slots.join(', ')}`, exitCodes.usage);
-  if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > longestName)
+    throw new CommandError(`unknown slot ${JSON.stringify(slot)}; slots are: ${slots.join(', ')}`, exitCodes.usage);
+  if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name) || name.length > maxNameLength)
     throw new CommandError(
-      `${JSON.stringify(name)} cannot be the name of a plugin: a to z, 0 to 9 and "-" within, at most ${longestName} characters`,
+      `invalid plugin name ${JSON.stringify(name)}: use a to z, 0 to 9 and inner "-", at most ${maxNameLength} characters`,
       exitCodes.usage,
     );
   const id = `${slot}-${name}`;
@@ -33,7 +36,7 @@ export async function create(slot: string, name: string, options: { readonly dir
     await mkdir(folder);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new CommandError(`${shown(folder)} is there already: nothing was written`, exitCodes.usage, { cause });
+    throw new CommandError(`${shown(folder)} already exists; nothing was written`, exitCodes.usage, { cause });
   }
   for (const [path, text] of files) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
@@ -41,12 +44,12 @@ export async function create(slot: string, name: string, options: { readonly dir
   }
   if (checkout === undefined) await linkInstallation(folder);
   const linked = inWorkspaces(folder, checkout);
-  console.log(`${shown(folder)} is written: ${[...files.keys()].join(', ')}\n`);
+  console.log(`wrote ${[...files.keys()].join(', ')} to ${shown(folder)}\n`);
   console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
-  console.log(['Next:', ...commands(template, id, folder, checkout)].join('\n  '));
+  console.log(['Next steps:', ...commands(template, id, folder, checkout)].join('\n  '));
 }
 
-/** What a package outside needs to be tested, from the Oarlock that wrote it: it runs at once, and with the very same versions. */
+/** What a package outside a checkout needs for its tests, linked from the Oarlock that created it, so that all versions match. */
 const linkedPackages = ['@oarlock', '@types', 'zod', 'vitest', 'typescript'];
 const linkedCommands = ['oarlock', 'vitest', 'tsc'];
 
@@ -59,7 +62,7 @@ async function linkInstallation(folder: string): Promise<void> {
     if (existsSync(join(installed, name))) await symlink(join(installed, name), join(own, name));
 }
 
-/** The node_modules in which Oarlock itself is installed. */
+/** Returns the node_modules in which Oarlock is installed. */
 function installation(): string | undefined {
   for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
     if (existsSync(join(at, 'node_modules', '@oarlock', 'spi'))) return join(at, 'node_modules');
@@ -67,16 +70,16 @@ function installation(): string | undefined {
   }
 }
 
-interface Place {
+interface PackageLocation {
   readonly slot: string;
   readonly name: string;
   readonly folder: string;
   readonly checkout: string | undefined;
 }
 
-/** Everything that is written, by path within the package. */
-export function packageFiles(template: PluginTemplate, place: Place): ReadonlyMap<string, string> {
-  const { slot, name, folder, checkout } = place;
+/** Returns the content of all files by their path within the package. */
+export function packageFiles(template: PluginTemplate, location: PackageLocation): ReadonlyMap<string, string> {
+  const { slot, name, folder, checkout } = location;
   const id = `${slot}-${name}`;
   const fill = (text: string) =>
     text
@@ -119,7 +122,7 @@ function manifest(template: PluginTemplate, id: string): string {
 `;
 }
 
-/** The nearest checkout of Oarlock around a folder, which then shares its compiler settings. */
+/** Returns the nearest Oarlock checkout that contains a folder; the package shares its compiler settings. */
 function checkoutOf(folder: string): string | undefined {
   for (let at = dirname(folder); ; at = dirname(at)) {
     if (existsSync(join(at, 'tsconfig.base.json')) && existsSync(join(at, 'packages', 'kernel'))) return at;
@@ -127,12 +130,12 @@ function checkoutOf(folder: string): string | undefined {
   }
 }
 
-/** npm links packages of these folders, so that they are known by name. */
+/** Returns true if the folder belongs to the checkout's npm workspaces: npm links such packages, so plugins are found by name. */
 function inWorkspaces(folder: string, checkout: string | undefined): boolean {
   return checkout !== undefined && dirname(folder) === join(checkout, 'plugins');
 }
 
-/** As tools/sync-tsconfig.mjs writes it; outside a checkout with the settings themselves. */
+/** Returns the tsconfig that tools/sync-tsconfig.mjs would write; outside a checkout, one with all settings included. */
 function tsconfig(template: PluginTemplate, folder: string, checkout: string | undefined): string {
   const own = {
     composite: true,
@@ -148,11 +151,11 @@ function tsconfig(template: PluginTemplate, folder: string, checkout: string | u
       .split(sep)
       .join('/');
   const references = dependenciesOf(template)
-    .filter((name) => name.startsWith('@oarlock/') && uses(template, name))
+    .filter((name) => name.startsWith('@oarlock/') && importsPackage(template, name))
     .map((name) => ({ path: within(`packages/${name.slice('@oarlock/'.length)}`) }));
   const settings =
     checkout === undefined
-      ? { compilerOptions: { ...alone, ...own }, include }
+      ? { compilerOptions: { ...standaloneOptions, ...own }, include }
       : { extends: within('tsconfig.base.json'), compilerOptions: own, include, references };
   return `${JSON.stringify(settings, null, 2)}\n`;
 }
@@ -162,13 +165,13 @@ const vitestConfig = `|import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     testTimeout: 60_000,
-    // Oarlock is built already
+    // the installed Oarlock is compiled already
     server: { deps: { external: [/\\/dist\\/.*\\.js$/] } },
   },
 });
 `.replace('|import', 'import');
 
-const alone = {
+const standaloneOptions = {
   target: 'ES2023',
   lib: ['ES2023', 'ESNext.Disposable'],
   module: 'NodeNext',
@@ -182,7 +185,7 @@ const alone = {
   skipLibCheck: true,
 };
 
-const uses = ({ files }: PluginTemplate, name: string) =>
+const importsPackage = ({ files }: PluginTemplate, name: string) =>
   [...files].some(([path, text]) => path.startsWith('src/') && text.includes(`from '${name}/`));
 
 function readme(template: PluginTemplate, id: string, use: string): string {
@@ -211,10 +214,10 @@ ${tests}
 `;
 }
 
-/** How a cluster.yaml names the plugin. A section that is mentioned replaces its default: the default is listed again. */
+/** Returns the lines of a cluster.yaml that place the plugin. A section replaces its default list, so the default plugins are listed too. */
 function stanza({ section, config }: PluginTemplate, id: string, use: string): string {
   if (section === undefined)
-    return `# a cluster.yaml names the roles of Oarlock itself only; a composition in code places this one:\n#   host.place({ plugin, config: ${config} })`;
+    return `# a cluster.yaml cannot place roles of other packages; place this one in code:\n#   host.add({ plugin, config: ${config} })`;
   const { key, many, first = false } = section;
   const plain = config === '{}';
   if (!many) return plain ? `spec:\n  ${key}: ${use}` : `spec:\n  ${key}:\n    use: ${use}\n    config: ${config}`;
@@ -233,7 +236,7 @@ function commands(template: PluginTemplate, id: string, folder: string, checkout
   return [link, test, template.section === undefined ? 'npx tsc -p tsconfig.json' : 'npx oarlock config validate -f cluster.yaml'];
 }
 
-/** How a cluster.yaml in the current directory names a plugin that no package manager knows. */
+/** Returns how a cluster.yaml in the current directory refers to a plugin that is not an installed package. */
 function pluginPath(folder: string): string {
   const path = relative(process.cwd(), join(folder, 'src', 'plugin.ts'))
     .split(sep)

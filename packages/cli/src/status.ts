@@ -1,24 +1,26 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { adminKubeconfig, readState } from '@oarlock/cluster/process-state';
-import { remoteAccess } from '@oarlock/cluster/remote';
-import { CommandError } from './exit.ts';
+import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/process-state';
+import { remoteAccess } from '@oarlock/cluster/remote-access';
+import { CommandError } from './common/command-error.ts';
 
+/** Prints the process of a data directory, its roles and the health checks of its API server. */
 export async function status(options: { readonly dataDir: string }): Promise<void> {
   const dataDir = resolve(options.dataDir);
-  const state = await readState(dataDir);
-  if (state === undefined) throw new CommandError(`nothing runs in ${dataDir}`);
+  const state = await readProcessState(dataDir);
+  if (state === undefined) throw new CommandError(`no cluster is running in ${dataDir}`);
   console.log(`process ${state.pid}: ${state.roles.join(', ')}; ${state.ready ? 'ready' : 'starting'}; ${state.server}`);
   if (!state.roles.includes('apiserver')) return;
   const { client } = await remoteAccess(adminKubeconfig(dataDir));
   console.log(String(await client.raw('GET', '/readyz?verbose')).trimEnd());
 }
 
+/** Prints the admin kubeconfig of a data directory. */
 export async function kubeconfig(options: { readonly dataDir: string }): Promise<void> {
   const file = adminKubeconfig(resolve(options.dataDir));
   try {
     process.stdout.write(await readFile(file, 'utf8'));
   } catch (cause) {
-    throw new CommandError(`${file} cannot be read: ${(cause as Error).message}. \`oarlock up\` writes it.`, 1, { cause });
+    throw new CommandError(`cannot read ${file}: ${(cause as Error).message}. \`oarlock up\` creates it.`, 1, { cause });
   }
 }

@@ -1,8 +1,8 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { buildTrees, failedPaths, renderTrees } from '@oarlock/tracing/trace-tree';
 import type { RecordedSpan } from '@oarlock/spi/spans';
-import { adminAccess } from './admin-access.ts';
-import { CommandError, exitCodes } from './exit.ts';
+import { adminAccess } from './common/admin-access.ts';
+import { CommandError, exitCodes } from './common/command-error.ts';
 
 interface TraceOptions {
   readonly dataDir: string;
@@ -11,20 +11,21 @@ interface TraceOptions {
   readonly output: string;
 }
 
-/** `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello` as kubectl takes them. */
+/** Parses an object as kubectl does: `deployment/hello`, `deploy/hello`, `pods/a`, `deployments.apps/hello`. */
 function objectName(text: string, namespace: string): string {
   const [type = '', name = ''] = text.split('/');
   const [plain = '', ...group] = type.toLowerCase().split('.');
   const names = (kind: Kind) => [kind.resource, kind.singular, kind.kind.toLowerCase(), ...kind.shortNames];
   const kind = kinds.find((candidate) => names(candidate).includes(plain) && (group.length === 0 || candidate.group === group.join('.')));
   if (kind === undefined || name === '')
-    throw new CommandError(`${text}: name an object as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
+    throw new CommandError(`${text} is not a known object: give it as TYPE/NAME, such as deployment/hello`, exitCodes.usage);
   const resource = kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`;
   return kind.namespaced ? `${resource}/${namespace}/${name}` : `${resource}/${name}`;
 }
 
+/** Prints the recorded steps between a write to an object and its effects. */
 export async function trace(object: string | undefined, options: TraceOptions): Promise<void> {
-  if (object === undefined) throw new CommandError('name an object, such as deployment/hello', exitCodes.usage);
+  if (object === undefined) throw new CommandError('an object is required, such as deployment/hello', exitCodes.usage);
   const { client, close } = await adminAccess(options.dataDir);
   try {
     const name = objectName(object, options.namespace);
@@ -32,7 +33,8 @@ export async function trace(object: string | undefined, options: TraceOptions): 
       readonly about: readonly RecordedSpan[];
       readonly spans: readonly RecordedSpan[];
     };
-    if (answer.spans.length === 0) throw new CommandError(`nothing is known of ${name}: it was not changed lately, or tracing is off`);
+    if (answer.spans.length === 0)
+      throw new CommandError(`no trace of ${name} is recorded: it has not changed recently, or tracing is disabled`);
     if (options.output === 'json') console.log(JSON.stringify(answer.spans, null, 2));
     else if (options.failed) printFailures(name, answer.spans);
     else console.log(renderTrees(buildTrees(answer.spans)));
@@ -46,7 +48,7 @@ function printFailures(name: string, spans: readonly RecordedSpan[]): void {
   const about = (span: RecordedSpan) => span.attributes['oarlock.object'] === name || span.attributes['oarlock.key'] === key;
   const paths = failedPaths(buildTrees(spans)).filter((path) => path.some(about));
   if (paths.length === 0) {
-    console.log(`no failed step is known of ${name}`);
+    console.log(`no failed step of ${name} is recorded`);
     return;
   }
   const latest = paths.toSorted((a, b) => (a.at(-1)?.start ?? 0) - (b.at(-1)?.start ?? 0)).at(-1) ?? [];
@@ -55,6 +57,6 @@ function printFailures(name: string, spans: readonly RecordedSpan[]): void {
       `${'  '.repeat(depth)}${span.error === undefined ? '✔' : '✖'} ${span.name}${span.error === undefined ? '' : `: ${span.error}`}`,
     );
   console.log(
-    `\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} known; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`,
+    `\n${paths.length} failed step${paths.length === 1 ? '' : 's'} of ${name} recorded; this is the latest, at ${new Date(latest.at(-1)?.start ?? 0).toISOString()}.`,
   );
 }

@@ -4,16 +4,17 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
-import { chooseCluster } from '@oarlock/cluster/choose';
-import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
-import { roleNames, type RoleName } from '@oarlock/cluster/cluster-schema';
-import type { Joined } from '@oarlock/cluster/plan';
-import { adminKubeconfig, logFile } from '@oarlock/cluster/process-state';
-import { run, type Running } from '@oarlock/cluster/run';
-import { CommandError, exitCodes } from './exit.ts';
+import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { roleNames, type RoleName } from '@oarlock/cluster/config/cluster-schema';
+import type { JoinedNode } from '@oarlock/cluster/composition/plan';
+import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state';
+import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { CommandError, exitCodes } from './common/command-error.ts';
 
-/** A second request to stop within this time is an echo of the first. */
-const impatienceMs = 1000;
+/** A terminal and npm both forward Ctrl-C: a second signal within this time is the same key press. */
+const repeatedSignalMs = 1000;
 
 export interface UpOptions {
   readonly file?: string;
@@ -24,11 +25,11 @@ export interface UpOptions {
   readonly server?: string;
   readonly kubeconfig?: string;
   readonly detach: boolean;
-  /** Of a node that joined. */
-  readonly joined?: Omit<Joined, 'server'>;
+  /** Certificates of a node that joined with `oarlock node join`. */
+  readonly joined?: Omit<JoinedNode, 'server'>;
 }
 
-function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
+function parseRoles(text: string | undefined): readonly RoleName[] | undefined {
   if (text === undefined) return undefined;
   const names = text
     .split(',')
@@ -44,28 +45,19 @@ function rolesOf(text: string | undefined): readonly RoleName[] | undefined {
   return names as RoleName[];
 }
 
+/** Runs a cluster, or the roles that the options name, until a signal stops it. */
 export async function up(options: UpOptions): Promise<void> {
   if (options.detach && process.send === undefined) return detach(options);
-  // V8 marks a large heap against the clock, and where it is behind it takes nearly all of the event loop's time until it is done. Without
-  // these tasks it goes by what is allocated, and leaves most of the marking to its other threads.
+  // V8's task marks a large heap on a time schedule and, when behind it, takes nearly all of the event loop's time until it is done. Without
+  // the task, marking follows allocation, and most of it runs on V8's other threads.
   setFlagsFromString('--no-incremental-marking-task');
-  const roles = rolesOf(options.roles);
+  const roles = parseRoles(options.roles);
   const dataDir = resolve(options.dataDir);
-  const file = await fileOf(options);
-  const remote = await remoteOf(options, dataDir, roles ?? file.spec.roles);
+  const file = await clusterFileFor(options);
+  const remote = await remoteFor(options, dataDir, roles ?? file.spec.roles);
   const stop = new AbortController();
-  const asked = new Promise<void>((done) => {
-    let since: number | undefined;
-    const end = () => {
-      // the terminal and npm both pass a Ctrl-C on: only one that comes later is meant as "at once"
-      if (since !== undefined && performance.now() - since > impatienceMs) process.exit(exitCodes.failed);
-      since ??= performance.now();
-      stop.abort();
-      done();
-    };
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
-  });
-  // timers of the cluster do not keep the process alive; its purpose does
+  const stopRequested = onStopSignal(stop);
+  // the cluster's timers are unreferenced; this one keeps the process alive
   const alive = setInterval(() => {}, 1 << 30);
   const running = await run({
     file,
@@ -78,7 +70,7 @@ export async function up(options: UpOptions): Promise<void> {
     ...(options.joined && remote && { joined: { ...options.joined, server: remote.server } }),
   }).catch((error: unknown) => {
     clearInterval(alive);
-    // what was told to stop while it started has done as it was told
+    // a stop signal during the start is not an error
     if (stop.signal.aborted) return undefined;
     throw error;
   });
@@ -93,30 +85,44 @@ export async function up(options: UpOptions): Promise<void> {
     console.log(report(running, dataDir));
     console.log('\nStop it with Ctrl-C.');
   }
-  await asked;
+  await stopRequested;
   await running.stop();
   clearInterval(alive);
 }
 
-async function fileOf({ file }: UpOptions): Promise<ClusterFile> {
+/** Aborts `stop` on the first signal and ends the process on a later one. The promise resolves on the first signal. */
+function onStopSignal(stop: AbortController): Promise<void> {
+  return new Promise<void>((resolveStop) => {
+    let firstSignalAt: number | undefined;
+    const onSignal = () => {
+      if (firstSignalAt !== undefined && performance.now() - firstSignalAt > repeatedSignalMs) process.exit(exitCodes.failed);
+      firstSignalAt ??= performance.now();
+      stop.abort();
+      resolveStop();
+    };
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  });
+}
+
+async function clusterFileFor({ file }: UpOptions): Promise<ClusterFile> {
   if (file !== undefined) return readClusterFile(file);
-  const { file: chosen, because } = await chooseCluster();
-  if (process.send === undefined) console.log(`Composition ${chosen.name}: ${because}.`);
+  const { file: chosen, reason } = await selectDefaultCluster();
+  if (process.send === undefined) console.log(`Composition ${chosen.name}: ${reason}.`);
   return chosen;
 }
 
-async function remoteOf({ kubeconfig, server }: UpOptions, dataDir: string, roles: readonly RoleName[]) {
+async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, roles: readonly RoleName[]) {
   if (roles.includes('apiserver')) return undefined;
   if (kubeconfig === undefined)
     throw new CommandError(
-      'a process without the apiserver role needs --kubeconfig FILE (and --server URL where the file does not say it)',
+      'a process without the apiserver role requires --kubeconfig FILE (and --server URL if the file does not name the server)',
       exitCodes.usage,
     );
-  const { remoteProcess } = await import('@oarlock/cluster/remote');
+  const { remoteProcess } = await import('@oarlock/cluster/remote-access');
   return remoteProcess(kubeconfig, { pki: join(dataDir, 'pki'), ...(server !== undefined && { server }) });
 }
 
-function report({ plan, server, startedInMs }: Running, dataDir: string): string {
+function report({ plan, server, startedInMs }: RunningCluster, dataDir: string): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
     return [
@@ -125,10 +131,10 @@ function report({ plan, server, startedInMs }: Running, dataDir: string): string
       `  npx oarlock down --data-dir ${dataDir}`,
     ].join('\n');
   }
-  const placed = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
-  const hello = placed('runtime-process')
+  const isPlaced = (id: string) => plan.plugins.some(({ plugin }) => plugin.id === id);
+  const hello = isPlaced('runtime-process')
     ? `apply -f ${exampleFolder('hello')}`
-    : placed('runtime-simulated')
+    : isPlaced('runtime-simulated')
       ? 'create deployment hello --image=any --replicas=3'
       : `apply -k ${exampleFolder('hello-image')}`;
   const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
@@ -144,14 +150,14 @@ function report({ plan, server, startedInMs }: Running, dataDir: string): string
   ].join('\n');
 }
 
-/** An example, as it is named from the directory that the command was started in. */
+/** Returns the path of an example, relative to the current directory if it is below it. */
 function exampleFolder(name: string): string {
   const folder = fileURLToPath(new URL(`../../../examples/${name}/`, import.meta.url));
   const short = relative(process.cwd(), folder);
   return short.startsWith('..') ? folder : `${short}/`;
 }
 
-/** Runs the same command in a process of its own, and returns when that says it is ready. */
+/** Runs the same command in a detached process and returns when that process reports that it is ready. */
 async function detach(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -161,18 +167,18 @@ async function detach(options: UpOptions): Promise<void> {
     detached: true,
     stdio: ['ignore', out, out, 'ipc'],
   });
-  const outcome = await new Promise<string | number>((done) => {
+  const result = await new Promise<string | number>((done) => {
     child.once('message', (message) => done((message as { readonly ready: string }).ready));
     child.once('exit', (code) => done(code ?? exitCodes.failed));
     child.once('error', () => done(exitCodes.failed));
   });
-  if (typeof outcome === 'number') {
-    const said = (await readFile(output, 'utf8')).trim();
+  if (typeof result === 'number') {
+    const message = (await readFile(output, 'utf8')).trim();
     throw new CommandError(
-      said === '' ? `the cluster ended before it was ready; see ${output}` : said,
-      outcome === 0 ? exitCodes.failed : outcome,
+      message === '' ? `the process ended before the cluster was ready; see ${output}` : message,
+      result === 0 ? exitCodes.failed : result,
     );
   }
   child.unref();
-  console.log(outcome);
+  console.log(result);
 }

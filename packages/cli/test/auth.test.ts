@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { questionOf, textOf } from '../src/auth.ts';
+import { authorizationQuery, textOf } from '../src/auth.ts';
 
 const options = { namespace: 'default', group: ['devs'] };
 
 describe('oarlock auth why', () => {
-  it('asks about resources, subresources and paths, with the groups that a name implies', () => {
-    expect(questionOf('ada', 'update', 'deployments.apps/scale', 'web', options)).toEqual({
+  it('sends resources, subresources and paths with the groups that the user name implies', () => {
+    expect(authorizationQuery('ada', 'update', 'deployments.apps/scale', 'web', options)).toEqual({
       user: 'ada',
       groups: ['devs', 'system:authenticated'],
       verb: 'update',
@@ -15,17 +15,17 @@ describe('oarlock auth why', () => {
       namespace: 'default',
       name: 'web',
     });
-    expect(questionOf('system:anonymous', 'get', '/metrics', '', { ...options, group: [] })).toEqual({
+    expect(authorizationQuery('system:anonymous', 'get', '/metrics', '', { ...options, group: [] })).toEqual({
       user: 'system:anonymous',
       groups: ['system:unauthenticated'],
       verb: 'get',
       path: '/metrics',
     });
-    expect(questionOf('system:serviceaccount:a:b', 'get', 'pods', '', options).groups).toContain('system:serviceaccounts:a');
-    expect(questionOf('system:node:n', 'get', 'pods', '', options).groups).toContain('system:nodes');
+    expect(authorizationQuery('system:serviceaccount:a:b', 'get', 'pods', '', options).groups).toContain('system:serviceaccounts:a');
+    expect(authorizationQuery('system:node:n', 'get', 'pods', '', options).groups).toContain('system:nodes');
   });
 
-  it('shows what each plugin said', () => {
+  it('prints the decision of each plugin', () => {
     expect(
       textOf({
         allowed: true,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { plannedPods, textOf } from '../src/explain-pod.ts';
 
-describe('oarlock explain', () => {
-  it('prints scores, best first, and who refuses', () => {
+describe('oarlock explain pod', () => {
+  it('prints scores, best first, and the plugins that rejected the pod', () => {
     expect(
       textOf({
         namespace: 'd',
@@ -24,7 +24,7 @@ describe('oarlock explain', () => {
     );
   });
 
-  it('says where a pod is, or why it is nowhere', () => {
+  it('prints the node of a bound pod, or why it is unscheduled', () => {
     expect(textOf({ namespace: 'd', name: 'p', bound: 'a', nodes: [] })).toContain('pod d/p: is on a');
     expect(textOf({ namespace: 'd', name: 'p', message: '0/1 nodes are available: 1 Insufficient cpu.', nodes: [] })).toContain(
       'pod d/p: 0/1 nodes are available: 1 Insufficient cpu.',

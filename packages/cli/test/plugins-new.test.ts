@@ -7,14 +7,14 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { readTemplate, templateSlots } from '../src/plugin-templates.ts';
 import { create } from '../src/plugins-new.ts';
-import { oarlock, runNode } from './plugins-command.ts';
+import { oarlock, runNode } from './support/plugins-command.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const slots = await templateSlots();
 const skeletons = ['runtime', 'network', 'proxy'];
 const name = 'made-4-test';
 
-/** A checkout that shares the packages of this one and has no plugins but the written ones. */
+/** A checkout that shares the packages of this one and contains only the created plugins. */
 let checkout: string;
 const output = new Map<string, string>();
 const folderOf = (slot: string) => join(checkout, 'plugins', `${slot}-${name}`);
@@ -38,18 +38,18 @@ beforeAll(async () => {
 });
 afterAll(() => rm(checkout, { recursive: true, force: true }));
 
-describe('a written package', () => {
-  it.each(slots)('has a manifest, a README and a stanza: %s', async (slot) => {
+describe('a created package', () => {
+  it.each(slots)('has a manifest, a README and a cluster.yaml example: %s', async (slot) => {
     const id = `${slot}-${name}`;
     const manifest = JSON.parse(await readFile(join(folderOf(slot), 'package.json'), 'utf8')) as Record<string, unknown>;
     expect(manifest).toMatchObject({ name: `@oarlock/${id}`, type: 'module', exports: { './internal/*': null } });
     const readme = await readFile(join(folderOf(slot), 'README.md'), 'utf8');
     expect(readme).toMatch(new RegExp(`^# ${id}\n`));
     for (const text of [readme, output.get(slot) ?? '']) expect(text).not.toMatch(/__[A-Za-z]+__|undefined/);
-    expect(readme.includes('## First steps'), 'a skeleton says how to go on').toBe(skeletons.includes(slot));
+    expect(readme.includes('## First steps'), 'a skeleton lists first steps').toBe(skeletons.includes(slot));
     const stanza = /```yaml\n([^`]*)```/.exec(readme)?.[1] ?? '';
     expect(output.get(slot)).toContain(stanza.trim());
-    expect(output.get(slot)).toMatch(/\nNext:\n {2}npm install .*\n {2}npx vitest run .*\n {2}npx .*$/);
+    expect(output.get(slot)).toMatch(/\nNext steps:\n {2}npm install .*\n {2}npx vitest run .*\n {2}npx .*$/);
     const { section } = await readTemplate(slot);
     if (section === undefined) return;
     const { spec } = parse(stanza) as { readonly spec: Record<string, unknown> };
@@ -57,20 +57,20 @@ describe('a written package', () => {
     expect(placed).toContain(id);
   });
 
-  it('is as the checkout keeps its packages', async () => {
+  it('passes the checks of the checkout', async () => {
     const { stdout, stderr } = await runNode(['tools/sync-tsconfig.mjs', '--check'], checkout);
-    // what it says of other packages is not the matter here
+    // messages about other packages do not matter here
     expect(`${stdout}${stderr}`.split('\n').filter((line) => line.startsWith('plugins/'))).toEqual([]);
   });
 
-  it('takes the config of its own stanza, and none', { timeout: 300_000 }, async () => {
+  it('accepts the config of its own example, and an empty one', { timeout: 300_000 }, async () => {
     const { PluginHost } = await import('@oarlock/kernel/plugin-host');
     for (const slot of slots) {
       const { default: plugin } = await import(join(folderOf(slot), 'src', 'plugin.ts'));
       expect(plugin.id).toBe(`${slot}-${name}`);
       const { config: example } = await readTemplate(slot);
       for (const config of [{}, parse(example)]) {
-        const faults = new PluginHost().place({ plugin, config }).check();
+        const faults = new PluginHost().add({ plugin, config }).check();
         expect(
           faults.filter(({ code }) => code !== 'SlotEmpty'),
           slot,
@@ -89,7 +89,7 @@ describe('a written package', () => {
     readonly status: string;
     readonly failureMessages: readonly string[];
   }
-  /** What the contracts of some of them say, by slot. */
+  /** Messages of the contracts of unfinished templates, by slot. */
   async function contracts(
     of: readonly string[],
   ): Promise<{ readonly code: number; readonly output: string; cases(slot: string): readonly Case[] }> {
@@ -109,21 +109,25 @@ describe('a written package', () => {
       cases: (slot) => testResults.find((each) => each.name.endsWith(`/${slot}-${name}/test/contract.test.ts`))?.assertionResults ?? [],
     };
   }
-  const withStatus = (cases: readonly Case[], wanted: string) => cases.filter(({ status }) => status === wanted);
+  const withStatus = (cases: readonly Case[], expected: string) => cases.filter(({ status }) => status === expected);
 
   it('passes its contract', { timeout: 300_000 }, async () => {
     const working = slots.filter((slot) => !skeletons.includes(slot));
-    const { code, output: said, cases } = await contracts(working);
-    expect(code, said).toBe(0);
+    const { code, output: report, cases } = await contracts(working);
+    expect(code, report).toBe(0);
     for (const slot of working) expect(withStatus(cases(slot), 'passed').length, slot).toBeGreaterThanOrEqual(3);
   });
 
   it.each([
-    ['runtime', 'write runPodSandbox in src/runtime.ts: make what the containers of a pod share, and resolve with its id', 0],
-    ['network', 'write add in src/network.ts: give the attachment an address of podCIDRs', 1],
-    ['proxy', 'write apply in src/proxy.ts: send what comes to the cluster IPs of a ServicePort to one of its endpoints', 0],
+    [
+      'runtime',
+      'implement runPodSandbox in src/runtime.ts: create the environment that the containers of a pod share, and resolve with its id',
+      0,
+    ],
+    ['network', 'implement add in src/network.ts: allocate an address of podCIDRs', 1],
+    ['proxy', 'implement apply in src/proxy.ts: forward traffic to the cluster IPs of a ServicePort to one of its endpoints', 0],
   ])(
-    'runs its contract as a skeleton, and is told by each case what is to be written: %s',
+    'fails its contract as a skeleton, with messages that name the method to implement: %s',
     { timeout: 300_000 },
     async (slot, first, sure) => {
       const { code, cases } = await contracts([slot]);
@@ -132,15 +136,15 @@ describe('a written package', () => {
       expect(failed.length).toBeGreaterThan(5);
       expect(withStatus(cases(slot), 'passed').length).toBeGreaterThanOrEqual(sure);
       expect(failed.some(({ failureMessages: [message = ''] }) => message.includes(first))).toBe(true);
-      // an assertion on what was refused cuts the sentence short
-      const told = failed.filter(({ failureMessages }) => /write \w+ in s/.test(failureMessages.join()));
-      expect(told.length).toBeGreaterThan(failed.length / 2);
+      // assertions on a rejection truncate the message
+      const named = failed.filter(({ failureMessages }) => /implement \w+ in s/.test(failureMessages.join()));
+      expect(named.length).toBeGreaterThan(failed.length / 2);
     },
   );
 });
 
 describe('oarlock plugins new', () => {
-  it('refuses with exit code 2 what it cannot write', async () => {
+  it('rejects invalid names, unknown slots and existing directories with exit code 2', async () => {
     const [slot, capital, parent, there] = await Promise.all([
       oarlock(['plugins', 'new', 'cache', 'mine'], checkout),
       oarlock(['plugins', 'new', 'authn', 'Mine'], checkout),
@@ -148,15 +152,15 @@ describe('oarlock plugins new', () => {
       oarlock(['plugins', 'new', 'authn', name], checkout),
     ]);
     expect(slot.code).toBe(2);
-    expect(slot.stderr).toContain(`Slots are: ${slots.join(', ')}`);
+    expect(slot.stderr).toContain(`slots are: ${slots.join(', ')}`);
     expect([capital.code, parent.code]).toEqual([2, 2]);
-    expect(capital.stderr).toMatch(/"Mine" cannot be the name of a plugin/);
+    expect(capital.stderr).toMatch(/invalid plugin name "Mine"/);
     expect(there.code).toBe(2);
-    expect(there.stderr).toMatch(new RegExp(`plugins/authn-${name} is there already`));
+    expect(there.stderr).toMatch(new RegExp(`plugins/authn-${name} already exists`));
     expect(existsSync(join(checkout, 'plugins', 'authn-Mine'))).toBe(false);
   });
 
-  it('writes outside a checkout as well: settings of its own, and a stanza with its path', async () => {
+  it('creates packages outside a checkout, with their own compiler settings and an example with a path', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'oarlock-elsewhere-'));
     try {
       const { code, stdout, stderr } = await oarlock(['plugins', 'new', 'scheduling', 'mine', '--dir', 'mine'], elsewhere);

@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { parse } from 'yaml';
-import { ExecCredential, execVersions, type ExecPlugin } from './exec-credential.ts';
-import type { HttpClientOptions } from './http-client.ts';
+import { ExecCredential, execVersions, type ExecConfig } from './auth/exec-credential.ts';
+import type { HttpClientOptions } from './http/client.ts';
+import { errorText } from '@oarlock/primitives/error-text';
 
 export type KubeconfigErrorCode = 'Unreadable' | 'Malformed' | 'NoContext' | 'NoCluster' | 'NoUser' | 'Unsupported';
 
-/** Why a kubeconfig gives no way to a cluster. Never quotes secrets. */
+/** A kubeconfig cannot be used. The message never contains secrets. */
 export class KubeconfigError extends Error {
   override readonly name = 'KubeconfigError';
   readonly code: KubeconfigErrorCode;
@@ -23,7 +24,7 @@ export interface Kubeconfig {
     'server' | 'ca' | 'cert' | 'key' | 'token' | 'tokenFile' | 'credentials' | 'tlsServerName' | 'insecureSkipTlsVerify'
   >;
   readonly context: string;
-  /** That of the context; `default` when it names none. */
+  /** Namespace of the context; `default` if it has none. */
   readonly namespace: string;
 }
 
@@ -31,25 +32,30 @@ const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 type Fields = Readonly<Record<string, unknown>>;
 
 export interface KubeconfigOptions {
-  /** By default the current one. */
+  /** Default: the current context. */
   readonly context?: string;
-  /** What a program that the kubeconfig names inherits. By default nothing but a PATH. */
+  /** Environment that exec programs inherit. Default: only a PATH. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly clock?: Pick<Clock, 'now'>;
 }
 
-/** Reads a kubeconfig file and picks a context: `context`, or the current one. Files it names are read too, relative to its folder. @throws KubeconfigError */
+/** Reads a kubeconfig file and the files it refers to, and selects a context. @throws KubeconfigError */
 export async function loadKubeconfig(file: string, options: KubeconfigOptions = {}): Promise<Kubeconfig> {
   return parseKubeconfig(await read(file), { folder: dirname(resolve(file)), ...options });
 }
 
-/** As `loadKubeconfig`, of a text. `folder`: what relative file names are relative to. @throws KubeconfigError */
+/** Parses a kubeconfig. Relative file names are resolved against `folder`. @throws KubeconfigError */
 export async function parseKubeconfig(
   text: string,
-  { context: wanted, folder, environment = { PATH: defaultPath }, clock = systemClock }: KubeconfigOptions & { readonly folder: string },
+  {
+    context: requestedContext,
+    folder,
+    environment = { PATH: defaultPath },
+    clock = systemClock,
+  }: KubeconfigOptions & { readonly folder: string },
 ): Promise<Kubeconfig> {
   const config = parseYaml(text);
-  const context = wanted ?? str(config, 'current-context') ?? '';
+  const context = requestedContext ?? str(config, 'current-context') ?? '';
   if (context === '') throw new KubeconfigError('NoContext', 'the kubeconfig has no current-context');
   const chosen =
     entry(config, 'contexts', context, 'context') ?? fail('NoContext', `the kubeconfig has no context ${JSON.stringify(context)}`);
@@ -86,9 +92,9 @@ export async function parseKubeconfig(
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
-      // As kubectl has it: the file is newer than what was written beside it.
+      // as in client-go: the token file has precedence, because it is renewed
       ...(tokenFile !== undefined ? { tokenFile: resolve(folder, tokenFile) } : token !== undefined && { token }),
-      // As client-go has it: who brings a token is not asked who he is.
+      // as in client-go: exec is used only without a token
       ...(exec !== undefined &&
         token === undefined &&
         tokenFile === undefined && { credentials: new ExecCredential({ plugin: exec, clock, environment }) }),
@@ -99,14 +105,14 @@ export async function parseKubeconfig(
 }
 
 /** @throws KubeconfigError Malformed */
-function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, folder: string): ExecPlugin {
+function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, folder: string): ExecConfig {
   const wrong = (field: string, what: string) => fail('Malformed', `the kubeconfig's exec.${field}: ${what}`);
   if (!isFields(exec)) return fail('Malformed', "the kubeconfig's exec is no object");
   const apiVersion = str(exec, 'apiVersion') ?? wrong('apiVersion', 'Required value');
   if (!execVersions.includes(apiVersion))
     wrong('apiVersion', `${JSON.stringify(apiVersion)} is not supported; supported are ${execVersions.join(', ')}`);
   const mode = str(exec, 'interactiveMode') ?? (apiVersion.endsWith('/v1') ? wrong('interactiveMode', 'Required value') : 'IfAvailable');
-  if (mode === 'Always') wrong('interactiveMode', 'Always cannot be had where nobody is to be asked');
+  if (mode === 'Always') wrong('interactiveMode', 'Always is not supported, because exec programs run non-interactively');
   if (mode !== 'Never' && mode !== 'IfAvailable') wrong('interactiveMode', `${JSON.stringify(mode)} is none of Never, IfAvailable, Always`);
   const list = (name: string): readonly unknown[] => {
     const value = exec[name] ?? [];
@@ -129,7 +135,7 @@ function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, fold
   };
 }
 
-/** `spec.cluster` of an ExecCredential. */
+/** Returns `spec.cluster` of an ExecCredential. */
 function clusterInfo(cluster: Fields, ca: string | undefined): object {
   const extensions: unknown = cluster['extensions'];
   const own: unknown = Array.isArray(extensions)
@@ -167,11 +173,11 @@ async function read(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new KubeconfigError('Unreadable', `${file} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    throw new KubeconfigError('Unreadable', `${file} cannot be read: ${errorText(cause)}`, { cause });
   }
 }
 
-/** `{ name, [kind]: {...} }` in a list of such. */
+/** Returns `[kind]` of the list item with this name: `{ name, [kind]: {...} }`. */
 function entry(config: Fields, list: string, name: string, kind: string): Fields | undefined {
   const items = config[list];
   const found: unknown = Array.isArray(items) ? items.find((item) => isFields(item) && item['name'] === name) : undefined;

@@ -1,26 +1,26 @@
 import type { KubeObject, ObjectList } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
-import type { Cause } from '@oarlock/kernel/tracing';
+import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
 import type { CallOptions, Client, DeleteOptions, ListOptions, WatchEvent, WatchOptions } from '@oarlock/spi/client';
-import type { ApiHandler, ApiResponse, LoopbackSwitch } from '@oarlock/spi/loopback';
-import { ObjectCalls } from './object-calls.ts';
-import { deleteCollectionCall, listCall, watchCall, type Call } from './request.ts';
+import type { ApiHandler, ApiResponse, LoopbackEndpoint } from '@oarlock/spi/loopback';
+import { ObjectClient } from './request/object-client.ts';
+import { deleteCollectionCall, listCall, watchCall, type ApiCall } from './request/api-call.ts';
 
 interface Waiter {
   resolve(handler: ApiHandler): void;
   reject(reason: unknown): void;
 }
 
-/** Where the loopback clients of a process wait for, and then find, the API server of the same process. */
-export class LoopbackSwitchboard implements LoopbackSwitch {
+/** Connects the loopback clients of a process to its API server. Requests wait until the server is connected. */
+export class LoopbackTransport implements LoopbackEndpoint {
   readonly #maxWaiting: number;
   readonly #waiting = new Set<Waiter>();
   #handler: ApiHandler | undefined;
   #abandoned = false;
 
-  /** At most `maxWaiting` requests wait for the server; more are refused with `ServiceUnavailable`. */
+  /** At most `maxWaiting` requests wait for the server; more are rejected with `ServiceUnavailable`. */
   constructor({ maxWaiting = 4096 }: { readonly maxWaiting?: number } = {}) {
     this.#maxWaiting = maxWaiting;
   }
@@ -32,11 +32,11 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
     this.#waiting.clear();
   }
 
-  /** Nothing has connected, and nothing will: who waits, or asks from now on, gets a `ServiceUnavailable`. Without effect once there is a server. */
+  /** Declares that the server will not start: waiting and later requests fail with `ServiceUnavailable`. Does nothing after `connect`. */
   abandon(): void {
     if (this.#handler !== undefined) return;
     this.#abandoned = true;
-    for (const { reject } of this.#waiting) reject(neverUp());
+    for (const { reject } of this.#waiting) reject(neverStarted());
     this.#waiting.clear();
   }
 
@@ -44,11 +44,11 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
     return this.#handler !== undefined;
   }
 
-  /** The server, as soon as it accepts requests. Rejects with the signal's reason when it aborts first. */
+  /** Returns the server as soon as it accepts requests. Rejects with the signal's reason if the signal aborts first. */
   handler(signal?: AbortSignal): ApiHandler | Promise<ApiHandler> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#handler !== undefined) return this.#handler;
-    if (this.#abandoned) return Promise.reject(neverUp());
+    if (this.#abandoned) return Promise.reject(neverStarted());
     if (this.#waiting.size >= this.#maxWaiting) {
       return Promise.reject(
         failure('ServiceUnavailable', 'the API server is not up yet and too many requests wait for it', { retryAfterSeconds: 1 }),
@@ -75,36 +75,36 @@ export class LoopbackSwitchboard implements LoopbackSwitch {
   }
 }
 
-const neverUp = () => failure('ServiceUnavailable', 'the API server of this process has not come up, and the process stops');
+const neverStarted = () => failure('ServiceUnavailable', 'the API server of this process has not started, and the process stops');
 
 export interface LoopbackClientOptions {
   readonly userAgent?: string;
 }
 
 /**
- * The API of this process, asked with an identity: no sockets and no encoding. Objects are the watch cache's own, frozen and shared.
- * Requests made before the server is connected wait for it.
+ * Returns a client that calls the API server of this process with an identity, without sockets and encoding. Objects are those of the watch cache,
+ * frozen and shared. Requests before the server is connected wait for it.
  */
 export function loopbackClient(
-  switchboard: LoopbackSwitchboard,
+  transport: LoopbackTransport,
   identity: Identity,
   { userAgent = 'oarlock' }: LoopbackClientOptions = {},
 ): Client {
-  return new LoopbackClient(switchboard, identity, userAgent, undefined);
+  return new LoopbackClient(transport, identity, userAgent, undefined);
 }
 
-class LoopbackClient extends ObjectCalls implements Client {
-  readonly #switchboard: LoopbackSwitchboard;
+class LoopbackClient extends ObjectClient implements Client {
+  readonly #transport: LoopbackTransport;
   readonly #identity: Identity;
   readonly #userAgent: string;
-  readonly #cause: Cause | undefined;
+  readonly #spanContext: SpanContext | undefined;
 
-  constructor(switchboard: LoopbackSwitchboard, identity: Identity, userAgent: string, cause: Cause | undefined) {
+  constructor(transport: LoopbackTransport, identity: Identity, userAgent: string, spanContext: SpanContext | undefined) {
     super();
-    this.#switchboard = switchboard;
+    this.#transport = transport;
     this.#identity = identity;
     this.#userAgent = userAgent;
-    this.#cause = cause;
+    this.#spanContext = spanContext;
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ObjectList<T>> {
@@ -133,25 +133,24 @@ class LoopbackClient extends ObjectCalls implements Client {
   }
 
   async raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
-    const handler = await this.#switchboard.handler(options.signal);
+    const handler = await this.#transport.handler(options.signal);
     return handler.handlePath(method, path, body, this.#identity);
   }
 
-  causedBy(cause: Cause | undefined): Client {
-    return new LoopbackClient(this.#switchboard, this.#identity, this.#userAgent, cause);
+  withSpanContext(spanContext: SpanContext | undefined): Client {
+    return new LoopbackClient(this.#transport, this.#identity, this.#userAgent, spanContext);
   }
 
-  async #send(call: Call): Promise<ApiResponse> {
-    const handler = await this.#switchboard.handler(call.signal);
-    return handler.handle({ ...call, identity: this.#identity, userAgent: this.#userAgent, cause: this.#cause });
+  async #send(call: ApiCall): Promise<ApiResponse> {
+    const handler = await this.#transport.handler(call.signal);
+    return handler.handle({ ...call, identity: this.#identity, userAgent: this.#userAgent, spanContext: this.#spanContext });
   }
 
-  protected async object<T extends KubeObject>(call: Call): Promise<T> {
+  protected async requestObject<T extends KubeObject>(call: ApiCall): Promise<T> {
     const response = await this.#send(call);
     if (response.kind !== 'object') throw unexpected(response);
     return response.object as T;
   }
 }
 
-const unexpected = (response: ApiResponse) =>
-  failure('InternalError', `the API server answered with a ${response.kind} where none was asked for`);
+const unexpected = (response: ApiResponse) => failure('InternalError', `the API server returned an unexpected ${response.kind}`);

@@ -1,14 +1,14 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { configMaps, nodes, pods } from '@oarlock/api/resources';
 import { notFound } from '@oarlock/api/status';
-import { LoopbackSwitchboard, loopbackClient } from '@oarlock/client/loopback-client';
-import type { Cause } from '@oarlock/kernel/tracing';
+import { LoopbackTransport, loopbackClient } from '@oarlock/client/loopback-client';
+import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Identity } from '@oarlock/spi/authn';
 import type { ApiHandler, ApiRequest } from '@oarlock/spi/loopback';
 import { describe, expect, it } from 'vitest';
 
 const alice: Identity = { name: 'alice', groups: ['dev'] };
-const cause: Cause = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 };
+const spanContext: SpanContext = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 };
 
 function recording(object: KubeObject = {}): ApiHandler & { readonly requests: ApiRequest[] } {
   const requests: ApiRequest[] = [];
@@ -33,7 +33,7 @@ function recording(object: KubeObject = {}): ApiHandler & { readonly requests: A
 }
 
 function connected(object?: KubeObject) {
-  const switchboard = new LoopbackSwitchboard();
+  const switchboard = new LoopbackTransport();
   const handler = recording(object);
   switchboard.connect(handler);
   return { client: loopbackClient(switchboard, alice, { userAgent: 'test' }), requests: handler.requests };
@@ -41,7 +41,7 @@ function connected(object?: KubeObject) {
 
 describe('loopbackClient', () => {
   it('waits for no server that never comes', async () => {
-    const switchboard = new LoopbackSwitchboard();
+    const switchboard = new LoopbackTransport();
     const client = loopbackClient(switchboard, alice);
     const waiting = client.get(pods, { namespace: 'a', name: 'b' }, { signal: new AbortController().signal });
     switchboard.abandon();
@@ -50,7 +50,7 @@ describe('loopbackClient', () => {
   });
 
   it('is not kept from a server that is there', async () => {
-    const switchboard = new LoopbackSwitchboard();
+    const switchboard = new LoopbackTransport();
     switchboard.connect(recording());
     switchboard.abandon();
     expect((await loopbackClient(switchboard, alice).list(pods)).items).toHaveLength(1);
@@ -59,7 +59,7 @@ describe('loopbackClient', () => {
   it('asks with identity, user agent and cause, and hands out the very object', async () => {
     const object = Object.freeze({ metadata: { name: 'n' } });
     const { client, requests } = connected(object);
-    expect(await client.causedBy(cause).get(nodes, { name: 'n', namespace: 'ignored' })).toBe(object);
+    expect(await client.withSpanContext(spanContext).get(nodes, { name: 'n', namespace: 'ignored' })).toBe(object);
     expect(requests[0]).toMatchObject({
       verb: 'get',
       resource: nodes,
@@ -68,7 +68,7 @@ describe('loopbackClient', () => {
       subresource: '',
       identity: alice,
       userAgent: 'test',
-      cause,
+      spanContext,
     });
     expect((await client.list(nodes)).items[0]).toBe(object);
   });
@@ -208,7 +208,7 @@ describe('loopbackClient', () => {
   });
 
   it('ends a watch whose signal aborts without an error, and passes refusals on', async () => {
-    const switchboard = new LoopbackSwitchboard();
+    const switchboard = new LoopbackTransport();
     const abort = new AbortController();
     const client = loopbackClient(switchboard, alice);
     const watch = (async () => {
@@ -223,7 +223,7 @@ describe('loopbackClient', () => {
 
 describe('LoopbackSwitchboard', () => {
   it('lets requests wait for the server, a bounded number, each abortable', async () => {
-    const switchboard = new LoopbackSwitchboard({ maxWaiting: 2 });
+    const switchboard = new LoopbackTransport({ maxWaiting: 2 });
     const client = loopbackClient(switchboard, alice);
     const abort = new AbortController();
     const first = client.get(nodes, { name: 'a' });

@@ -1,19 +1,20 @@
-// What it costs a request that a plugin of somebody else is guarded, can be replaced, is in a thread: `node --conditions=@oarlock/source --import @oxc-node/core/register packages/cluster/bench/hosting.ts`
+// Measures the cost per request of guarding a plugin, of the front that makes it replaceable, and of a worker thread. Run with
+// `node --conditions=@oarlock/source --import @oxc-node/core/register packages/cluster/bench/hosting.ts`
 import { resource } from '@oarlock/api/resource';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import type { Plugin, PluginContext } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
 import { Client } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { fileURLToPath } from 'node:url';
-import { frontOf } from '../src/hosting/fronts.ts';
-import { guardOf } from '../src/hosting/guard.ts';
-import { isolated } from '../src/hosting/isolated.ts';
-import { loadPlugin } from '../src/plugin-loader.ts';
+import { frontOf } from '../src/hosting/front.ts';
+import { guardOf } from '../src/hosting/internal/guard.ts';
+import { isolatePlugin } from '../src/hosting/internal/isolate-plugin.ts';
+import { loadPlugin } from '../src/plugins/plugin-loader.ts';
 
-const rounds = 20_000;
+const calls = 20_000;
 const repeats = 5;
 
 const containers = Array.from({ length: 3 }, (_, index) => ({ name: `c${index}`, image: 'nginx:1.27', env: [{ name: 'A', value: 'b' }] }));
@@ -36,7 +37,7 @@ const request: AdmissionRequest = {
   dryRun: false,
   warn: () => {},
   annotate: () => {},
-  cause: { traceId: '0'.repeat(32), spanId: '0'.repeat(16), traceFlags: 0 },
+  spanContext: { traceId: '0'.repeat(32), spanId: '0'.repeat(16), traceFlags: 0 },
 };
 
 const loaded = await loadPlugin(
@@ -46,41 +47,41 @@ const loaded = await loadPlugin(
 if ('fault' in loaded) throw new Error(loaded.fault.message);
 const config = { allowed: ['docker.io'] };
 const options = { deadlineMs: 1_000, failurePolicy: 'Fail' as const };
-const guard = (made: object, context: PluginContext): object => guardOf(Admission)?.(made, context, options) ?? made;
+const guard = (instance: object, context: PluginContext): object => guardOf(Admission)?.(instance, context, options) ?? instance;
 const front = frontOf(Admission);
 
-async function hosted(plugin: Plugin, more: object = {}): Promise<{ readonly admission: AdmissionPlugin; stop(): Promise<void> }> {
+async function startHosted(plugin: Plugin, more: object = {}): Promise<{ readonly admission: AdmissionPlugin; stop(): Promise<void> }> {
   const host = new PluginHost({ clock: systemClock, log: silentLogger })
     .provide(Client, {} as never)
     .provide(Cluster, { name: 'bench' } as never);
-  host.place({ plugin, config, ...more });
+  host.add({ plugin, config, ...more });
   await host.start();
   const [admission] = host.get(Admission);
   if (admission === undefined) throw new Error('the plugin was not created');
   return { admission, stop: () => host.stop() };
 }
 
-async function measure(title: string, plugin: Plugin, more: object, many: number): Promise<void> {
-  const { admission, stop } = await hosted(plugin, more);
-  const took: number[] = [];
+async function measure(title: string, plugin: Plugin, more: object, count: number): Promise<void> {
+  const { admission, stop } = await startHosted(plugin, more);
+  const times: number[] = [];
   for (let repeat = 0; repeat < repeats; repeat++) {
-    const began = performance.now();
-    for (let round = 0; round < many; round++) {
-      const verdict = admission.validate?.(request);
-      if (verdict instanceof Promise) await verdict;
+    const startedAt = performance.now();
+    for (let call = 0; call < count; call++) {
+      const decision = admission.validate?.(request);
+      if (decision instanceof Promise) await decision;
     }
-    took.push(((performance.now() - began) * 1_000) / many);
+    times.push(((performance.now() - startedAt) * 1_000) / count);
   }
   console.log(
-    `${title.padEnd(36)} ${Math.min(...took)
+    `${title.padEnd(36)} ${Math.min(...times)
       .toFixed(2)
-      .padStart(8)} us a request, ${Math.max(...took).toFixed(2)} at worst`,
+      .padStart(8)} us per request, worst ${Math.max(...times).toFixed(2)} us`,
   );
   await stop();
 }
 
 const { plugin, module } = loaded;
-await measure('by itself', plugin, {}, rounds);
-await measure('guarded', plugin, { wrap: guard }, rounds);
-await measure('guarded, and can be replaced', plugin, { wrap: guard, ...(front && { front }) }, rounds);
-await measure('in a thread', isolated(plugin, { module, config, deadlineMs: 10_000, memoryMiB: 128 }), {}, 2_000);
+await measure('not hosted', plugin, {}, calls);
+await measure('guarded', plugin, { decorate: guard }, calls);
+await measure('guarded and replaceable', plugin, { decorate: guard, ...(front && { makeSwappable: front }) }, calls);
+await measure('in a worker thread', isolatePlugin(plugin, { module, config, deadlineMs: 10_000, memoryMiB: 128 }), {}, 2_000);

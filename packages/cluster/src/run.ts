@@ -1,136 +1,93 @@
 import { join } from 'node:path';
-import { EventWriter } from '@oarlock/client/events';
-import { SharedInformers } from '@oarlock/client/informers';
-import type { HttpClient } from '@oarlock/client/http-client';
-import { loopbackClient, LoopbackSwitchboard } from '@oarlock/client/loopback-client';
-import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
+import type { HttpClient } from '@oarlock/client/http/client';
+import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-client';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { WiringError } from '@oarlock/kernel/errors';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { openTracing } from '@oarlock/tracing/tracing';
-import { compose, type Access, type ComposeOptions, type Composition } from './compose.ts';
-import { freePort } from './addresses.ts';
-import type { ClusterFile } from './cluster-file.ts';
-import { writeAtomic } from './files.ts';
-import { kubeconfig } from './kubeconfig.ts';
-import { openKeys } from './keys.ts';
-import { openLog } from './log.ts';
-import { NodeCertificates } from './node-certificates.ts';
-import { ownAccounts } from './own-accounts.ts';
-import { apiServer, asParts, type Part, type PartAccess } from './parts.ts';
-import { adminKubeconfig, DataDirLock, logFile } from './process-state.ts';
-import { unknownNames } from './named-in-settings.ts';
-import { missingRuntime, plan, type Plan } from './plan.ts';
-import { spanForwarding } from './span-forwarding.ts';
+import { compose, type ApiAccess, type ComposeOptions, type Composition } from './composition/compose.ts';
+import { freePort } from './process/addresses.ts';
+import type { ClusterFile } from './config/cluster-file.ts';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { kubeconfig } from './pki/kubeconfig.ts';
+import { openKeys } from './pki/keys.ts';
+import { openLog } from './process/log.ts';
+import { NodeCertificates } from './pki/node-certificates.ts';
+import { shouldUseServiceAccountCredentials } from './identity/service-account-credentials.ts';
+import { apiServer, withComponentIdentities, type Component, type ComponentAccess } from './identity/component.ts';
+import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.ts';
+import { unknownNameFaults } from './composition/unknown-names.ts';
+import { createPlan, missingRuntime } from './composition/create-plan.ts';
+import type { Plan } from './composition/plan.ts';
+import { spanForwarding } from './process/span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
   readonly file: ClusterFile;
-  /** For a process without an API server: how to reach one, and the keys it may use. */
+  /** Access to the API server of another process, for a process without the apiserver role. */
   readonly remote?: {
-    readonly client: Client & Partial<Pick<HttpClient, 'renew'>>;
+    readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
     readonly server: string;
     readonly keys: ClusterKeys;
-    /** As a part of this process. Absent: all parts ask alike. */
-    as?(part: Part, ownAccount: boolean): Client;
+    /** Returns the client of one component. If undefined, all components use `client`. */
+    asComponent?(component: Component, ownAccount: boolean): Client;
   };
   readonly signal?: AbortSignal;
-  /** Is told of every span that ends in this process. */
-  readonly observe?: (span: RecordedSpan) => void;
+  /** Called for every span that ends in this process. */
+  readonly onSpan?: (span: RecordedSpan) => void;
 }
 
-export interface Running {
+export interface RunningCluster {
   readonly plan: Plan;
   readonly composition: Composition;
   readonly server: string;
-  /** Milliseconds from the call to ready. */
+  /** Milliseconds from the call of `run` until ready. */
   readonly startedInMs: number;
-  /** A client of the API server in this process, as somebody whom nobody asks who they are. */
+  /** Returns a client of the API server in this process with any identity; requests are not authenticated. */
   clientAs(identity: Identity): Client;
   stop(): Promise<void>;
 }
 
+/** What the steps of a start share. Cleanups run in reverse order. */
+interface RunContext {
+  readonly options: RunOptions;
+  readonly planned: Plan;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly loopback: LoopbackTransport;
+  readonly cleanups: Cleanup[];
+}
+type Cleanup = () => Promise<void> | void;
+
 const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 
-/** Starts what a cluster file describes and returns when all of its roles are ready. @throws WiringError; nothing is left running then */
-export async function run(options: RunOptions): Promise<Running> {
-  const began = performance.now();
-  const clock = options.clock ?? systemClock;
-  const port = options.port === 0 ? await freePort(options.file.spec.server.address) : options.port;
-  const planned = await plan(options.file, {
-    ...options,
-    ...(port !== undefined && { port }),
-    ...(options.remote && { server: options.remote.server }),
-  });
-  const unknown = unknownNames(planned);
-  if (unknown.length > 0) throw new WiringError(unknown);
-  const missing = missingRuntime(planned);
-  if (missing !== undefined) throw new WiringError([missing]);
-  const lock = await DataDirLock.take(options.dataDir, planned.facts.serverUrl, planned.roles);
+/** Starts the plan of a cluster file and returns when all of its roles are ready. @throws WiringError; nothing is left running then */
+export async function run(options: RunOptions): Promise<RunningCluster> {
+  const startedAt = performance.now();
+  const planned = await createRunPlan(options);
+  const lock = await DataDirLock.acquire(options.dataDir, planned.facts.serverUrl, planned.roles);
   const { log, close } = openLog(logFile(options.dataDir), options.file.spec.log.level);
-  const undo: (() => Promise<void> | void)[] = [close, () => lock.release()];
-  const stop = async () => {
-    const failures: unknown[] = [];
-    for (const each of undo.splice(0).reverse()) {
-      try {
-        await each();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw failures[0];
-  };
+  const cleanups: Cleanup[] = [close, () => lock.release()];
+  const stop = () => runCleanups(cleanups);
   try {
+    const loopback = new LoopbackTransport();
     const signal = options.signal ?? new AbortController().signal;
-    const keys = options.remote?.keys ?? (await followedKeys(join(options.dataDir, 'pki'), planned, log, undo));
-    const loopback = new LoopbackSwitchboard();
-    const client = options.remote?.client ?? loopbackClient(loopback, apiServer.identity, apiServer);
-    const { enabled, keep, otlp } = options.file.spec.tracing;
-    const tracing = openTracing({
-      enabled,
-      keep,
-      otlp,
-      clock,
-      log,
-      ...(options.observe && { observe: options.observe }),
-      ...(options.remote && { forward: spanForwarding(client) }),
-    });
-    undo.push(() => tracing.flush());
-    const informers = new SharedInformers({ client, log, clock });
-    const events = new EventWriter({ client, log, clock, random: Math.random });
-    undo.push(
-      () => informers.stop(),
-      () => events.stop(),
-    );
-    const own = options.remote?.as !== undefined && (await ownAccounts(planned, { client, clock, log, signal, random: Math.random }));
-    const access: Access = { keys, client, informers, events, loopback, spans: tracing.store };
-    const accessOf = (part: Part): PartAccess => {
-      const asking = options.remote?.as?.(part, own) ?? loopbackClient(loopback, part.identity, part);
-      const writer = new EventWriter({ client: asking, log, clock, random: Math.random });
-      undo.push(() => writer.stop());
-      return { client: asking, events: writer };
-    };
-    const composition = compose(options.remote && options.remote.as === undefined ? planned : asParts(planned, accessOf), access, {
-      ...options,
-      clock,
-      log,
-      tracer: (plugin) => tracing.tracer(plugin),
-    });
-    if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
-    informers.start();
-    undo.push(() => composition.stop());
-    await composition.start(signal);
-    await Promise.all(composition.roles().map((role) => role.ready?.(signal)));
-    await renewCertificates(options, planned, { clock, log, undo });
+    const context: RunContext = { options, planned, clock: options.clock ?? systemClock, log, signal, loopback, cleanups };
+    const composition = await startComposition(context);
+    await renewCertificates(context);
     await lock.ready();
-    log.info({ roles: planned.roles, ms: Math.round(performance.now() - began) }, 'ready');
+    log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
       plan: planned,
       composition,
       server: planned.facts.serverUrl,
-      startedInMs: performance.now() - began,
+      startedInMs: performance.now() - startedAt,
       clientAs: (identity) => loopbackClient(loopback, identity),
       stop,
     };
@@ -142,27 +99,103 @@ export async function run(options: RunOptions): Promise<Running> {
   }
 }
 
-/** A node that joined looks after its own certificates. */
-async function renewCertificates(
-  { joined, remote }: RunOptions,
-  { nodeName }: Plan,
-  { clock, log, undo }: { readonly clock: Clock; readonly log: Logger; readonly undo: (() => Promise<void> | void)[] },
-): Promise<void> {
+async function createRunPlan(options: RunOptions): Promise<Plan> {
+  const port = options.port === 0 ? await freePort(options.file.spec.server.address) : options.port;
+  const planned = await createPlan(options.file, {
+    ...options,
+    ...(port !== undefined && { port }),
+    ...(options.remote && { server: options.remote.server }),
+  });
+  const unknown = unknownNameFaults(planned);
+  if (unknown.length > 0) throw new WiringError(unknown);
+  const missing = missingRuntime(planned);
+  if (missing !== undefined) throw new WiringError([missing]);
+  return planned;
+}
+
+/** Runs and removes all cleanups, the last one first. @throws the first error, after all have run */
+async function runCleanups(cleanups: Cleanup[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const cleanup of cleanups.splice(0).reverse()) {
+    try {
+      await cleanup();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+/** Creates keys, clients, informers and tracing, then the plugins, and waits until the roles are ready. */
+async function startComposition(context: RunContext): Promise<Composition> {
+  const { options, planned, clock, log, signal, loopback, cleanups } = context;
+  const keys = options.remote?.keys ?? (await loadKeys(join(options.dataDir, 'pki'), context));
+  const client = options.remote?.client ?? loopbackClient(loopback, apiServer.identity, apiServer);
+  const tracing = startTracing(context, client);
+  const informers = new SharedInformerFactory({ client, log, clock });
+  const events = new EventBroadcaster({ client, log, clock, random: Math.random });
+  cleanups.push(
+    () => informers.stop(),
+    () => events.stop(),
+  );
+  const access: ApiAccess = { keys, client, informers, events, loopback, spans: tracing.store };
+  const identified = await planWithIdentities(context, client);
+  const composition = compose(identified, access, { ...options, clock, log, tracer: (plugin) => tracing.tracer(plugin) });
+  if (options.remote === undefined) await writeAdminKubeconfig(options.dataDir, planned, keys);
+  informers.start();
+  cleanups.push(() => composition.stop());
+  await composition.start(signal);
+  await Promise.all(composition.roles().map((role) => role.waitUntilReady?.(signal)));
+  return composition;
+}
+
+function startTracing({ options, clock, log, cleanups }: RunContext, client: Client): ReturnType<typeof openTracing> {
+  const { enabled, keep, otlp } = options.file.spec.tracing;
+  const tracing = openTracing({
+    enabled,
+    keep,
+    otlp,
+    clock,
+    log,
+    ...(options.onSpan && { observe: options.onSpan }),
+    ...(options.remote && { forward: spanForwarding(client) }),
+  });
+  cleanups.push(() => tracing.flush());
+  return tracing;
+}
+
+/** Gives each component of the process a client with its own identity, unless a remote client has only one. */
+async function planWithIdentities({ options, planned, clock, log, signal, loopback, cleanups }: RunContext, client: Client): Promise<Plan> {
+  const { remote } = options;
+  if (remote !== undefined && remote.asComponent === undefined) return planned;
+  const ownAccounts =
+    remote !== undefined && (await shouldUseServiceAccountCredentials(planned, { client, clock, log, signal, random: Math.random }));
+  return withComponentIdentities(planned, (component): ComponentAccess => {
+    const componentClient = remote?.asComponent?.(component, ownAccounts) ?? loopbackClient(loopback, component.identity, component);
+    const events = new EventBroadcaster({ client: componentClient, log, clock, random: Math.random });
+    cleanups.push(() => events.stop());
+    return { client: componentClient, events };
+  });
+}
+
+/** Keeps the certificates of a node that joined up to date. */
+async function renewCertificates({ options: { joined, remote }, planned: { nodeName }, clock, log, cleanups }: RunContext): Promise<void> {
   if (joined?.kubeconfigFile === undefined || remote === undefined) return;
   const { certificateFile, keyFile, kubeconfigFile } = joined;
   const { client } = remote;
-  const renewed = (shown: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => client.renew?.(shown);
+  const renewed = (credentials: { readonly cert?: string; readonly key?: string; readonly ca?: string }) =>
+    client.updateCertificates?.(credentials);
   const certificates = new NodeCertificates({ nodeName, certificateFile, keyFile, kubeconfigFile, client, renewed, clock, log });
   await certificates.start();
-  undo.push(() => certificates.stop());
+  cleanups.push(() => certificates.stop());
 }
 
-/** The keys of this data directory. Keys that sign tokens are taken up when their files change. */
-async function followedKeys(directory: string, { facts }: Plan, log: Logger, undo: (() => void)[]): Promise<ClusterKeys> {
+/** Opens the keys of the data directory. Keys that sign and verify tokens are reloaded when their files change. */
+async function loadKeys(directory: string, { planned: { facts }, log, cleanups }: RunContext): Promise<ClusterKeys> {
   const files = await openKeys(directory, issuerOf(facts.domain));
-  const following = new AbortController();
-  undo.push(() => following.abort());
-  files.follow(following.signal, (error) => log.error({ err: error }, 'the keys of service account tokens could not be read'));
+  const stopFollowing = new AbortController();
+  cleanups.push(() => stopFollowing.abort());
+  files.follow(stopFollowing.signal, (error) => log.error({ err: error }, 'could not read the keys of service account tokens'));
   return files.keys;
 }
 

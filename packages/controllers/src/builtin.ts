@@ -1,42 +1,42 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
-import attachDetach from './attach-detach/attach-detach-controller.ts';
+import attachDetach from './volume/attach-detach/attach-detach-controller.ts';
 import cloudNode from './cloud/cloud-node-controller.ts';
 import route from './cloud/route-controller.ts';
 import serviceLoadBalancer from './cloud/service-load-balancer-controller.ts';
-import cronJob from './cron-job/cron-job-controller.ts';
-import daemonSet from './daemon-set/daemon-set-controller.ts';
-import deployment from './deployment/deployment-controller.ts';
-import endpointSlice from './endpoint-slice/endpoint-slice-controller.ts';
-import endpoints from './endpoints/endpoints-controller.ts';
-import endpointSliceMirroring from './endpoint-slice-mirroring/endpoint-slice-mirroring-controller.ts';
-import ephemeralVolume from './ephemeral-volume/ephemeral-volume-controller.ts';
-import deviceTaintEviction from './device-taint-eviction/device-taint-eviction-controller.ts';
-import disruption from './disruption/disruption-controller.ts';
-import garbageCollector from './garbage-collector/garbage-collector.ts';
-import horizontalPodAutoscaler from './horizontal-pod-autoscaler/horizontal-pod-autoscaler-controller.ts';
-import ipBlocksController from './ip-blocks/ip-blocks-controller.ts';
-import job from './job/job-controller.ts';
-import namespace from './namespace/namespace-controller.ts';
-import nodeIpam from './node-ipam/node-ipam-controller.ts';
-import nodeLifecycle from './node-lifecycle/node-lifecycle-controller.ts';
-import persistentVolume from './persistent-volume/persistent-volume-controller.ts';
-import podGc from './pod-gc/pod-gc-controller.ts';
-import replicaSet from './replica-set/replica-set-controller.ts';
-import replicationController from './replication-controller/replication-controller.ts';
-import resourceClaim from './resource-claim/resource-claim-controller.ts';
-import rootCa from './root-ca/root-ca-controller.ts';
-import { security } from './security.ts';
-import serviceAccount from './service-account/service-account-controller.ts';
-import serviceCidr from './service-cidr/service-cidr-controller.ts';
-import statefulSet from './stateful-set/stateful-set-controller.ts';
-import storageVersionMigration from './storage-version-migration/storage-version-migration-controller.ts';
-import taintEviction from './taint-eviction/taint-eviction-controller.ts';
-import ttlAfterFinished from './ttl-after-finished/ttl-after-finished-controller.ts';
-import volumeDataSource from './volume-data-source/volume-data-source-controller.ts';
-import volumeExpansion from './volume-expansion/volume-expansion-controller.ts';
-import { claimProtection, volumeProtection } from './volume-protection/volume-protection-controllers.ts';
+import cronJob from './batch/cron-job/cron-job-controller.ts';
+import daemonSet from './apps/daemon-set/daemon-set-controller.ts';
+import deployment from './apps/deployment/deployment-controller.ts';
+import endpointSlice from './network/endpoint-slice/endpoint-slice-controller.ts';
+import endpoints from './network/endpoints/endpoints-controller.ts';
+import endpointSliceMirroring from './network/endpoint-slice-mirroring/endpoint-slice-mirroring-controller.ts';
+import ephemeralVolume from './volume/ephemeral-volume/ephemeral-volume-controller.ts';
+import deviceTaintEviction from './dynamic-resources/device-taint-eviction/device-taint-eviction-controller.ts';
+import disruption from './apps/disruption/disruption-controller.ts';
+import garbageCollector from './api-machinery/garbage-collector/garbage-collector.ts';
+import horizontalPodAutoscaler from './pod-autoscaler/horizontal-pod-autoscaler-controller.ts';
+import ipBlocksController from './network/ip-blocks/ip-blocks-controller.ts';
+import job from './batch/job/job-controller.ts';
+import namespace from './api-machinery/namespace/namespace-controller.ts';
+import nodeIpam from './node/node-ipam/node-ipam-controller.ts';
+import nodeLifecycle from './node/node-lifecycle/node-lifecycle-controller.ts';
+import persistentVolume from './volume/persistent-volume/persistent-volume-controller.ts';
+import podGc from './node/pod-gc/pod-gc-controller.ts';
+import replicaSet from './apps/replica-set/replica-set-controller.ts';
+import replicationController from './apps/replication-controller/replication-controller.ts';
+import resourceClaim from './dynamic-resources/resource-claim/resource-claim-controller.ts';
+import rootCa from './auth/root-ca/root-ca-controller.ts';
+import { securityControllers } from './auth/security-controllers.ts';
+import serviceAccount from './auth/service-account/service-account-controller.ts';
+import serviceCidr from './network/service-cidr/service-cidr-controller.ts';
+import statefulSet from './apps/stateful-set/stateful-set-controller.ts';
+import storageVersionMigration from './api-machinery/storage-version-migration/storage-version-migration-controller.ts';
+import taintEviction from './node/taint-eviction/taint-eviction-controller.ts';
+import ttlAfterFinished from './batch/ttl-after-finished/ttl-after-finished-controller.ts';
+import volumeDataSource from './volume/data-source/volume-data-source-controller.ts';
+import volumeExpansion from './volume/expansion/volume-expansion-controller.ts';
+import { claimProtection, volumeProtection } from './volume/protection/volume-protection-controllers.ts';
 
-/** The loops of every cluster. `cluster.yaml` switches one off by name, or puts another plugin of the same name in its place. */
+/** The controllers of every cluster. `cluster.yaml` can disable one by name or replace it by another plugin with the same name. */
 export const builtin: readonly Plugin[] = [
   serviceAccount,
   rootCa,
@@ -74,5 +74,5 @@ export const builtin: readonly Plugin[] = [
   serviceLoadBalancer,
   cloudNode,
   route,
-  ...security,
+  ...securityControllers,
 ];

@@ -1,37 +1,37 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { LeaderElector } from '@oarlock/client/leader-election';
-import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
+import { LeaderElector } from '@oarlock/client/leader-election/leader-elector';
+import { LeaseCandidacy } from '@oarlock/client/leader-election/lease-candidacy';
 import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Controllers } from '@oarlock/spi/controller';
 import { Roles } from '@oarlock/spi/role';
 import { z } from 'zod';
-import { ControllerRunner } from './controller-runner.ts';
-import { ControllersRole } from './controllers-role.ts';
-import { coordinate } from './leader-election/coordinated.ts';
-import { LeaderElectionController } from './leader-election/leader-election-controller.ts';
-import { ServedResources } from '@oarlock/client/served-resources';
+import { ControllerRunner } from './manager/controller-runner.ts';
+import { ControllerManager } from './manager/controller-manager.ts';
+import { runCoordinatedLeaderElection } from './api-machinery/leader-election/coordinated-leader-election.ts';
+import { LeaderElectionController } from './api-machinery/leader-election/leader-election-controller.ts';
+import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 
 const objectName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 const config = z.strictObject({
-  /** Lead through a Lease; needed as soon as two processes run controllers. */
+  /** Uses leader election through a Lease. Required as soon as two processes run controllers. */
   leaderElect: z.boolean().default(false),
-  /** The Lease in kube-system; the default is that of kube-controller-manager, so that only one of the two leads. */
+  /** Name of the Lease in kube-system. The default is the Lease of kube-controller-manager, so that only one of the two leads. */
   leaseName: z.string().regex(objectName, 'a name of an object: lower case, digits, "-" and "."').default('kube-controller-manager'),
-  /** The leader is chosen among LeaseCandidates (KEP-4355), as with the feature gate CoordinatedLeaderElection; the server has to have them. */
+  /** Chooses the leader among LeaseCandidates (KEP-4355, feature gate CoordinatedLeaderElection); the API server must serve them. */
   coordinated: z.boolean().default(false),
   /**
-   * In a process without an API server each loop asks with a token of its own service account in kube-system, which the user of the kubeconfig must
-   * be allowed to make. Absent: it does so where that user may not do everything itself, as `system:kube-controller-manager`. Beside an API server
-   * it is so anyway.
+   * In a process without an API server: each controller authenticates with a token of its own service account in kube-system. The user of the
+   * kubeconfig must be allowed to create these tokens. Default: true unless that user may do everything itself, as
+   * `system:kube-controller-manager` may. In a process with an API server, controllers always use their own service accounts.
    */
   useServiceAccountCredentials: z.boolean().optional(),
-  /** How many keys a controller works on at once, by its name. */
+  /** Number of concurrent reconciles, by controller name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
-  /** Controllers that are not to run, by name. */
+  /** Names of controllers that do not run. */
   disable: z.array(z.string()).default([]),
 });
 
@@ -39,13 +39,13 @@ export default Roles.plugin({
   id: 'controllers',
   config,
   needs: { client: Client, informers: Informers, controllers: Controllers, events: optional(Events), facts: optional(Cluster) },
-  create({ client, informers, controllers, events, facts, config: given }, { clock, log, tracer, metrics }) {
-    const { leaderElect, leaseName, coordinated, workers, disable } = given;
+  create({ client, informers, controllers, events, facts, config: settings }, { clock, log, tracer, metrics }) {
+    const { leaderElect, leaseName, coordinated, workers, disable } = settings;
     const names = controllers.map(({ name }) => name);
-    const twice = names.find((name, at) => names.indexOf(name) !== at);
-    if (twice !== undefined) throw new Error(`there are two controllers named ${twice}`);
+    const duplicate = names.find((name, at) => names.indexOf(name) !== at);
+    if (duplicate !== undefined) throw new Error(`two controllers have the name ${duplicate}`);
     for (const name of [...disable, ...Object.keys(workers)]) {
-      if (!names.includes(name)) throw new Error(`there is no controller ${name}; there are ${names.join(', ') || 'none'}`);
+      if (!names.includes(name)) throw new Error(`unknown controller ${name}; known controllers: ${names.join(', ') || 'none'}`);
     }
     const common = { client, clock, log, tracer, metrics };
     const runners = controllers
@@ -54,32 +54,32 @@ export default Roles.plugin({
         const count = workers[controller.name];
         return new ControllerRunner({ controller, ...common, ...(count !== undefined && { workers: count }) });
       });
-    // a candidate is named like it, and names of objects have no underscore
+    // the LeaseCandidate is named after the identity, and object names must not contain underscores
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
     const lease = { namespace: 'kube-system', name: leaseName };
-    const told = events && { events: events.recorder('kube-controller-manager') };
-    const served = new ServedResources(client, clock);
-    const chooser = () => new ControllerRunner({ controller: new LeaderElectionController(informers, clock), ...common });
-    const election = { client, clock, log, random: Math.random, identity };
+    const electionEvents = events && { events: events.recorder('kube-controller-manager') };
+    const discovery = new ResourceDiscovery(client, clock);
+    const createRunner = () => new ControllerRunner({ controller: new LeaderElectionController(informers, clock), ...common });
+    const electionOptions = { client, clock, log, random: Math.random, identity };
     const candidacy = () =>
       LeaseCandidacy.ofProgram(facts?.version ?? '', {
         ...{ client, informers, clock, log, leaseName },
         namespace: lease.namespace,
         name: identity,
       });
-    return new ControllersRole({
+    return new ControllerManager({
       runners,
       log,
       clock,
       random: Math.random,
-      served,
-      apart: [
-        (signal) => coordinate({ ...election, served, runner: chooser }, signal),
+      discovery,
+      backgroundTasks: [
+        (signal) => runCoordinatedLeaderElection({ ...electionOptions, discovery, createRunner }, signal),
         ...(leaderElect && coordinated ? [(signal: AbortSignal) => candidacy().run(signal)] : []),
       ],
       ...(leaderElect && {
         elect: (onStarted: (signal: AbortSignal) => Promise<void>) =>
-          new LeaderElector({ ...election, ...told, lease, coordinated, onStarted }),
+          new LeaderElector({ ...electionOptions, ...electionEvents, lease, coordinated, onStartedLeading: onStarted }),
       }),
     });
   },

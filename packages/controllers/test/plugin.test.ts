@@ -18,7 +18,7 @@ const copier = (name: string) =>
     config: z.strictObject({}),
     needs: { informers: Informers },
     create({ informers }) {
-      const maps = informers.of(configMaps);
+      const maps = informers.forResource(configMaps);
       return {
         name,
         watches: [watch(maps, (map) => [`${map.metadata?.namespace}/${map.metadata?.name}`])],
@@ -30,7 +30,7 @@ const copier = (name: string) =>
     },
   });
 
-describe('the controllers role', () => {
+describe('controllers role', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   beforeEach(() => {
@@ -42,54 +42,54 @@ describe('the controllers role', () => {
     new PluginHost({ clock })
       .provide(Client, api.client())
       .provide(Informers, api.informers)
-      .place({ plugin: copier('one') })
-      .place({ plugin: copier('two') })
-      .place({ plugin, config });
+      .add({ plugin: copier('one') })
+      .add({ plugin: copier('two') })
+      .add({ plugin, config });
   const role = (of: PluginHost) => of.get(Roles)[0]!;
-  const made = () =>
+  const createdNames = () =>
     api
       .objects(secrets)
       .map(({ metadata }) => metadata?.name)
       .sort();
 
-  it('runs every controller that is not disabled, until it is stopped', async () => {
+  it('runs every enabled controller until it is stopped', async () => {
     const running = host({ disable: ['two'], workers: { one: 1 } });
     await running.start();
-    await role(running).ready?.(new AbortController().signal);
-    expect(role(running).health()).toEqual({ healthy: true });
+    await role(running).waitUntilReady?.(new AbortController().signal);
+    expect(role(running).checkHealth()).toEqual({ healthy: true });
     api.seed(configMaps, { metadata: { namespace: 'd', name: 'a' } });
     await clock.settle();
-    expect(made()).toEqual(['one-a']);
+    expect(createdNames()).toEqual(['one-a']);
     expect(api.objects(leases)).toEqual([]);
     await running.stop();
     api.seed(configMaps, { metadata: { namespace: 'd', name: 'b' } });
     await clock.settle();
-    expect(made()).toEqual(['one-a']);
+    expect(createdNames()).toEqual(['one-a']);
   });
 
-  it('refuses names of controllers that there are not, and unknown keys', async () => {
-    await expect(host({ disable: ['three'] }).start()).rejects.toThrow('there is no controller three; there are one, two');
-    await expect(host({ workers: { four: 2 } }).start()).rejects.toThrow('there is no controller four');
+  it('rejects unknown controller names and unknown keys', async () => {
+    await expect(host({ disable: ['three'] }).start()).rejects.toThrow('unknown controller three; known controllers: one, two');
+    await expect(host({ workers: { four: 2 } }).start()).rejects.toThrow('unknown controller four');
     await expect(host({ leader: true }).start()).rejects.toThrow(WiringError);
     await expect(
       host({})
-        .place({ plugin: copier('one'), name: 'again' })
+        .add({ plugin: copier('one'), name: 'again' })
         .start(),
-    ).rejects.toThrow('there are two controllers named one');
+    ).rejects.toThrow('two controllers have the name one');
   });
 
-  it('lets a loop wait for kinds that the server does not have, and runs the others', async () => {
+  it('delays a controller until its kinds are served and runs the others', async () => {
     const jobsVersion = '/apis/batch/v1';
     api.paths.set(jobsVersion, { resources: [] });
-    const told = (name: string, partial?: boolean) =>
+    const newController = (name: string, partial?: boolean) =>
       Controllers.plugin({
         id: `controller-${name}`,
         config: z.strictObject({}),
         needs: { informers: Informers },
         create: ({ informers }) => ({
           name,
-          ...(partial !== undefined && { partial }),
-          watches: [watch(informers.of(configMaps), () => ['key']), watch(informers.of(jobs), () => [])],
+          ...(partial !== undefined && { toleratesMissingKinds: partial }),
+          watches: [watch(informers.forResource(configMaps), () => ['key']), watch(informers.forResource(jobs), () => [])],
           reconcile: async (_key, { client }) => {
             await client.create(secrets, { metadata: { namespace: 'd', name } });
           },
@@ -100,27 +100,27 @@ describe('the controllers role', () => {
     const running = new PluginHost({ clock })
       .provide(Client, api.client())
       .provide(Informers, api.informers)
-      .place({ plugin: copier('one') })
-      .place({ plugin: told('later') })
-      .place({ plugin: told('partly', true) })
-      .place({ plugin, config: {} });
+      .add({ plugin: copier('one') })
+      .add({ plugin: newController('later') })
+      .add({ plugin: newController('partly', true) })
+      .add({ plugin, config: {} });
     await running.start();
-    await role(running).ready?.(new AbortController().signal);
+    await role(running).waitUntilReady?.(new AbortController().signal);
     api.seed(configMaps, { metadata: { namespace: 'd', name: 'a' } });
     await clock.settle();
-    expect(made()).toEqual(['one-a', 'partly']);
+    expect(createdNames()).toEqual(['one-a', 'partly']);
     const asked = () => api.requests.filter(({ resource }) => resource === jobs).length;
     const before = asked();
     await clock.advance(600_000);
-    expect(made()).toEqual(['one-a', 'partly']);
-    expect(asked()).toBe(before); // it is discovery that is asked, not the kind
+    expect(createdNames()).toEqual(['one-a', 'partly']);
+    expect(asked()).toBe(before); // discovery is requested, not the kind itself
 
     api.paths.delete(jobsVersion);
-    await clock.runUntil(() => made().includes('later'), { within: 60_000 });
+    await clock.runUntil(() => createdNames().includes('later'), { within: 60_000 });
     await running.stop();
   });
 
-  it('lets one of two processes lead, the other take over', async () => {
+  it('elects one of two processes, and the other takes over', async () => {
     const first = host({ leaderElect: true });
     await first.start();
     await clock.settle();
@@ -128,7 +128,7 @@ describe('the controllers role', () => {
     await second.start();
     api.seed(configMaps, { metadata: { namespace: 'd', name: 'a' } });
     await clock.advance(10_000);
-    expect(made()).toEqual(['one-a', 'two-a']);
+    expect(createdNames()).toEqual(['one-a', 'two-a']);
     expect(api.requests.filter(({ verb, resource }) => verb === 'create' && resource === secrets)).toHaveLength(2);
     const holder = () => api.object(leases, { namespace: 'kube-system', name: 'kube-controller-manager' })?.spec?.holderIdentity;
     const before = holder();
@@ -137,7 +137,7 @@ describe('the controllers role', () => {
     api.remove(secrets, { namespace: 'd', name: 'one-a' });
     await api.client().patch(configMaps, { namespace: 'd', name: 'a' }, 'merge', { data: { x: 'y' } });
     await clock.settle();
-    expect(made()).toContain('one-a');
+    expect(createdNames()).toContain('one-a');
     await second.stop();
   });
 });

@@ -2,33 +2,33 @@ import { UnixClient } from '@oarlock/grpc/unix-client';
 import { csiTable, type ControllerRpc, type NodeRpc, type PluginService } from './csi-messages.ts';
 import type {
   Capacity,
-  ControllerCapability,
-  ControllerPublishRequest,
+  ControllerServiceCapability,
+  ControllerPublishVolumeRequest,
   CreateSnapshotRequest,
   CreateVolumeRequest,
   CsiSnapshot,
   CsiVolume,
-  ExpandRequest,
-  ModifyRequest,
-  NodeCapability,
+  ExpandVolumeRequest,
+  ControllerModifyVolumeRequest,
+  NodeServiceCapability,
   NodeInfo,
   PluginCapability,
   PluginInfo,
-  PublishRequest,
-  StageRequest,
+  NodePublishVolumeRequest,
+  NodeStageVolumeRequest,
   Strings,
   Topology,
   VolumeCapability,
-  VolumeStatistics,
+  NodeVolumeStats,
 } from './csi-types.ts';
 
-export interface CsiCall {
+export interface CsiCallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
 const timeoutMs = 120_000;
 
-/** The three services of a CSI driver behind one socket. Every call @throws GrpcError. */
+/** A client of the three services of a CSI driver on one socket: identity, controller and node. Every call @throws GrpcError. */
 export class CsiClient {
   readonly #client: UnixClient;
 
@@ -36,10 +36,10 @@ export class CsiClient {
     this.#client = new UnixClient({ socket, table: csiTable, timeoutMs });
   }
 
-  info(call: CsiCall = {}): Promise<PluginInfo> {
+  getPluginInfo(call: CsiCallOptions = {}): Promise<PluginInfo> {
     return this.#identity('GetPluginInfo', {}, call);
   }
-  async services(call: CsiCall = {}): Promise<ReadonlySet<PluginService>> {
+  async getPluginCapabilities(call: CsiCallOptions = {}): Promise<ReadonlySet<PluginService>> {
     const { capabilities } = await this.#identity<{ readonly capabilities: readonly PluginCapability[] }>(
       'GetPluginCapabilities',
       {},
@@ -47,62 +47,65 @@ export class CsiClient {
     );
     return new Set(capabilities.flatMap(({ service }) => (service ? [service.type] : [])));
   }
-  /** Absent: it does not say, and counts as ready. */
-  async ready(call: CsiCall = {}): Promise<boolean> {
+  /** Returns true if the driver is ready. A response without `ready` counts as ready (CSI specification, Probe). */
+  async probe(call: CsiCallOptions = {}): Promise<boolean> {
     const { ready } = await this.#identity<{ readonly ready?: { readonly value: boolean } }>('Probe', {}, call);
     return ready?.value ?? true;
   }
 
-  async controllerAbilities(call: CsiCall = {}): Promise<ReadonlySet<ControllerRpc>> {
-    const { capabilities } = await this.#controller<{ readonly capabilities: readonly ControllerCapability[] }>(
+  async controllerGetCapabilities(call: CsiCallOptions = {}): Promise<ReadonlySet<ControllerRpc>> {
+    const { capabilities } = await this.#controller<{ readonly capabilities: readonly ControllerServiceCapability[] }>(
       'ControllerGetCapabilities',
       {},
       call,
     );
     return new Set(capabilities.flatMap(({ rpc }) => (rpc ? [rpc.type] : [])));
   }
-  async createVolume(request: CreateVolumeRequest, call: CsiCall = {}): Promise<CsiVolume> {
+  async createVolume(request: CreateVolumeRequest, call: CsiCallOptions = {}): Promise<CsiVolume> {
     const { volume } = await this.#controller<{ readonly volume?: CsiVolume }>('CreateVolume', request, call);
-    if (volume === undefined) throw new TypeError('the driver answered CreateVolume without a volume');
+    if (volume === undefined) throw new TypeError('the CreateVolume response of the driver has no volume');
     return volume;
   }
-  async deleteVolume(volumeId: string, secrets: Strings, call: CsiCall = {}): Promise<void> {
+  async deleteVolume(volumeId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<void> {
     await this.#controller('DeleteVolume', { volumeId, secrets }, call);
   }
-  async publish(request: ControllerPublishRequest, call: CsiCall = {}): Promise<Strings> {
+  async controllerPublishVolume(request: ControllerPublishVolumeRequest, call: CsiCallOptions = {}): Promise<Strings> {
     const { publishContext } = await this.#controller<{ readonly publishContext: Strings }>('ControllerPublishVolume', request, call);
     return publishContext;
   }
-  async unpublish(volumeId: string, nodeId: string, secrets: Strings, call: CsiCall = {}): Promise<void> {
+  async controllerUnpublishVolume(volumeId: string, nodeId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<void> {
     await this.#controller('ControllerUnpublishVolume', { volumeId, nodeId, secrets }, call);
   }
-  expand(request: ExpandRequest, call: CsiCall = {}): Promise<{ readonly capacityBytes: number; readonly nodeExpansionRequired: boolean }> {
+  controllerExpandVolume(
+    request: ExpandVolumeRequest,
+    call: CsiCallOptions = {},
+  ): Promise<{ readonly capacityBytes: number; readonly nodeExpansionRequired: boolean }> {
     return this.#controller('ControllerExpandVolume', request, call);
   }
 
-  async modify(request: ModifyRequest, call: CsiCall = {}): Promise<void> {
+  async controllerModifyVolume(request: ControllerModifyVolumeRequest, call: CsiCallOptions = {}): Promise<void> {
     await this.#controller('ControllerModifyVolume', request, call);
   }
-  capacity(
+  getCapacity(
     request: {
       readonly volumeCapabilities?: readonly VolumeCapability[];
       readonly parameters?: Strings;
       readonly accessibleTopology?: Topology;
     },
-    call: CsiCall = {},
+    call: CsiCallOptions = {},
   ): Promise<Capacity> {
     return this.#controller('GetCapacity', request, call);
   }
-  async createSnapshot(request: CreateSnapshotRequest, call: CsiCall = {}): Promise<CsiSnapshot> {
+  async createSnapshot(request: CreateSnapshotRequest, call: CsiCallOptions = {}): Promise<CsiSnapshot> {
     const { snapshot } = await this.#controller<{ readonly snapshot?: CsiSnapshot }>('CreateSnapshot', request, call);
-    if (snapshot === undefined) throw new TypeError('the driver answered CreateSnapshot without a snapshot');
+    if (snapshot === undefined) throw new TypeError('the CreateSnapshot response of the driver has no snapshot');
     return snapshot;
   }
-  async deleteSnapshot(snapshotId: string, secrets: Strings, call: CsiCall = {}): Promise<void> {
+  async deleteSnapshot(snapshotId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<void> {
     await this.#controller('DeleteSnapshot', { snapshotId, secrets }, call);
   }
-  /** Undefined: the driver has no such snapshot. */
-  async snapshot(snapshotId: string, secrets: Strings, call: CsiCall = {}): Promise<CsiSnapshot | undefined> {
+  /** Returns a snapshot by its id (ListSnapshots), or undefined if the driver has none. */
+  async snapshot(snapshotId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<CsiSnapshot | undefined> {
     const { entries } = await this.#controller<{ readonly entries: readonly { readonly snapshot?: CsiSnapshot }[] }>(
       'ListSnapshots',
       { snapshotId, secrets },
@@ -111,32 +114,32 @@ export class CsiClient {
     return entries[0]?.snapshot;
   }
 
-  nodeInfo(call: CsiCall = {}): Promise<NodeInfo> {
+  nodeGetInfo(call: CsiCallOptions = {}): Promise<NodeInfo> {
     return this.#node('NodeGetInfo', {}, call);
   }
-  async nodeAbilities(call: CsiCall = {}): Promise<ReadonlySet<NodeRpc>> {
-    const { capabilities } = await this.#node<{ readonly capabilities: readonly NodeCapability[] }>('NodeGetCapabilities', {}, call);
+  async nodeGetCapabilities(call: CsiCallOptions = {}): Promise<ReadonlySet<NodeRpc>> {
+    const { capabilities } = await this.#node<{ readonly capabilities: readonly NodeServiceCapability[] }>('NodeGetCapabilities', {}, call);
     return new Set(capabilities.flatMap(({ rpc }) => (rpc ? [rpc.type] : [])));
   }
-  async nodeStage(request: StageRequest, call: CsiCall = {}): Promise<void> {
+  async nodeStageVolume(request: NodeStageVolumeRequest, call: CsiCallOptions = {}): Promise<void> {
     await this.#node('NodeStageVolume', request, call);
   }
-  async nodeUnstage(volumeId: string, stagingTargetPath: string, call: CsiCall = {}): Promise<void> {
+  async nodeUnstageVolume(volumeId: string, stagingTargetPath: string, call: CsiCallOptions = {}): Promise<void> {
     await this.#node('NodeUnstageVolume', { volumeId, stagingTargetPath }, call);
   }
-  async nodePublish(request: PublishRequest, call: CsiCall = {}): Promise<void> {
+  async nodePublishVolume(request: NodePublishVolumeRequest, call: CsiCallOptions = {}): Promise<void> {
     await this.#node('NodePublishVolume', request, call);
   }
-  async nodeUnpublish(volumeId: string, targetPath: string, call: CsiCall = {}): Promise<void> {
+  async nodeUnpublishVolume(volumeId: string, targetPath: string, call: CsiCallOptions = {}): Promise<void> {
     await this.#node('NodeUnpublishVolume', { volumeId, targetPath }, call);
   }
-  nodeStatistics(
+  nodeGetVolumeStats(
     request: { readonly volumeId: string; readonly volumePath: string; readonly stagingTargetPath?: string },
-    call: CsiCall = {},
-  ): Promise<VolumeStatistics> {
+    call: CsiCallOptions = {},
+  ): Promise<NodeVolumeStats> {
     return this.#node('NodeGetVolumeStats', request, call);
   }
-  nodeExpand(request: ExpandRequest, call: CsiCall = {}): Promise<{ readonly capacityBytes: number }> {
+  nodeExpandVolume(request: ExpandVolumeRequest, call: CsiCallOptions = {}): Promise<{ readonly capacityBytes: number }> {
     return this.#node('NodeExpandVolume', request, call);
   }
 
@@ -144,13 +147,13 @@ export class CsiClient {
     this.#client.close();
   }
 
-  #identity<Response extends object>(method: string, request: object, call: CsiCall): Promise<Response> {
+  #identity<Response extends object>(method: string, request: object, call: CsiCallOptions): Promise<Response> {
     return this.#client.call('csi.v1.Identity', method, request, call);
   }
-  #controller<Response extends object>(method: string, request: object, call: CsiCall): Promise<Response> {
+  #controller<Response extends object>(method: string, request: object, call: CsiCallOptions): Promise<Response> {
     return this.#client.call('csi.v1.Controller', method, request, call);
   }
-  #node<Response extends object>(method: string, request: object, call: CsiCall): Promise<Response> {
+  #node<Response extends object>(method: string, request: object, call: CsiCallOptions): Promise<Response> {
     return this.#client.call('csi.v1.Node', method, request, call);
   }
 }

@@ -1,6 +1,6 @@
 import { MessageTable, type Enums, type Messages } from '@oarlock/grpc/message-table';
 
-// The messages of csi.v1 (Container Storage Interface), as far as they are used: field -> "number type". Names in camelCase.
+// The messages of csi.v1 (Container Storage Interface) that are used: field -> "number type". Names are in camelCase.
 
 const enums = {
   PluginService: [

@@ -1,7 +1,7 @@
 import type { AccessMode, ControllerRpc, NodeRpc, PluginExpansion, PluginService } from './csi-messages.ts';
 
-// What calls of csi.v1 carry, as far as they are used. In a request whatever is left out has its zero value; in what was decoded nothing is
-// left out but messages.
+// The messages of csi.v1 that are used. A field left out of a request has its zero value; in a decoded message only fields of message type can
+// be absent.
 
 export type Strings = Readonly<Record<string, string>>;
 
@@ -21,7 +21,7 @@ export interface TopologyRequirement {
   readonly requisite?: readonly Topology[];
   readonly preferred?: readonly Topology[];
 }
-export interface ContentSource {
+export interface VolumeContentSource {
   readonly snapshot?: { readonly snapshotId: string };
   readonly volume?: { readonly volumeId: string };
 }
@@ -29,7 +29,7 @@ export interface CsiVolume {
   readonly capacityBytes: number;
   readonly volumeId: string;
   readonly volumeContext?: Strings;
-  readonly contentSource?: ContentSource;
+  readonly contentSource?: VolumeContentSource;
   readonly accessibleTopology?: readonly Topology[];
 }
 export interface CsiSnapshot {
@@ -55,11 +55,11 @@ export interface CreateVolumeRequest {
   readonly volumeCapabilities: readonly VolumeCapability[];
   readonly parameters?: Strings;
   readonly secrets?: Strings;
-  readonly volumeContentSource?: ContentSource;
+  readonly volumeContentSource?: VolumeContentSource;
   readonly accessibilityRequirements?: TopologyRequirement;
   readonly mutableParameters?: Strings;
 }
-export interface ControllerPublishRequest {
+export interface ControllerPublishVolumeRequest {
   readonly volumeId: string;
   readonly nodeId: string;
   readonly volumeCapability?: VolumeCapability;
@@ -67,7 +67,7 @@ export interface ControllerPublishRequest {
   readonly secrets?: Strings;
   readonly volumeContext?: Strings;
 }
-export interface ModifyRequest {
+export interface ControllerModifyVolumeRequest {
   readonly volumeId: string;
   readonly secrets?: Strings;
   readonly mutableParameters: Strings;
@@ -88,7 +88,7 @@ export interface VolumeUsage {
   readonly used: number;
   readonly unit: 'UNKNOWN_UNIT' | 'BYTES' | 'INODES';
 }
-export interface VolumeStatistics {
+export interface NodeVolumeStats {
   readonly usage: readonly VolumeUsage[];
   readonly volumeCondition?: { readonly abnormal: boolean; readonly message: string };
 }
@@ -97,14 +97,14 @@ export interface NodeInfo {
   readonly maxVolumesPerNode: number;
   readonly accessibleTopology?: Topology;
 }
-export interface ControllerCapability {
+export interface ControllerServiceCapability {
   readonly rpc?: { readonly type: ControllerRpc };
 }
-export interface NodeCapability {
+export interface NodeServiceCapability {
   readonly rpc?: { readonly type: NodeRpc };
 }
 
-export interface PublishRequest {
+export interface NodePublishVolumeRequest {
   readonly volumeId: string;
   readonly publishContext?: Strings;
   readonly stagingTargetPath: string;
@@ -114,8 +114,8 @@ export interface PublishRequest {
   readonly secrets?: Strings;
   readonly volumeContext?: Strings;
 }
-export type StageRequest = Omit<PublishRequest, 'targetPath' | 'readonly'>;
-export interface ExpandRequest {
+export type NodeStageVolumeRequest = Omit<NodePublishVolumeRequest, 'targetPath' | 'readonly'>;
+export interface ExpandVolumeRequest {
   readonly volumeId: string;
   readonly volumePath?: string;
   readonly stagingTargetPath?: string;

@@ -2,7 +2,7 @@ import type { status } from '@grpc/grpc-js';
 
 export type GrpcCode = keyof typeof status;
 
-/** The number of each status, as it is sent. */
+/** The number of each status code on the wire. */
 export const grpcStatus = {
   OK: 0,
   CANCELLED: 1,
@@ -23,7 +23,7 @@ export const grpcStatus = {
   UNAUTHENTICATED: 16,
 } as const satisfies Readonly<Record<GrpcCode, number>>;
 
-/** How a call of gRPC ended, by the name of its status. */
+/** A gRPC call that ended with a status other than OK. `code` is the name of the status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
   readonly code: GrpcCode;

@@ -1,14 +1,14 @@
 import protobuf from 'protobufjs/light.js';
 
-/** Encodes and decodes one message. What is absent on the wire is there after decoding, with its zero value; for messages the table says. */
+/** Encodes and decodes one message. A field that is absent on the wire has its zero value after decoding; for message fields see `MessageTable`. */
 export interface Codec<T extends object> {
   encode(value: T): Buffer;
   decode(bytes: Uint8Array): T;
 }
 
-/** Messages of a protocol: field -> `number type`, also `number repeated type` and `number map<key,type>`. Names in camelCase. */
+/** The messages of a protocol: field -> `number type`, `number repeated type` or `number map<key,type>`. Names are in camelCase. */
 export type Messages = Readonly<Record<string, Readonly<Record<string, string>>>>;
-/** The value of a name is its place. */
+/** The enums of a protocol. The number of a value is its index. */
 export type Enums = Readonly<Record<string, readonly string[]>>;
 
 function rootOf(messages: Messages, enums: Enums): protobuf.Root {
@@ -23,17 +23,17 @@ function rootOf(messages: Messages, enums: Enums): protobuf.Root {
   return protobuf.Root.fromJSON({ nested: nested as { [k: string]: protobuf.AnyNestedObject } }).resolveAll() as protobuf.Root;
 }
 
-function fieldOf(where: string, text: string): protobuf.IField | protobuf.IMapField {
+function fieldOf(path: string, text: string): protobuf.IField | protobuf.IMapField {
   const match = /^(\d+) (repeated )?(?:map<(\w+),(\w+)>|(\w+))$/.exec(text);
-  if (!match) throw new SyntaxError(`${where}: ${JSON.stringify(text)} is not "number type"`);
+  if (!match) throw new SyntaxError(`${path}: ${JSON.stringify(text)} is not "number type"`);
   const id = Number(match[1]);
   if (match[3] !== undefined) return { id, keyType: match[3], type: match[4] ?? '' };
   return { id, type: match[5] ?? '', ...(match[2] !== undefined && { rule: 'repeated' }) };
 }
 
-const decoding = { longs: Number, enums: String, bytes: Buffer, defaults: true, arrays: true, objects: true };
+const conversionOptions = { longs: Number, enums: String, bytes: Buffer, defaults: true, arrays: true, objects: true };
 
-/** protobufjs fills absent messages in as null. */
+/** Removes null members: protobufjs sets absent message fields to null. */
 function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
   for (const [key, each] of Object.entries(value)) {
     if (each === null) delete value[key];
@@ -46,7 +46,7 @@ function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
 const isMessage = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
 
-/** The messages of a protocol by their names. What protobuf needs is built when the first message is wanted. */
+/** Holds the messages of a protocol by name. The protobuf types are built on the first use of a codec. */
 export class MessageTable {
   readonly #messages: Messages;
   readonly #enums: Enums;
@@ -54,7 +54,7 @@ export class MessageTable {
   readonly #codecs = new Map<string, Codec<object>>();
   #root: protobuf.Root | undefined;
 
-  /** `absent`: what stands for messages that are not there. */
+  /** `absent`: the value that an absent message field has after decoding. */
   constructor(messages: Messages, enums: Enums = {}, absent: 'null' | 'undefined' = 'null') {
     this.#absent = absent;
     this.#messages = messages;
@@ -66,14 +66,14 @@ export class MessageTable {
     if (known) return known as Codec<T>;
     this.#root ??= rootOf(this.#messages, this.#enums);
     const type = this.#root.lookupType(message);
-    const made: Codec<T> = {
+    const created: Codec<T> = {
       encode: (value) => Buffer.from(type.encode(type.fromObject(value)).finish()),
       decode: (bytes) => {
-        const value = type.toObject(type.decode(bytes), decoding);
+        const value = type.toObject(type.decode(bytes), conversionOptions);
         return (this.#absent === 'null' ? value : withoutNulls(value)) as T;
       },
     };
-    this.#codecs.set(message, made as Codec<object>);
-    return made;
+    this.#codecs.set(message, created as Codec<object>);
+    return created;
   }
 }

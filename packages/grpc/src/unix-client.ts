@@ -2,16 +2,16 @@ import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import { GrpcError, type GrpcCode } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
-const largestMessage = 16 * 1024 * 1024;
+const maxMessageBytes = 16 * 1024 * 1024;
 
 export interface UnixClientOptions {
   readonly socket: string;
   readonly table: MessageTable;
-  /** For calls that state no time of their own. Milliseconds. */
+  /** The deadline of calls without a timeout of their own. Milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** One gRPC connection to a socket. It comes back by itself when the server was restarted. */
+/** One gRPC connection to a unix socket. It reconnects when the server restarts. */
 export class UnixClient {
   readonly #client: Client;
   readonly #table: MessageTable;
@@ -21,16 +21,20 @@ export class UnixClient {
     this.#table = table;
     this.#timeoutMs = timeoutMs;
     this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
-      // Go's server refuses a path as the authority
+      // servers in Go reject a path as the authority
       'grpc.default_authority': 'localhost',
-      'grpc.max_receive_message_length': largestMessage,
+      'grpc.max_receive_message_length': maxMessageBytes,
       'grpc.initial_reconnect_backoff_ms': 100,
       'grpc.min_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 3_000,
     });
   }
 
-  /** `service` is `csi.v1.Node`; messages are called `<method>Request` and `<method>Response` unless named. @throws GrpcError; the signal's reason when it aborts */
+  /**
+   * Makes a unary call. `service` is a full name such as `csi.v1.Node`; messages are `<method>Request` and `<method>Response` unless `types`
+   * names others.
+   * @throws GrpcError; the signal's reason when it aborts
+   */
   call<Response extends object>(
     service: string,
     method: string,
@@ -62,7 +66,7 @@ export class UnixClient {
     });
   }
 
-  /** What a server goes on sending, until it ends, or the signal aborts. Types are named as for `call`. @throws GrpcError when it ends badly */
+  /** Yields the messages of a server stream until the server ends it or the signal aborts. @throws GrpcError if the stream ends with an error */
   async *stream<Response extends object>(
     service: string,
     method: string,
@@ -97,6 +101,6 @@ export class UnixClient {
 const names = new Map(Object.entries(status).flatMap(([name, code]) => (typeof code === 'number' ? [[code, name as GrpcCode]] : [])));
 
 function toGrpcError(error: ServiceError | null): GrpcError {
-  if (!error) return new GrpcError('UNKNOWN', 'the call ended without an answer');
+  if (!error) return new GrpcError('UNKNOWN', 'the call ended without a response');
   return new GrpcError(names.get(error.code) ?? 'UNKNOWN', error.details || error.message, { cause: error });
 }

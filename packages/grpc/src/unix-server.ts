@@ -4,31 +4,31 @@ import { Server, ServerCredentials, status, type sendUnaryData, type ServerUnary
 import { GrpcError } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
-/** By method: what it answers. A GrpcError becomes its status, whatever else is thrown becomes INTERNAL. */
+/** Handlers by method. A thrown GrpcError becomes its status; any other error becomes INTERNAL. */
 export type Methods = Readonly<Record<string, (request: never) => object | Promise<object>>>;
 
 export interface UnixServerOptions {
-  /** The messages of methods whose names are not `<method>Request` and `<method>Response`. */
+  /** By method: its messages if they are not named `<method>Request` and `<method>Response`. */
   readonly types?: Readonly<Record<string, readonly [request: string, response: string]>>;
-  /** Made anew: what is there under this name is removed. Only its owner may connect. */
+  /** Path of the socket. An existing file of this name is replaced. Only the owner may connect. */
   readonly socket: string;
   readonly table: MessageTable;
-  /** By service, such as `csi.v1.Node`. */
+  /** Handlers by service, such as `csi.v1.Node`. */
   readonly services: Readonly<Record<string, Methods>>;
-  /** Told of every call that failed. */
-  failed?(path: string, error: unknown): void;
+  /** Called for every call that fails. */
+  onError?(path: string, error: unknown): void;
 }
 
-/** Serves gRPC on a socket until it is closed. Resolves when it listens. */
-export async function unixServer({ socket, table, services, types = {}, failed }: UnixServerOptions): Promise<{ close(): Promise<void> }> {
+/** Serves gRPC on a unix socket until closed. Resolves when the server listens. */
+export async function serveUnix({ socket, table, services, types = {}, onError }: UnixServerOptions): Promise<{ close(): Promise<void> }> {
   await mkdir(dirname(socket), { recursive: true, mode: 0o700 });
   await rm(socket, { force: true });
   const server = new Server();
   for (const [service, methods] of Object.entries(services)) {
     const paths = Object.keys(methods).map((method) => {
-      const [asked, answered] = types[method] ?? [`${method}Request`, `${method}Response`];
-      const request = table.codec(asked);
-      const response = table.codec(answered);
+      const [requestType, responseType] = types[method] ?? [`${method}Request`, `${method}Response`];
+      const request = table.codec(requestType);
+      const response = table.codec(responseType);
       return [
         method,
         {
@@ -42,15 +42,15 @@ export async function unixServer({ socket, table, services, types = {}, failed }
         },
       ] as const;
     });
-    const handlers = Object.entries(methods).map(([method, answer]) => [
+    const handlers = Object.entries(methods).map(([method, handler]) => [
       method,
       (call: ServerUnaryCall<object, object>, done: sendUnaryData<object>) => {
         void Promise.resolve()
-          .then(() => answer(call.request as never))
+          .then(() => handler(call.request as never))
           .then(
             (response) => done(null, response),
             (error: unknown) => {
-              failed?.(`/${service}/${method}`, error);
+              onError?.(`/${service}/${method}`, error);
               done({
                 code: status[error instanceof GrpcError ? error.code : 'INTERNAL'],
                 details: error instanceof Error ? error.message : String(error),

@@ -1,4 +1,4 @@
-/** Why a cluster could not be assembled. Every code has one sentence in docs/errors.md. */
+/** Why a cluster could not be assembled. docs/errors.md explains every code. */
 export type WiringCode =
   | 'SlotEmpty'
   | 'SlotTaken'
@@ -14,23 +14,24 @@ export type WiringCode =
   | 'StartFailed'
   | 'StopFailed';
 
-/** Where in a file a fault was written down. Lines and columns count from 1. */
+/** A position in a file. Lines and columns count from 1. */
 export interface SourcePosition {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** One thing wrong with a composition, and what to do about it. */
+/** One error in a composition, with its position and a remedy where known. */
 export interface Fault {
   readonly code: WiringCode;
   readonly message: string;
   readonly at?: SourcePosition;
-  /** A path in the file: `spec.storage.config.path`. */
+  /** A path in the cluster file: `spec.storage.config.path`. */
   readonly path?: string;
   readonly remedy?: string;
 }
 
+/** Formats a fault for the terminal: position, path, message, code, and the remedy on a line of its own. */
 export function describeFault({ code, message, at, path, remedy }: Fault): string {
   const where = at ? `${at.file}:${at.line}:${at.column}: ` : '';
   return `${where}${path ? `${path}: ` : ''}${message} [${code}]${remedy ? `\n    ${remedy}` : ''}`;
@@ -38,9 +39,9 @@ export function describeFault({ code, message, at, path, remedy }: Fault): strin
 
 const brand = Symbol.for('oarlock:WiringError');
 
-/** Carries every fault that was found, not only the first. `code` is the first one's. */
+/** Carries every fault that was found, not only the first. `code` is that of the first fault. */
 export class WiringError extends Error {
-  /** Two copies of this package, a plugin's and ours, agree on what a WiringError is. */
+  /** Makes `instanceof` work across two copies of this package: Oarlock's and a plugin's. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && brand in value;
   }

@@ -11,11 +11,11 @@ interface Definition {
   readonly options?: readonly Schema[];
 }
 
-/** The keys that a schema knows at a path: what an author may have meant. */
+/** Returns the keys that a schema accepts at a path, as candidates for a suggestion. */
 export function knownKeys(schema: Schema, path: readonly PropertyKey[]): readonly string[] {
   const { shape, innerType, in: input, element, valueType, options } = schema._zod.def as unknown as Definition;
-  const through = innerType ?? input;
-  if (through !== undefined) return knownKeys(through, path);
+  const inner = innerType ?? input;
+  if (inner !== undefined) return knownKeys(inner, path);
   if (options !== undefined) return [...new Set(options.flatMap((option) => knownKeys(option, path)))];
   const [head, ...rest] = path;
   if (head === undefined) return Object.keys(shape ?? {});
@@ -23,19 +23,20 @@ export function knownKeys(schema: Schema, path: readonly PropertyKey[]): readonl
   return next === undefined ? [] : knownKeys(next, rest);
 }
 
-const closeEnough = 3;
+/** A suggestion may differ by at most this many letters, and by at most a third of the word. */
+const maxEditDistance = 3;
 
-/** The candidate that differs in the fewest letters, if it is few enough for a slip of the hand. */
-export function closest(word: string, candidates: readonly string[]): string | undefined {
+/** Returns the candidate with the smallest edit distance, or undefined if none is close enough to be a typing error. */
+export function closestWord(word: string, candidates: readonly string[]): string | undefined {
   const [best] = candidates
-    .map((candidate) => ({ candidate, distance: distance(word, candidate) }))
-    .filter((each) => each.distance <= Math.min(closeEnough, Math.ceil(word.length / 3)))
+    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
+    .filter((each) => each.distance <= Math.min(maxEditDistance, Math.ceil(word.length / 3)))
     .toSorted((a, b) => a.distance - b.distance);
   return best?.candidate;
 }
 
-/** Letters to insert, delete or replace (Levenshtein). */
-function distance(a: string, b: string): number {
+/** Levenshtein distance: the number of letters to insert, delete or replace. */
+function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];

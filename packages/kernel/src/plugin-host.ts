@@ -1,32 +1,32 @@
 import { join } from 'node:path';
 import type { Tracer } from '@opentelemetry/api';
 import { Registry } from 'prom-client';
-import type { Clock } from './clock.ts';
-import { systemClock } from './clock.ts';
-import { Container } from './container.ts';
+import type { Clock } from '@oarlock/primitives/clock';
+import { systemClock } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
+import { Container } from './internal/container.ts';
 import { WiringError, type Fault } from './errors.ts';
-import { checkGraph, type PlacedNode } from './graph.ts';
-import { silentLogger, type Logger } from './logger.ts';
-import { namePlugin, slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext } from './plugin.ts';
-import type { Filled, Slot } from './slot.ts';
-import { checkConfig, type Front, type Placement } from './placement.ts';
+import { checkComposition, type PlacedNode } from './internal/composition-check.ts';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
+import { namePlugin, slotOf, type AnySlot, type Lifecycle, type Plugin, type PluginContext, type Slot, type SlotValue } from './plugin.ts';
+import { checkConfig, type SwappableInstance, type Placement } from './placement.ts';
 import { noTracer } from './tracing.ts';
 
-/** A probe that takes longer is told of, in milliseconds. */
+/** A probe that takes longer is reported in the log, in milliseconds. */
 const slowProbeMs = 2_000;
 
-/** What the host hands on to every plugin. Tests give a fake clock and leave out the rest. */
-export interface Facilities {
+/** Services that the host passes on to every plugin. Tests usually set the clock only. */
+export interface PluginHostOptions {
   readonly clock?: Clock;
   readonly log?: Logger;
   readonly tracer?: (plugin: string) => Tracer;
   readonly dataDir?: string;
-  /** Is told before the first plugin is stopped, also when not all of them have started. */
-  readonly stopping?: () => void;
+  /** Called before the first plugin is stopped, also when a failed start stops the plugins that had started. */
+  readonly onStopping?: () => void;
 }
 
-/** What one instance of a plugin has for itself: a new one for each that takes its place. */
-interface Generation {
+/** What belongs to one instance of a plugin; a replacement gets a new one. */
+interface PluginInstance {
   readonly plugin: Plugin;
   readonly config: unknown;
   readonly abort: AbortController;
@@ -34,13 +34,14 @@ interface Generation {
   instance?: Lifecycle;
 }
 
-interface Unit extends PlacedNode {
+interface HostedPlugin extends PlacedNode {
   readonly placement: Placement;
-  now: Generation;
-  front?: Front | undefined;
+  current: PluginInstance;
+  swappable?: SwappableInstance | undefined;
 }
 
-export interface UnitInfo {
+/** A plugin of the host as metrics and status commands see it. */
+export interface HostedPluginInfo {
   readonly name: string;
   readonly plugin: Plugin;
   readonly started: boolean;
@@ -48,24 +49,24 @@ export interface UnitInfo {
 }
 
 /**
- * Assembles plugins on a container and owns their order of start and stop.
+ * Creates the plugins of a composition and controls the order in which they start and stop.
  *
- * Place everything, then `check` (pure), `probe` (looks at the machine), `start`. A host is started once.
- * Start order: what a plugin needs comes first, otherwise the order of placement. Stop is the reverse, and covers a unit
- * whose start failed half way.
+ * Call `add` for every plugin, then `check` (reads the composition only), `probe` (reads the machine) and `start`, which
+ * includes both. A host is started once. A plugin starts after everything it needs, otherwise in the order of `add`.
+ * Plugins stop in reverse order, including one whose start failed half way.
  */
 export class PluginHost {
   readonly #container = new Container();
-  readonly #facilities: Required<Facilities>;
+  readonly #options: Required<PluginHostOptions>;
   readonly #provided = new Map<symbol, string>();
-  readonly #units: Unit[] = [];
+  readonly #plugins: HostedPlugin[] = [];
   readonly #faults: Fault[] = [];
-  /** Their config is wrong; their slot is meant to be filled all the same. */
-  readonly #refused: PlacedNode[] = [];
+  /** Plugins whose config is invalid. They still count as fillers of their slot, so that one error is not reported as two. */
+  readonly #rejected: PlacedNode[] = [];
   /** In order of creation, so dependencies come first. */
-  readonly #created: Unit[] = [];
-  #started: Unit[] = [];
-  /** Ends instances that were replaced and are still in use. */
+  readonly #created: HostedPlugin[] = [];
+  #started: HostedPlugin[] = [];
+  /** Stops of instances that were replaced and may still have calls in flight. */
   readonly #retiring = new Set<() => Promise<void>>();
 
   constructor({
@@ -73,103 +74,109 @@ export class PluginHost {
     log = silentLogger,
     tracer = () => noTracer,
     dataDir = '.oarlock',
-    stopping = () => {},
-  }: Facilities = {}) {
-    this.#facilities = { clock, log, tracer, dataDir, stopping };
+    onStopping = () => {},
+  }: PluginHostOptions = {}) {
+    this.#options = { clock, log, tracer, dataDir, onStopping };
   }
 
-  /** Fills a slot with a value of the composition's own, such as the client. It has no lifecycle here. */
+  /** Fills a slot with a value that no plugin creates, such as the client. The host does not start or stop it. */
   provide<T>(slot: Slot<T, 'one'>, value: T): this {
-    this.#container.value(slot.token, value);
+    this.#container.registerValue(slot.token, value);
     this.#provided.set(slot.token, slot.id);
     return this;
   }
 
-  /** Says that a slot will be filled by the composition, for a `check` without the value. */
-  announce(slot: Slot<unknown, 'one'>): this {
+  /** Declares that the composition will fill a slot, for a `check` without the value. */
+  declareProvided(slot: Slot<unknown, 'one'>): this {
     this.#provided.set(slot.token, slot.id);
     return this;
   }
 
-  /** Adds a plugin. Faults in its config are kept for `check`, so that all of them can be reported together. */
-  place(placement: Placement): this {
+  /** Adds a plugin. Errors in its config are kept for `check`, so that all faults are reported together. */
+  add(placement: Placement): this {
     const { plugin, at, path } = placement;
     const name = placement.name ?? plugin.id;
     const checked = checkConfig(placement, name, plugin, placement.config);
     if ('faults' in checked) {
       this.#faults.push(...checked.faults);
-      this.#refused.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
+      this.#rejected.push({ name, plugin, ...(at && { at }), ...(path !== undefined && { path }) });
       return this;
     }
-    const unit: Unit = {
+    const unit: HostedPlugin = {
       name,
       plugin,
       placement,
-      now: { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() },
+      current: { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() },
       ...(at && { at }),
       ...(path !== undefined && { path }),
     };
-    this.#units.push(unit);
-    this.#container.factory(plugin.provides.token, () => {
-      const instance = this.#first(unit);
+    this.#plugins.push(unit);
+    this.#container.registerFactory(plugin.provides.token, () => {
+      const instance = this.#createInstance(unit);
       return plugin.provides.arity === 'named' ? { name, instance } : instance;
     });
     return this;
   }
 
-  /** Everything that is wrong, found without running anything. */
+  /** Returns every fault that can be found without running a plugin. */
   check(): readonly Fault[] {
-    return [...this.#faults, ...checkGraph([...this.#units, ...this.#refused], this.#provided)];
+    return [...this.#faults, ...checkComposition([...this.#plugins, ...this.#rejected], this.#provided)];
   }
 
-  /** Asks each plugin whether this machine has what it needs. Who takes long to answer is named in the log. */
+  /** Probes all plugins at once and returns a fault for each that is not available. Logs a warning for each slow probe. */
   async probe(): Promise<readonly Fault[]> {
-    const { clock, log } = this.#facilities;
-    const answers = await Promise.all(
-      this.#units.map(async (unit): Promise<Fault | undefined> => {
-        const slow = clock.after(slowProbeMs, () => log.warn({ plugin: unit.name }, 'still asking whether it can run on this machine'));
-        let answer;
+    const { clock, log } = this.#options;
+    const results = await Promise.all(
+      this.#plugins.map(async (unit): Promise<Fault | undefined> => {
+        const slow = clock.after(slowProbeMs, () => log.warn({ plugin: unit.name }, 'the availability probe is still running'));
+        let availability;
         try {
-          answer = await unit.plugin.probe?.(unit.now.config);
+          availability = await unit.plugin.probe?.(unit.current.config);
         } finally {
           slow.cancel();
         }
-        return answer === undefined || answer.available
+        return availability === undefined || availability.available
           ? undefined
           : {
               code: 'Unavailable',
-              message: `${unit.name} is not available here, because ${answer.because}`,
+              message: `${unit.name} is not available on this machine: ${availability.reason}`,
               ...(unit.at && { at: unit.at }),
               ...(unit.path !== undefined && { path: unit.path }),
             };
       }),
     );
-    return answers.filter((fault) => fault !== undefined);
+    return results.filter((fault) => fault !== undefined);
   }
-
-  get<S extends AnySlot>(need: S): Filled<S> {
+  /**
+   * Returns the value of a slot, and creates the plugins that fill it where that has not happened yet.
+   * @throws WiringError `SlotEmpty` if no plugin fills a required slot of arity `one`, `CreateFailed`
+   */
+  get<S extends AnySlot>(need: S): SlotValue<S> {
     const { token, arity, id } = slotOf(need);
     if (arity === 'one') {
-      if (this.#container.has(token)) return this.#container.one(token) as Filled<S>;
-      if ('optional' in need) return undefined as Filled<S>;
-      throw new WiringError([{ code: 'SlotEmpty', message: `nothing fills slot ${id}` }]);
+      if (this.#container.has(token)) return this.#container.resolve(token) as SlotValue<S>;
+      if ('optional' in need) return undefined as SlotValue<S>;
+      throw new WiringError([{ code: 'SlotEmpty', message: `no plugin fills slot ${id}` }]);
     }
-    const all = this.#container.all(token);
-    if (arity === 'chain') return all as unknown as Filled<S>;
-    return new Map((all as { name: string; instance: unknown }[]).map((entry) => [entry.name, entry.instance])) as unknown as Filled<S>;
+    const all = this.#container.resolveAll(token);
+    if (arity === 'chain') return all as unknown as SlotValue<S>;
+    return new Map((all as { name: string; instance: unknown }[]).map((entry) => [entry.name, entry.instance])) as unknown as SlotValue<S>;
   }
 
-  /** @throws WiringError with all faults; nothing has been started then, or everything started has been stopped again. */
+  /**
+   * Checks, probes, creates and starts all plugins.
+   * @throws WiringError with all faults. In that case no plugin runs: those that had started were stopped again.
+   */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const faults = [...this.check()];
     if (faults.length === 0) faults.push(...(await this.probe()));
     if (faults.length > 0) throw new WiringError(faults);
-    for (const { plugin } of this.#units) this.get(plugin.provides);
+    for (const { plugin } of this.#plugins) this.get(plugin.provides);
     for (const unit of this.#created) {
-      this.#started.push(unit); // before start: stop() must see a half-started unit
+      this.#started.push(unit); // before start(), so that stop() includes a plugin whose start fails half way
       try {
         signal.throwIfAborted();
-        await unit.now.instance?.start?.(signal);
+        await unit.current.instance?.start?.(signal);
       } catch (cause) {
         const stopped = await this.stop().then(
           () => [],
@@ -180,104 +187,98 @@ export class PluginHost {
     }
   }
 
-  /** Stops in reverse. One that fails does not keep the others from being stopped. @throws WiringError `StopFailed` */
+  /** Stops all plugins in reverse order. A failure does not prevent the others from being stopped. @throws WiringError `StopFailed` */
   async stop(): Promise<void> {
-    this.#facilities.stopping();
+    this.#options.onStopping();
     const faults: Fault[] = [];
-    const end = async (unit: Unit, generation: Generation) => {
-      generation.abort.abort();
-      try {
-        await generation.instance?.stop?.();
-      } catch (error) {
-        faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error));
-      }
-    };
-    for (const retire of this.#retiring) await retire().catch(() => {}); // told to who replaced it
-    for (const unit of this.#started.reverse()) await end(unit, unit.now);
+    for (const retire of this.#retiring) await retire().catch(() => {}); // the caller of replace() receives the rejection
+    for (const unit of this.#started.reverse()) {
+      await endInstance(unit.current).catch((error: unknown) =>
+        faults.push(this.#fault('StopFailed', unit, 'did not stop cleanly', error)),
+      );
+    }
     this.#started = [];
     if (faults.length > 0) throw new WiringError(faults);
   }
 
-  get units(): readonly UnitInfo[] {
-    return this.#units.map((unit) => ({
+  get plugins(): readonly HostedPluginInfo[] {
+    return this.#plugins.map((unit) => ({
       name: unit.name,
-      plugin: unit.now.plugin,
+      plugin: unit.current.plugin,
       started: this.#started.includes(unit),
-      metrics: unit.now.metrics,
+      metrics: unit.current.metrics,
     }));
   }
 
   /**
-   * Puts another version of a plugin, or the same with another config, in the place of one that runs and has a `front`. Resolves when new
-   * calls go to it; `retired` when the one before has ended. With a fault the one before stays.
+   * Replaces a running plugin that has a swappable instance, by another version or by the same with another config.
+   *
+   * Resolves when new calls go to the new instance; `retired` resolves when the previous one has stopped. If anything
+   * fails before that, the previous instance stays in use.
    * @throws WiringError with every fault
    */
   async replace(slot: Slot<unknown>, name: string, plugin: Plugin, config: unknown): Promise<{ readonly retired: Promise<void> }> {
-    const unit = this.#units.find((each) => each.name === name && each.plugin.provides.token === slot.token);
-    if (unit?.front === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
+    const unit = this.#plugins.find((each) => each.name === name && each.plugin.provides.token === slot.token);
+    if (unit?.swappable === undefined || !this.#started.includes(unit)) throw new Error(`${name} of ${slot.id} cannot be replaced`);
     const { at, path } = unit;
     const checked = checkConfig(unit.placement, name, plugin, config);
     const faults = [...('faults' in checked ? checked.faults : [])];
     if (plugin.provides.token !== slot.token)
       faults.push({
         code: 'WrongSlot',
-        message: `${name} fills slot ${plugin.provides.id} now, and stands in ${slot.id}`,
+        message: `${name} fills slot ${plugin.provides.id}, but replaces a plugin of slot ${slot.id}`,
         ...(at && { at }),
         ...(path !== undefined && { path }),
       });
-    const others = this.#units.filter((each) => each !== unit);
-    const here = { name, plugin, ...(at && { at }), ...(path !== undefined && { path }) };
-    faults.push(...checkGraph([...others, here], this.#provided));
+    const others = this.#plugins.filter((each) => each !== unit);
+    const candidate = { name, plugin, ...(at && { at }), ...(path !== undefined && { path }) };
+    faults.push(...checkComposition([...others, candidate], this.#provided));
     if (faults.length > 0 || 'faults' in checked) throw new WiringError(faults);
-    const next: Generation = { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() };
-    const shown = this.#make(unit, next);
-    const endOf = async (generation: Generation) => {
-      generation.abort.abort();
-      await generation.instance?.stop?.();
-    };
+    const next: PluginInstance = { plugin, config: checked.config, abort: new AbortController(), metrics: new Registry() };
+    const exposed = this.#create(unit, next);
     try {
       await next.instance?.start?.(next.abort.signal);
     } catch (cause) {
-      await endOf(next).catch(() => {}); // what failed to start is the news
+      await endInstance(next).catch(() => {}); // the failure of start is the one to report
       throw new WiringError([this.#fault('StartFailed', unit, 'did not start', cause)], { cause });
     }
-    const before = unit.now;
-    unit.now = next;
+    const before = unit.current;
+    unit.current = next;
     let ended: Promise<void> | undefined;
     const retire = () => {
       this.#retiring.delete(retire);
-      return (ended ??= endOf(before));
+      return (ended ??= endInstance(before));
     };
     this.#retiring.add(retire);
-    return { retired: unit.front.swap(shown).then(retire) };
+    return { retired: unit.swappable.swap(exposed).then(retire) };
   }
 
-  #first(unit: Unit): object {
-    const shown = this.#make(unit, unit.now);
-    unit.front = unit.placement.front?.(shown, this.#contextOf(unit, unit.now));
-    const held = unit.front?.instance ?? shown;
+  #createInstance(unit: HostedPlugin): object {
+    const exposed = this.#create(unit, unit.current);
+    unit.swappable = unit.placement.makeSwappable?.(exposed, this.#contextOf(unit, unit.current));
+    const held = unit.swappable?.instance ?? exposed;
     namePlugin(held, unit.name);
     this.#created.push(unit);
     return held;
   }
 
-  /** Makes an instance; what others see of it is what `wrap` says. */
-  #make(unit: Unit, generation: Generation): object {
-    const { plugin, config } = generation;
-    const context = this.#contextOf(unit, generation);
-    const given = Object.fromEntries(Object.entries(plugin.needs).map(([key, need]) => [key, this.get(need)]));
+  /** Creates an instance and returns what consumers see of it: the instance, or its decoration. */
+  #create(unit: HostedPlugin, target: PluginInstance): object {
+    const { plugin, config } = target;
+    const context = this.#contextOf(unit, target);
+    const dependencies = Object.fromEntries(Object.entries(plugin.needs).map(([key, need]) => [key, this.get(need)]));
     try {
-      const made = plugin.create({ ...given, config }, context);
-      generation.instance = made;
-      return unit.placement.wrap?.(made, context) ?? made;
+      const instance = plugin.create({ ...dependencies, config }, context);
+      target.instance = instance;
+      return unit.placement.decorate?.(instance, context) ?? instance;
     } catch (cause) {
       if (cause instanceof WiringError) throw cause;
       throw new WiringError([this.#fault('CreateFailed', unit, 'could not be created', cause)], { cause });
     }
   }
 
-  #contextOf({ name }: Unit, { metrics, abort }: Generation): PluginContext {
-    const { clock, log, tracer, dataDir } = this.#facilities;
+  #contextOf({ name }: HostedPlugin, { metrics, abort }: PluginInstance): PluginContext {
+    const { clock, log, tracer, dataDir } = this.#options;
     return {
       name,
       clock,
@@ -289,8 +290,8 @@ export class PluginHost {
     };
   }
 
-  #fault(code: Fault['code'], unit: Unit, what: string, cause: unknown): Fault {
-    const why = cause instanceof Error ? cause.message : String(cause);
+  #fault(code: Fault['code'], unit: HostedPlugin, what: string, cause: unknown): Fault {
+    const why = errorText(cause);
     return {
       code,
       message: `${unit.name} ${what}: ${why}`,
@@ -298,4 +299,9 @@ export class PluginHost {
       ...(unit.path !== undefined && { path: unit.path }),
     };
   }
+}
+
+async function endInstance({ abort, instance }: PluginInstance): Promise<void> {
+  abort.abort();
+  await instance?.stop?.();
 }

@@ -1,43 +1,9 @@
-import type { z } from 'zod';
-import type { Needs, Plugin, PluginSpec } from './plugin.ts';
+import type { Arity, OptionalSlot, Plugin, Slot } from './plugin.ts';
 
-declare const filler: unique symbol;
-
-/** How many plugins may fill a slot, and therefore what a consumer receives. */
-export type Arity = 'one' | 'chain' | 'named';
-
-/** A typed hole in the kernel that plugins fill. */
-export interface Slot<T, A extends Arity = Arity> {
-  /** Name and version of the interface. A breaking change of the interface is a new slot: `storage/v2`. */
-  readonly id: `${string}/v${number}`;
-  readonly arity: A;
-  /** The container's token. `Symbol.for`, so that two copies of this package agree. */
-  readonly token: symbol;
-  /** Carries `T` to the type checker; never present at run time. */
-  readonly [filler]?: T;
-  /** Declares a plugin for this slot. */
-  plugin<C extends z.ZodType, const N extends Needs = {}>(spec: PluginSpec<T, C, N>): Plugin;
-}
-
-/** A need that may stay unfilled: the consumer then receives `undefined`. Only slots of arity one need it; the others may be empty anyway. */
-export interface OptionalSlot<T> {
-  readonly optional: Slot<T, 'one'>;
-}
+/** Marks a need as optional: the consumer receives `undefined` if no plugin fills the slot. */
 export const optional = <T>(slot: Slot<T, 'one'>): OptionalSlot<T> => ({ optional: slot });
 
-/** What a consumer of a slot gets: one value, an ordered list, or a map by name. */
-export type Filled<S> =
-  S extends OptionalSlot<infer T>
-    ? T | undefined
-    : S extends Slot<infer T, infer A>
-      ? A extends 'one'
-        ? T
-        : A extends 'chain'
-          ? readonly T[]
-          : ReadonlyMap<string, T>
-      : never;
-
-const make =
+const slotFactory =
   <A extends Arity>(arity: A) =>
   <T>(id: Slot<T>['id']): Slot<T, A> => {
     const self: Slot<T, A> = {
@@ -49,9 +15,16 @@ const make =
     return self;
   };
 
-export const slot = { one: make('one'), chain: make('chain'), named: make('named') };
+/**
+ * Creates slots: `slot.one` for exactly one plugin, `slot.chain` for an ordered list, `slot.named` for a map by plugin name.
+ *
+ * ```ts
+ * export const Storage = slot.one<StorageDriver>('storage/v1');
+ * ```
+ */
+export const slot = { one: slotFactory('one'), chain: slotFactory('chain'), named: slotFactory('named') };
 
-/** `storage/v1` -> `storage`. */
+/** Returns the name of a slot id without its version: `storage/v1` -> `storage`. */
 export function slotName(id: string): string {
   return id.slice(0, id.lastIndexOf('/'));
 }

@@ -10,24 +10,25 @@ import {
   type TimeInput,
   type Tracer,
 } from '@opentelemetry/api';
+import { errorText } from '@oarlock/primitives/error-text';
 
-/** What made something happen: the span that did it, in any process. W3C trace context. */
-export type Cause = SpanContext;
+export type { SpanContext } from '@opentelemetry/api';
 
-/** Spans that record nothing, for whoever is given no tracer. */
+/** A tracer whose spans record nothing: the default where no tracer is configured. */
 export const noTracer: Tracer = trace.getTracer('none');
 
 export interface SpanOptions {
-  readonly cause?: Cause | undefined;
-  /** Further causes, when several woke the same piece of work. */
-  readonly links?: readonly Cause[] | undefined;
+  /** The parent. Absent: the span starts a new trace. */
+  readonly spanContext?: SpanContext | undefined;
+  /** Further spans that caused the work, for instance when several events led to one reconcile. */
+  readonly links?: readonly SpanContext[] | undefined;
   readonly attributes?: Attributes;
   readonly kind?: SpanKind;
   readonly startTime?: TimeInput;
 }
 
-/** Opens a span below `cause`. The caller ends it. Cheap when tracing is off: the span then only carries the cause on. */
-export function startSpan(tracer: Tracer, name: string, { cause, links, attributes, kind, startTime }: SpanOptions = {}): Span {
+/** Starts a span below `spanContext`; the caller ends it. With tracing off this is cheap: the span only propagates its parent's context. */
+export function startSpan(tracer: Tracer, name: string, { spanContext, links, attributes, kind, startTime }: SpanOptions = {}): Span {
   return tracer.startSpan(
     name,
     {
@@ -36,11 +37,11 @@ export function startSpan(tracer: Tracer, name: string, { cause, links, attribut
       ...(startTime !== undefined && { startTime }),
       ...(links && links.length > 0 && { links: links.map((context) => ({ context })) }),
     },
-    cause ? trace.setSpanContext(ROOT_CONTEXT, cause) : ROOT_CONTEXT,
+    spanContext ? trace.setSpanContext(ROOT_CONTEXT, spanContext) : ROOT_CONTEXT,
   );
 }
 
-/** Runs `work` in a span: ends it, and marks it failed when `work` throws. */
+/** Runs `work` in a span. The span ends with `work`, and has status ERROR if `work` throws. */
 export async function inSpan<T>(tracer: Tracer, name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const span = startSpan(tracer, name, options);
   try {
@@ -53,22 +54,24 @@ export async function inSpan<T>(tracer: Tracer, name: string, options: SpanOptio
   }
 }
 
+/** Sets the span's status to ERROR with the error's message. */
 export function failSpan(span: Span, error: unknown): void {
-  span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : String(error) });
+  span.setStatus({ code: SpanStatusCode.ERROR, message: errorText(error) });
 }
 
-/** The context to hand on, or undefined when the span records nothing and carries nothing. */
-export function causeOf(span: Span): Cause | undefined {
+/** Returns the context to propagate to further work, or undefined if the span neither records nor has a parent. */
+export function spanContextOf(span: Span): SpanContext | undefined {
   const context = span.spanContext();
   return isSpanContextValid(context) ? context : undefined;
 }
 
-/** W3C Trace Context, section 3.2: `00-<32 hex>-<16 hex>-<2 hex>`. */
-export function formatTraceparent({ traceId, spanId, traceFlags }: Cause): string {
+/** Formats a `traceparent` header: `00-<32 hex>-<16 hex>-<2 hex>` (W3C Trace Context, section 3.2). */
+export function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
 }
 
-export function parseTraceparent(header: string | undefined): Cause | undefined {
+/** Parses a `traceparent` header. Returns undefined if it is absent or invalid, which includes ids of zeros. */
+export function parseTraceparent(header: string | undefined): SpanContext | undefined {
   const match = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(header ?? '');
   if (!match || /^0+$/.test(match[1] ?? '') || /^0+$/.test(match[2] ?? '')) return undefined;
   return { traceId: match[1] ?? '', spanId: match[2] ?? '', traceFlags: Number.parseInt(match[3] ?? '0', 16), isRemote: true };

@@ -11,8 +11,8 @@ const B = slot.one<object>('b/v1');
 const Chain = slot.chain<{ readonly n: number }>('chain/v1');
 const Named = slot.named<{ readonly n: number }>('named/v1');
 
-describe('order', () => {
-  it('starts what is needed first, stops it last', async () => {
+describe('start and stop order', () => {
+  it('starts a plugin after what it needs and stops it before', async () => {
     const trace: string[] = [];
     const life = (n: string) => ({
       a: n,
@@ -28,38 +28,38 @@ describe('order', () => {
       id: 'b',
       config: noop,
       needs: { a: A },
-      create: ({ a: given }) => {
-        expect(given.a).toBe('a');
+      create: ({ a: dependency }) => {
+        expect(dependency.a).toBe('a');
         return life('b');
       },
     });
-    const host = new PluginHost().place({ plugin: b }).place({ plugin: a });
+    const host = new PluginHost().add({ plugin: b }).add({ plugin: a });
     await host.start();
     await host.stop();
     expect(trace).toEqual(['+a', '+b', '-b', '-a']);
   });
 
-  it('creates each unit once, however many need it', async () => {
-    let made = 0;
+  it('creates a plugin once if several others need it', async () => {
+    let instances = 0;
     const a = A.plugin({
       id: 'a',
       config: noop,
       create: () => {
-        made += 1;
+        instances += 1;
         return { a: 'a' };
       },
     });
     const user = (id: string, n: number) => Chain.plugin({ id, config: noop, needs: { a: A }, create: () => ({ n }) });
     const host = new PluginHost()
-      .place({ plugin: user('x', 1) })
-      .place({ plugin: user('y', 2) })
-      .place({ plugin: a });
+      .add({ plugin: user('x', 1) })
+      .add({ plugin: user('y', 2) })
+      .add({ plugin: a });
     await host.start();
-    expect(made).toBe(1);
+    expect(instances).toBe(1);
     expect(host.get(Chain).map(({ n }) => n)).toEqual([1, 2]);
   });
 
-  it('stops a unit whose start failed half way, and all before it', async () => {
+  it('stops a plugin whose start failed half way, and every plugin before it', async () => {
     const trace: string[] = [];
     const a = A.plugin({
       id: 'a',
@@ -85,12 +85,12 @@ describe('order', () => {
         },
       }),
     });
-    const host = new PluginHost({ stopping: () => trace.push('stopping') }).place({ plugin: a }).place({ plugin: b });
+    const host = new PluginHost({ onStopping: () => trace.push('stopping') }).add({ plugin: a }).add({ plugin: b });
     await expect(host.start()).rejects.toMatchObject({ code: 'StartFailed', faults: [{ message: 'b did not start: no socket' }] });
     expect(trace).toEqual(['+b', 'stopping', '-b', '-a']);
   });
 
-  it('stops the others when one does not stop, and says so', async () => {
+  it('stops the other plugins if one fails to stop, and reports the failure', async () => {
     const trace: string[] = [];
     const a = A.plugin({
       id: 'a',
@@ -112,13 +112,13 @@ describe('order', () => {
         },
       }),
     });
-    const host = new PluginHost().place({ plugin: a }).place({ plugin: b });
+    const host = new PluginHost().add({ plugin: a }).add({ plugin: b });
     await host.start();
     await expect(host.stop()).rejects.toMatchObject({ code: 'StopFailed', faults: [{ message: 'b did not stop cleanly: stuck' }] });
     expect(trace).toEqual(['-a']);
   });
 
-  it("aborts a unit's signal before it stops it", async () => {
+  it("aborts a plugin's signal before it stops the plugin", async () => {
     const seen: boolean[] = [];
     const a = A.plugin({
       id: 'a',
@@ -130,15 +130,15 @@ describe('order', () => {
         },
       }),
     });
-    const host = new PluginHost().place({ plugin: a });
+    const host = new PluginHost().add({ plugin: a });
     await host.start();
     await host.stop();
     expect(seen).toEqual([true]);
   });
 });
 
-describe('faults', () => {
-  it('reports all faults at once and starts nothing', async () => {
+describe('fault reporting', () => {
+  it('reports all faults together and starts nothing', async () => {
     let created = false;
     const a = A.plugin({
       id: 'a',
@@ -151,10 +151,10 @@ describe('faults', () => {
     const strict = B.plugin({ id: 'strict', config: z.strictObject({ size: z.number() }), create: () => ({}) });
     const lonely = Chain.plugin({ id: 'lonely', config: noop, needs: { c: slot.one<object>('c/v1') }, create: () => ({ n: 1 }) });
     const host = new PluginHost()
-      .place({ plugin: a })
-      .place({ plugin: a, name: 'second' })
-      .place({ plugin: strict, config: { size: 'big', color: 1 } })
-      .place({ plugin: lonely });
+      .add({ plugin: a })
+      .add({ plugin: a, name: 'second' })
+      .add({ plugin: strict, config: { size: 'big', color: 1 } })
+      .add({ plugin: lonely });
     const error = await host.start().then(
       () => undefined,
       (thrown: unknown) => thrown,
@@ -166,45 +166,45 @@ describe('faults', () => {
     expect(created).toBe(false);
   });
 
-  it('shows a cycle as a path', () => {
+  it('reports a dependency cycle as a path', () => {
     const a = A.plugin({ id: 'a', config: noop, needs: { b: B }, create: () => ({ a: 'a' }) });
     const b = B.plugin({ id: 'b', config: noop, needs: { a: A }, create: () => ({}) });
-    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([
+    expect(new PluginHost().add({ plugin: a }).add({ plugin: b }).check()).toMatchObject([
       { code: 'DependencyCycle', message: 'a -> b -> a' },
     ]);
   });
 
-  it('tells a version that does not fit from an empty slot', () => {
+  it('reports another version of a slot as VersionMismatch, not as an empty slot', () => {
     const newer = slot.one<object>('a/v2');
     const a = A.plugin({ id: 'a', config: noop, create: () => ({ a: 'a' }) });
     const b = B.plugin({ id: 'b', config: noop, needs: { a: newer }, create: () => ({}) });
-    expect(new PluginHost().place({ plugin: a }).place({ plugin: b }).check()).toMatchObject([
+    expect(new PluginHost().add({ plugin: a }).add({ plugin: b }).check()).toMatchObject([
       { code: 'VersionMismatch', message: 'b needs a/v2, but this cluster has a/v1' },
     ]);
   });
 
-  it('refuses the same name twice in one slot', () => {
+  it('rejects the same name twice in one slot', () => {
     const one = Chain.plugin({ id: 'one', config: noop, create: () => ({ n: 1 }) });
-    expect(new PluginHost().place({ plugin: one }).place({ plugin: one }).check()).toMatchObject([{ code: 'NameTaken' }]);
-    expect(new PluginHost().place({ plugin: one }).place({ plugin: one, name: 'two' }).check()).toEqual([]);
+    expect(new PluginHost().add({ plugin: one }).add({ plugin: one }).check()).toMatchObject([{ code: 'NameTaken' }]);
+    expect(new PluginHost().add({ plugin: one }).add({ plugin: one, name: 'two' }).check()).toEqual([]);
   });
 
-  it('tells "not available here" from broken', async () => {
+  it('reports an unavailable plugin as Unavailable', async () => {
     const a = A.plugin({
       id: 'a',
       config: noop,
       probe: async () => unavailable('there is no socket at /run/x.sock'),
       create: () => ({ a: 'a' }),
     });
-    const host = new PluginHost().place({ plugin: a });
+    const host = new PluginHost().add({ plugin: a });
     expect(host.check()).toEqual([]);
     await expect(host.start()).rejects.toMatchObject({
       code: 'Unavailable',
-      faults: [{ message: 'a is not available here, because there is no socket at /run/x.sock' }],
+      faults: [{ message: 'a is not available on this machine: there is no socket at /run/x.sock' }],
     });
   });
 
-  it('names the unit whose create throws', async () => {
+  it('reports the name of the plugin whose create throws', async () => {
     const a = A.plugin({
       id: 'a',
       config: noop,
@@ -213,29 +213,29 @@ describe('faults', () => {
         throw new Error('bad wiring');
       },
     });
-    await expect(new PluginHost().place({ plugin: a }).start()).rejects.toMatchObject({
+    await expect(new PluginHost().add({ plugin: a }).start()).rejects.toMatchObject({
       code: 'CreateFailed',
       faults: [{ message: 'a could not be created: bad wiring' }],
     });
   });
 
-  it('points at the line a config value was written on', () => {
+  it('reports the position of an invalid config value in the file', () => {
     const strict = B.plugin({ id: 'strict', config: z.strictObject({ size: z.number() }), create: () => ({}) });
     const at = { file: 'cluster.yaml', line: 7, column: 9 };
     const [fault] = new PluginHost()
-      .place({
+      .add({
         plugin: strict,
         config: { size: 'big' },
         configPath: 'spec.b.config',
-        locate: (path) => (path.join('.') === 'size' ? at : undefined),
+        locateConfig: (path) => (path.join('.') === 'size' ? at : undefined),
       })
       .check();
     expect(fault).toMatchObject({ at, path: 'spec.b.config.size' });
   });
 });
 
-describe('what a plugin is given', () => {
-  it('gives lists in order, maps by name, and undefined for an optional need nobody fills', async () => {
+describe('dependencies and context of a plugin', () => {
+  it('are lists in order, maps by name, and undefined for an optional slot that no plugin fills', async () => {
     const seen: unknown[] = [];
     const one = (id: string, n: number) => Named.plugin({ id, config: noop, create: () => ({ n }) });
     const user = B.plugin({
@@ -248,14 +248,14 @@ describe('what a plugin is given', () => {
       },
     });
     const host = new PluginHost()
-      .place({ plugin: user })
-      .place({ plugin: one('x', 1) })
-      .place({ plugin: one('y', 2) });
+      .add({ plugin: user })
+      .add({ plugin: one('x', 1) })
+      .add({ plugin: one('y', 2) });
     await host.start();
     expect(seen).toEqual([undefined, 0, ['x', 'y'], 2]);
   });
 
-  it('has a logger, a clock, a data directory and a metrics registry of its own', async () => {
+  it('include a logger, a clock, a data directory and a metrics registry of its own', async () => {
     const contexts: PluginContext[] = [];
     const one = (id: string) =>
       Chain.plugin({
@@ -266,7 +266,7 @@ describe('what a plugin is given', () => {
           return { n: 1 };
         },
       });
-    const host = new PluginHost({ dataDir: '/data' }).place({ plugin: one('x') }).place({ plugin: one('y') });
+    const host = new PluginHost({ dataDir: '/data' }).add({ plugin: one('x') }).add({ plugin: one('y') });
     await host.start();
     expect(contexts.map(({ name, dataDir }) => [name, dataDir])).toEqual([
       ['x', '/data/x'],
@@ -275,8 +275,8 @@ describe('what a plugin is given', () => {
     expect(contexts[0]?.metrics).not.toBe(contexts[1]?.metrics);
   });
 
-  it('is checked by the compiler', () => {
-    // @ts-expect-error: slot a wants { a: string }
+  it('are checked by the compiler', () => {
+    // @ts-expect-error: slot a requires { a: string }
     A.plugin({ id: 'x', config: noop, create: () => ({ b: 1 }) });
     // @ts-expect-error: the config has no such key
     A.plugin({ id: 'x', config: noop, create: ({ config }) => ({ a: config.name }) });

@@ -1,24 +1,24 @@
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import type { LocalNodes } from '@oarlock/spi/local-nodes';
 import type { Health, Role } from '@oarlock/spi/role';
-import { Kubelet } from './kubelet.ts';
-import type { KubeletNeeds } from './kubelet-context.ts';
-import { registerKubeletMetrics } from './kubelet-metrics.ts';
-import { RuntimeOperations } from './measured-runtime.ts';
+import { Kubelet } from './kubelet/kubelet.ts';
+import type { KubeletDependencies } from './kubelet/kubelet-context.ts';
+import { registerKubeletMetrics } from './kubelet/kubelet-metrics.ts';
+import { RuntimeOperationMetrics } from './runtime/instrumented-runtime.ts';
 import { KubeletServer } from './server/kubelet-server.ts';
-import { registerClaimMetrics } from './volumes/claim-metrics.ts';
+import { registerVolumeClaimMetrics } from './server/stats/volume-claim-metrics.ts';
 
-/** The role `kubelet`: the kubelet of this process and its server, with one lifecycle. */
+/** The role `kubelet`: the kubelet of this process and its server. */
 export class KubeletRole implements Role, Lifecycle {
   readonly name = 'kubelet';
   readonly kubelet: Kubelet;
   readonly #server: KubeletServer;
   readonly #local: LocalNodes | undefined;
-  #withdraw: () => void = () => undefined;
+  #deregister: () => void = () => undefined;
 
-  constructor(needs: KubeletNeeds, context: PluginContext) {
-    const operations = new RuntimeOperations(context.metrics, context.clock);
-    const runtimes = new Map([...needs.runtimes].map(([name, driver]) => [name, operations.measured(driver)]));
+  constructor(needs: KubeletDependencies, context: PluginContext) {
+    const operations = new RuntimeOperationMetrics(context.metrics, context.clock);
+    const runtimes = new Map([...needs.runtimes].map(([name, driver]) => [name, operations.instrument(driver)]));
     this.kubelet = new Kubelet({ ...needs, runtimes }, context);
     const { address } = this.kubelet;
     const { config } = needs;
@@ -32,28 +32,28 @@ export class KubeletRole implements Role, Lifecycle {
       metrics: () => context.metrics.metrics(),
     });
     registerKubeletMetrics(this.kubelet, context.metrics);
-    registerClaimMetrics(this.kubelet, context.metrics);
+    registerVolumeClaimMetrics(this.kubelet, context.metrics);
   }
 
   async start(): Promise<void> {
     const port = await this.#server.start();
     const { agents, address } = this.kubelet;
-    const door = { host: address, port, connect: () => this.#server.connect() };
-    this.#withdraw = this.#local?.offer(agents.keys(), door) ?? this.#withdraw;
+    const endpoint = { host: address, port, connect: () => this.#server.connect() };
+    this.#deregister = this.#local?.register(agents.keys(), endpoint) ?? this.#deregister;
     await this.kubelet.start(port);
   }
 
   async stop(): Promise<void> {
-    this.#withdraw();
+    this.#deregister();
     await this.#server.stop();
     await this.kubelet.stop();
   }
 
-  health(): Health {
+  checkHealth(): Health {
     return this.kubelet.health();
   }
 
-  async ready(signal: AbortSignal): Promise<void> {
+  async waitUntilReady(signal: AbortSignal): Promise<void> {
     const aborted = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
     });

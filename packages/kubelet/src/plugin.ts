@@ -7,7 +7,7 @@ import { Policy } from '@oarlock/spi/policy';
 import { Roles } from '@oarlock/spi/role';
 import { Runtime } from '@oarlock/spi/runtime';
 import { Volumes } from '@oarlock/spi/volume';
-import { kubeletConfig } from './kubelet-config.ts';
+import { kubeletConfig } from './config/kubelet-config.ts';
 import { KubeletRole } from './kubelet-role.ts';
 
 export default Roles.plugin({
@@ -25,5 +25,5 @@ export default Roles.plugin({
     keys: Keys,
     local: optional(LocalNodes),
   },
-  create: (given, context) => new KubeletRole(given, context),
+  create: (dependencies, context) => new KubeletRole(dependencies, context),
 });

@@ -1,10 +1,10 @@
-/** How much of the past is kept, and how much may wait for a reader. */
+/** Limits of the history and of the queues of watches. */
 export interface MvccLimits {
-  /** Changes that stay readable and watchable; older ones are compacted on the way. */
+  /** Number of changes that stay readable and watchable; older ones are compacted automatically. */
   readonly historyChanges: number;
-  /** Bytes that these may hold beyond what stands now, roughly. */
+  /** Approximate memory of the history in addition to the current entries, in bytes. */
   readonly historyBytes: number;
-  /** What may wait for the reader of one watch before it is cut off. */
+  /** Limits of the queue of one watch; a watch that exceeds them fails with `Lagged`. */
   readonly watchBytes: number;
   readonly watchChanges: number;
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import {
   StorageError,
   type Change,
@@ -9,63 +9,64 @@ import {
   type Revision,
   type Write,
 } from '@oarlock/spi/storage';
-import { backlog } from './backlog.ts';
-import { ChangeHub } from './change-hub.ts';
-import { Expiry } from './expiry.ts';
-import { KeyHistory, type Version } from './key-history.ts';
+import { readBacklog } from './internal/backlog.ts';
+import { ChangeBroadcaster } from './internal/change-broadcaster.ts';
+import { ExpiryQueue } from './internal/expiry-queue.ts';
+import { KeyHistory, type Version } from './internal/key-history.ts';
 import type { MvccLimits } from './mvcc-limits.ts';
-import { gather, pageOf } from './past-ranges.ts';
-import { PastVersions } from './past-versions.ts';
-import { behind, sortKey } from './sort-key.ts';
-import { SortedIndex } from './sorted-index.ts';
+import { gather, pageOf } from './internal/historical-ranges.ts';
+import { VersionHistory } from './internal/version-history.ts';
+import { endOfPrefix, sortKey } from './internal/sort-key.ts';
+import { BTree } from '@oarlock/primitives/btree';
 import { WatchQueue } from './watch-queue.ts';
 
 export interface MvccOptions extends MvccLimits {
   readonly clock: Clock;
-  /** Keys whose time is over, to be deleted by a commit. Each is told once: who cannot delete it sets it anew. */
-  expired(due: readonly Expired[]): void;
+  /** Called with expired keys, which the owner must delete by a commit. Called once per key; if the commit fails, call `postponeExpiry`. */
+  onExpired(due: readonly ExpiredKey[]): void;
 }
-/** A key as it stood when its time was over: what was written since is not meant. */
-export interface Expired {
+/** An expired key and its revision. If the key was written since, it must not be deleted. */
+export interface ExpiredKey {
   readonly key: string;
   readonly revision: Revision;
 }
 
-/** One entry as of a revision, with the time its key has left. */
-export interface Standing {
+/** An entry and the remaining time to live of its key. */
+export interface CurrentEntry {
   readonly entry: Entry;
-  /** Absent: for good, or until a later commit says otherwise. */
+  /** Absent: the key does not expire. */
   readonly secondsLeft: number | undefined;
 }
 
-/** Work done at a stretch, so that nobody waits long for the event loop. */
+/** Limits of synchronous work per turn of the event loop. */
 const slice = { expired: 500, read: 5_000 };
 
 /**
- * Keys with their recent past, in memory, and everybody who watches them. Keys are in a map and in two sorted indexes: those that
- * stand, and all that can be read, now or in the past. Each key has its versions, and all versions are in one log. What is handed out
- * is what was handed in: values are never copied.
+ * An in-memory MVCC store with watches (etcd's mvcc.watchableStore).
  *
- * It decides nothing: whoever owns it gives each commit its revision and applies it when it is to be seen.
+ * Keys are in a map and in two sorted indexes: existing keys, and all keys that are readable now or at a past revision. Each key has its
+ * versions, and all versions are in one log. Values are never copied.
+ *
+ * The store makes no decisions: its owner assigns a revision to each commit and applies it when it becomes visible.
  */
 export class MvccStore {
   readonly #options: MvccOptions;
   readonly #keys = new Map<string, KeyHistory>();
-  readonly #live = new SortedIndex<KeyHistory>();
-  readonly #all = new SortedIndex<KeyHistory>();
-  readonly #past: PastVersions;
-  readonly #expiry: Expiry<KeyHistory>;
-  readonly #hub = new ChangeHub(0);
+  readonly #live = new BTree<KeyHistory>();
+  readonly #all = new BTree<KeyHistory>();
+  readonly #past: VersionHistory;
+  readonly #expiry: ExpiryQueue<KeyHistory>;
+  readonly #hub = new ChangeBroadcaster(0);
   #revision: Revision = 0;
   #failure: StorageError | undefined;
 
   constructor(options: MvccOptions) {
     this.#options = options;
-    this.#past = new PastVersions(options, (history) => {
+    this.#past = new VersionHistory(options, (history) => {
       this.#all.delete(history.sortKey);
       this.#keys.delete(history.key);
     });
-    this.#expiry = new Expiry(options.clock, () => this.#expire());
+    this.#expiry = new ExpiryQueue(options.clock, () => this.#expire());
   }
 
   get revision(): Revision {
@@ -76,7 +77,7 @@ export class MvccStore {
     return this.#past.compacted;
   }
 
-  /** For metrics. `steps`: index entries that were looked at. */
+  /** For metrics. `steps`: index entries visited. */
   get stats() {
     return {
       revision: this.#revision,
@@ -90,7 +91,7 @@ export class MvccStore {
     };
   }
 
-  /** Ends all watches, and refuses everything from here on, with this error. */
+  /** Fails all watches and all later calls with this error. */
   fail(error: StorageError): void {
     if (this.#failure) return;
     this.#failure = error;
@@ -98,13 +99,13 @@ export class MvccStore {
     this.#hub.failAll(error);
   }
 
-  /** @throws what `fail` was called with */
+  /** @throws the error that `fail` was called with */
   checkRunning(): void {
     if (this.#failure) throw this.#failure;
   }
 
-  /** What stands under a key now. */
-  standing(key: string): Entry | undefined {
+  /** Returns the current entry of a key. */
+  currentEntry(key: string): Entry | undefined {
     return this.#keys.get(key)?.entry;
   }
 
@@ -123,20 +124,20 @@ export class MvccStore {
     const behindAfter = after === undefined ? '' : `${sortKey(after)}\u0000`;
     const start = behindAfter > from ? behindAfter : from;
     if (revision !== undefined && revision !== this.#revision) return this.#pastPage(from, start, limit, revision);
-    const total = Math.max(0, this.#live.rank(behind(from)) - this.#live.rank(start));
+    const total = Math.max(0, this.#live.rank(endOfPrefix(from)) - this.#live.rank(start));
     const count = Math.min(total, limit);
     const read = { revision: this.#revision, more: total > count, remaining: total - count };
     if (count > slice.read) {
       const long = await gather(
         this.#all,
-        { start, end: behind(from), revision: read.revision, limit: count },
+        { start, end: endOfPrefix(from), revision: read.revision, limit: count },
         () => read.revision >= this.#past.compacted,
       );
       if (long) return { entries: long.entries, ...read };
       return this.range({ prefix, limit, ...(after !== undefined && { after }) });
     }
     const entries: Entry[] = [];
-    if (count > 0) this.#live.from(start, (history) => entries.push(history.entry as Entry) < count);
+    if (count > 0) this.#live.ascendFrom(start, (history) => entries.push(history.entry as Entry) < count);
     return { entries, ...read };
   }
 
@@ -153,19 +154,19 @@ export class MvccStore {
       return queue;
     }
     this.#hub.add(prefix, queue);
-    for (const batch of backlog(this.#past.log, this.#all, prefix, after)) queue.push(batch, 0, { backlog: true });
+    for (const batch of readBacklog(this.#past.log, this.#all, prefix, after)) queue.push(batch, 0, { backlog: true });
     queue.push({ changes: [], revision: this.#revision }, 0);
     return queue;
   }
 
-  /** Every watch is told how far it has seen. */
+  /** Sends progress to every watch. */
   progress(): Revision {
     this.checkRunning();
     this.#hub.progress();
     return this.#revision;
   }
 
-  /** Takes in one commit. Returns whether it changed anything; if not, its revision was not used. Times to live may be parts of a second. */
+  /** Applies a commit. Returns false if it changed nothing; its revision is then unused. Times to live may be fractions of a second. */
   apply(writes: readonly Write[], revision: Revision): boolean {
     let written = false;
     for (const { key, value, ttlSeconds } of writes) {
@@ -178,36 +179,36 @@ export class MvccStore {
     }
     if (!written) return false;
     this.#revision = revision;
-    this.#hub.committed(revision);
+    this.#hub.advance(revision);
     this.#past.trim();
     return true;
   }
 
-  /** Goes on after a revision, as if all before had been compacted. */
+  /** Continues after a revision, as if everything before had been compacted. */
   skipTo(revision: Revision): void {
     if (revision <= this.#revision) return;
     this.#revision = revision;
     this.#past.compactTo(revision);
-    this.#hub.committed(revision);
+    this.#hub.advance(revision);
     this.#hub.progress();
     void this.#past.sweep();
   }
 
-  /** What stood when this store was at another place, to begin with: entries in order of keys, none of them known yet, then `skipTo`. */
+  /** Restores an entry of a snapshot. Call it for all entries in key order, each key once, and then `skipTo`. */
   restore(entry: Entry, secondsLeft: number | undefined): void {
     const history = this.#history(entry.key);
-    history.add({ history, revision: entry.revision, entry, change: undefined, replaced: 0 });
+    history.add({ history, revision: entry.revision, entry, change: undefined, replacedBytes: 0 });
     this.#live.set(history.sortKey, history);
     if (secondsLeft !== undefined) this.#expiry.set(history, secondsLeft);
   }
 
-  /** A key is told as expired again, after so long. Nothing happens when it was written since. */
-  expireLater({ key, revision }: Expired, seconds: number): void {
+  /** Reports a key as expired again after `seconds`. Does nothing if the key was written since. */
+  postponeExpiry({ key, revision }: ExpiredKey, seconds: number): void {
     const history = this.#keys.get(key);
     if (history?.entry?.revision === revision) this.#expiry.set(history, seconds);
   }
 
-  /** Whether `compact` would do anything. @throws StorageError `FutureRevision`, and what `fail` was called with */
+  /** Returns true if `compact` would have an effect. @throws StorageError `FutureRevision`, and the error of `fail` */
   compactable(revision: Revision): boolean {
     this.checkRunning();
     if (revision > this.#revision)
@@ -215,28 +216,28 @@ export class MvccStore {
     return revision > this.#past.compacted;
   }
 
-  /** Older revisions are refused at once, and cleared away at leisure. Resolves when they are. */
+  /** Compacts. Older revisions are rejected immediately; resolves when they are removed. */
   async compact(revision: Revision): Promise<void> {
     if (revision <= this.#past.compacted) return;
     this.#past.compactTo(revision);
     await this.#past.sweep();
   }
 
-  /** Keeps the state at the oldest readable revision in memory until `release`, compacted meanwhile or not. One at a time. */
+  /** Keeps the state at the oldest readable revision until `release`, even if it is compacted. Only one hold at a time. */
   hold(): { readonly revision: Revision; release(): void } {
     return this.#past.hold();
   }
 
-  /** Some entries as of the revision that is held, in order, from behind a key: as many keys are looked at as `keys` says. */
-  stretch(after: string | undefined, keys: number): { readonly entries: readonly Standing[]; readonly last: string | undefined } {
-    const entries: Standing[] = [];
+  /** Returns entries at the held revision in key order, after a key. Visits `keys` keys per call. */
+  readHeld(after: string | undefined, keys: number): { readonly entries: readonly CurrentEntry[]; readonly last: string | undefined } {
+    const entries: CurrentEntry[] = [];
     let left = keys;
     let last: string | undefined;
     const now = this.#options.clock.monotonic();
-    this.#all.from(after === undefined ? '' : `${sortKey(after)}\u0000`, (history) => {
+    this.#all.ascendFrom(after === undefined ? '' : `${sortKey(after)}\u0000`, (history) => {
       const entry = history.at(this.#past.held);
       if (entry) {
-        const expiring = history.slot >= 0 && history.entry === entry;
+        const expiring = history.heapIndex >= 0 && history.entry === entry;
         entries.push({ entry, secondsLeft: expiring ? (history.deadline - now) / 1000 : undefined });
       }
       left -= 1;
@@ -266,7 +267,13 @@ export class MvccStore {
     const previous = history.entry;
     if (!previous) this.#live.set(history.sortKey, history);
     const entry: Entry = { key, value, revision, created: previous ? previous.created : revision };
-    this.#record({ history, revision, entry, change: { type: 'put', entry, previous }, replaced: previous ? previous.value.length : 0 });
+    this.#record({
+      history,
+      revision,
+      entry,
+      change: { type: 'put', entry, previous },
+      replacedBytes: previous ? previous.value.length : 0,
+    });
     if (ttlSeconds !== undefined) this.#expiry.set(history, ttlSeconds);
     else this.#expiry.clear(history);
   }
@@ -276,7 +283,13 @@ export class MvccStore {
     const previous = history?.entry;
     if (!history || !previous) return false;
     this.#live.delete(history.sortKey);
-    this.#record({ history, revision, entry: undefined, change: { type: 'delete', previous, revision }, replaced: previous.value.length });
+    this.#record({
+      history,
+      revision,
+      entry: undefined,
+      change: { type: 'delete', previous, revision },
+      replacedBytes: previous.value.length,
+    });
     this.#expiry.clear(history);
     return true;
   }
@@ -288,7 +301,7 @@ export class MvccStore {
 
   async #pastPage(from: string, start: string, limit: number, revision: Revision): Promise<Page> {
     const range = await this.#past.ranges.get(from, revision, () =>
-      gather(this.#all, { start: from, end: behind(from), revision, limit: Infinity }, () => revision >= this.#past.compacted),
+      gather(this.#all, { start: from, end: endOfPrefix(from), revision, limit: Infinity }, () => revision >= this.#past.compacted),
     );
     if (!range) throw this.#compactedError(revision);
     return pageOf(range, start, limit);
@@ -301,6 +314,6 @@ export class MvccStore {
   #expire(): void {
     if (this.#failure) return;
     const due = this.#expiry.take(slice.expired);
-    this.#options.expired(due.map(({ key, entry }) => ({ key, revision: (entry as Entry).revision })));
+    this.#options.onExpired(due.map(({ key, entry }) => ({ key, revision: (entry as Entry).revision })));
   }
 }

@@ -1,9 +1,9 @@
 import { StorageError, type ChangeBatch } from '@oarlock/spi/storage';
 
 export interface QueueLimits {
-  /** Of the values in batches that wait for the reader. */
+  /** Size of the values in queued batches. */
   readonly bytes: number;
-  /** Changes that wait for the reader. */
+  /** Number of queued changes. */
   readonly changes: number;
 }
 
@@ -11,19 +11,19 @@ interface Waiter {
   resolve(result: IteratorResult<ChangeBatch, undefined>): void;
   reject(error: unknown): void;
 }
-/** What a batch counts against the limits: nothing for one of the backlog. */
-interface Queued {
+/** A queued batch with its weight for the limits; a batch of the backlog has none. */
+interface QueuedBatch {
   readonly batch: ChangeBatch;
   readonly bytes: number;
   readonly changes: number;
 }
 
-/** Batches on their way to the reader of one watch. A reader that lets too many of them wait is cut off. */
+/** The queue of one watch. A reader that exceeds its limits gets `Lagged`. */
 export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined> {
   readonly #limits: QueueLimits;
   readonly #signal: AbortSignal;
   readonly #closed: (queue: WatchQueue) => void;
-  #items: Queued[] = [];
+  #items: QueuedBatch[] = [];
   #head = 0;
   #bytes = 0;
   #changes = 0;
@@ -31,7 +31,7 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
   #ended = false;
   #failure: unknown;
 
-  /** `closed` is called once, when nothing more is to be pushed. */
+  /** `closed` is called once, when the watch has ended. */
   constructor(limits: QueueLimits, signal: AbortSignal, closed: (queue: WatchQueue) => void) {
     this.#limits = limits;
     this.#signal = signal;
@@ -44,7 +44,7 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     return this.#ended;
   }
 
-  /** `bytes`: what the values of the batch hold. A backlog is exempt from the limits: it is bounded by the history it was taken from. */
+  /** `bytes`: the size of the batch's values. A backlog does not count towards the limits, because the history bounds it. */
   push(batch: ChangeBatch, bytes: number, { backlog = false }: { readonly backlog?: boolean } = {}): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
@@ -60,13 +60,13 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     this.#items.push(item);
     this.#bytes += item.bytes;
     this.#changes += item.changes;
-    // who had read everything is not slow, however large this one is
+    // a reader that had read everything is not slow, however large this batch is
     if (this.#items.length - this.#head > 1 && (this.#bytes > this.#limits.bytes || this.#changes > this.#limits.changes)) {
-      this.fail(new StorageError('Lagged', `the reader left ${this.#changes} changes of ${this.#bytes} bytes waiting`));
+      this.fail(new StorageError('Lagged', `the reader is too slow: ${this.#changes} changes of ${this.#bytes} bytes are queued`));
     }
   }
 
-  /** Ends the watch: what waits is dropped, the reader gets the error once. */
+  /** Ends the watch: queued batches are dropped, and the reader gets the error once. */
   fail(error: unknown): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
@@ -99,13 +99,13 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     return this;
   }
 
-  #shift(): Queued | undefined {
+  #shift(): QueuedBatch | undefined {
     const item = this.#items[this.#head];
     if (!item) return undefined;
     this.#bytes -= item.bytes;
     this.#changes -= item.changes;
     this.#head += 1;
-    // lets go of what was read, without moving the rest each time
+    // removes read items in blocks, because each splice moves the rest
     if (this.#head === this.#items.length || (this.#head >= 256 && this.#head * 2 >= this.#items.length)) {
       this.#items.splice(0, this.#head);
       this.#head = 0;

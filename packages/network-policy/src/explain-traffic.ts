@@ -1,9 +1,9 @@
 import { BlockList, isIPv6 } from 'node:net';
-import type { Labels } from '@oarlock/api/label-selector';
+import type { Labels } from '@oarlock/api/selectors/label-selector';
 import type { PeerPod, Protocol } from './peer-pod.ts';
-import type { Block, Direction, Peers, PolicyRules, Ports } from './policy-rules.ts';
+import type { IPBlock, Direction, Peers, PolicyRules, Ports } from './policy-rules.ts';
 
-/** One end of a connection: an address, and the pod that has it, if it is one's own. */
+/** One end of a connection: an address, and the pod that owns it. */
 export interface TrafficEnd {
   readonly ip: string;
   readonly pod?: PeerPod;
@@ -16,28 +16,28 @@ export interface Traffic {
   readonly port: number;
 }
 
-export interface TrafficVerdict {
+export interface TrafficDecision {
   readonly direction: Direction;
   readonly allowed: boolean;
-  /** `namespace/name` of the policies that isolate the pod in this direction; none: it is open. */
+  /** `namespace/name` of the policies that isolate the pod in this direction; if empty, everything is allowed. */
   readonly isolatedBy: readonly string[];
-  /** The rules that let it through: a policy and the place of the rule in its list, from 0. */
+  /** The rules that allow the connection: a policy and the index of the rule in its list. */
   readonly allowedBy: readonly { readonly policy: string; readonly rule: number }[];
 }
 
-/** What decides whether a connection may begin: egress of the one end, then ingress of the other. Nodes and what shares their network are no pods here. */
+/** Explains whether a connection is allowed: by egress of the source and ingress of the destination. Host-network pods count as nodes. */
 export function explainTraffic(
   traffic: Traffic,
   policies: readonly PolicyRules[],
   namespaces: ReadonlyMap<string, Labels>,
-): readonly [egress: TrafficVerdict, ingress: TrafficVerdict] {
+): readonly [egress: TrafficDecision, ingress: TrafficDecision] {
   const { from, to } = traffic;
   const itself = from.pod !== undefined && from.pod === to.pod;
-  const verdict = (direction: Direction, pod: PeerPod | undefined, peer: TrafficEnd): TrafficVerdict => {
+  const verdict = (direction: Direction, pod: PeerPod | undefined, peer: TrafficEnd): TrafficDecision => {
     const isolating = itself || pod === undefined ? [] : policies.filter((policy) => isolates(policy, direction, pod));
     const allowedBy = isolating.flatMap((policy) =>
       (policy[direction] ?? []).flatMap(({ peers, ports }, rule) =>
-        meets(peers, peer, namespaces) && opens(ports, traffic) ? [{ policy: nameOf(policy), rule }] : [],
+        matchesPeers(peers, peer, namespaces) && matchesPorts(ports, traffic) ? [{ policy: nameOf(policy), rule }] : [],
       ),
     );
     return { direction, allowed: isolating.length === 0 || allowedBy.length > 0, isolatedBy: isolating.map(nameOf), allowedBy };
@@ -49,8 +49,8 @@ const nameOf = ({ namespace, name }: PolicyRules) => `${namespace}/${name}`;
 const isolates = (policy: PolicyRules, direction: Direction, { namespace, labels }: PeerPod) =>
   policy[direction] !== undefined && policy.namespace === namespace && policy.pods.matches(labels);
 
-function meets(peers: Peers | undefined, { ip, pod }: TrafficEnd, namespaces: ReadonlyMap<string, Labels>): boolean {
-  if (peers === undefined || peers.blocks.some((block) => holds(block, ip))) return true;
+function matchesPeers(peers: Peers | undefined, { ip, pod }: TrafficEnd, namespaces: ReadonlyMap<string, Labels>): boolean {
+  if (peers === undefined || peers.blocks.some((block) => blockContains(block, ip))) return true;
   if (pod === undefined) return false;
   return peers.selections.some(
     ({ namespace, namespaces: selector, pods }) =>
@@ -59,7 +59,7 @@ function meets(peers: Peers | undefined, { ip, pod }: TrafficEnd, namespaces: Re
   );
 }
 
-function opens(ports: Ports | undefined, { to, protocol, port }: Traffic): boolean {
+function matchesPorts(ports: Ports | undefined, { to, protocol, port }: Traffic): boolean {
   if (ports === undefined) return true;
   return (
     ports.ranges.some(
@@ -73,7 +73,7 @@ function opens(ports: Ports | undefined, { to, protocol, port }: Traffic): boole
   );
 }
 
-function holds({ cidr, except }: Block, ip: string): boolean {
+function blockContains({ cidr, except }: IPBlock, ip: string): boolean {
   const inside = (text: string) => {
     const [address = '', bits = ''] = text.split('/');
     const family = isIPv6(address) ? 'ipv6' : 'ipv4';

@@ -1,7 +1,7 @@
-import type { Selector } from '@oarlock/api/label-selector';
+import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { NamedPort, PeerPod, Protocol } from './peer-pod.ts';
 
-/** Which pods: those that `pods` selects, in one namespace or in those that `namespaces` selects. */
+/** A selection of pods: those that `pods` selects, in one namespace or in those that `namespaces` selects. */
 export interface Selection {
   readonly namespace?: string;
   readonly namespaces?: Selector;
@@ -10,27 +10,27 @@ export interface Selection {
 
 export const selectionKey = ({ namespace, namespaces, pods }: Selection): string =>
   namespace === undefined
-    ? `in ${namespaces?.none === true ? '!' : String(namespaces)} of ${text(pods)}`
+    ? `in ${namespaces?.matchesNothing === true ? '!' : String(namespaces)} of ${text(pods)}`
     : `at ${namespace} of ${text(pods)}`;
-const text = (selector: Selector) => (selector.none ? '!' : String(selector));
+const text = (selector: Selector) => (selector.matchesNothing ? '!' : String(selector));
 
 export interface PortName {
   readonly name: string;
   readonly protocol: Protocol;
 }
 
-/** Told of every element that may have come or gone. */
-export type Touch = (set: string, element: string) => void;
+/** Called for every element that may have been added or removed. */
+export type ElementListener = (set: string, element: string) => void;
 
-/** Elements of pods, counted: two pods may have the same for a moment, when an address goes from one to the next. */
+/** Reference counts of elements: two pods may briefly have the same address when it is reassigned. */
 export class ElementSet {
   readonly id: string;
   readonly #counts = new Map<string, number>();
   readonly #elementsOf: (pod: PeerPod) => readonly string[];
-  readonly #touch: Touch;
+  readonly #touch: ElementListener;
   uses = 0;
 
-  constructor(id: string, elementsOf: (pod: PeerPod) => readonly string[], touch: Touch) {
+  constructor(id: string, elementsOf: (pod: PeerPod) => readonly string[], touch: ElementListener) {
     this.id = id;
     this.#elementsOf = elementsOf;
     this.#touch = touch;
@@ -56,7 +56,7 @@ export class ElementSet {
   }
 }
 
-/** The pods of a selection, with the sets of addresses and of named ports that rules ask for. */
+/** The pods of a selection, with the sets of addresses and of named ports that rules use. */
 export class MemberSet {
   readonly selection: Selection;
   readonly #members = new Map<string, PeerPod>();
@@ -70,7 +70,7 @@ export class MemberSet {
     return this.#outputs.size === 0;
   }
 
-  /** Whether a namespace with these labels has pods of the selection. */
+  /** Returns true if a namespace with these labels has pods of the selection. */
   covers(namespace: string, labels: Readonly<Record<string, string>>): boolean {
     const { namespace: only, namespaces } = this.selection;
     return only === undefined ? namespaces?.matches(labels) === true : only === namespace;
@@ -85,11 +85,11 @@ export class MemberSet {
     for (const output of this.#outputs.values()) output.replace(before, now);
   }
 
-  /** The set that holds `output` of these pods: their addresses, or where they listen under a name. To be let go of with `release`. */
-  acquire(id: string, port: PortName | undefined, touch: Touch): ElementSet {
+  /** Returns the set of `output` of these pods: their addresses, or the ports with a name. The caller must `release` it. */
+  acquire(id: string, port: PortName | undefined, touch: ElementListener): ElementSet {
     let output = this.#outputs.get(id);
     if (output === undefined) {
-      output = new ElementSet(id, port === undefined ? addressesOf : (pod) => doorsOf(pod, port), touch);
+      output = new ElementSet(id, port === undefined ? addressesOf : (pod) => endpointsOf(pod, port), touch);
       this.#outputs.set(id, output);
       for (const pod of this.#members.values()) output.replace(undefined, pod);
     }
@@ -97,7 +97,7 @@ export class MemberSet {
     return output;
   }
 
-  /** Whether nobody has the set any more. */
+  /** Releases a set. Returns true if it is no longer used. */
   release(id: string): boolean {
     const output = this.#outputs.get(id);
     if (output === undefined || --output.uses > 0) return false;
@@ -106,10 +106,10 @@ export class MemberSet {
 }
 
 const addressesOf = ({ ips }: PeerPod) => ips;
-const doorsOf = ({ ips, ports }: PeerPod, { name, protocol }: PortName): readonly string[] =>
+const endpointsOf = ({ ips, ports }: PeerPod, { name, protocol }: PortName): readonly string[] =>
   ports
     .filter((port: NamedPort) => port.name === name && port.protocol === protocol)
-    .flatMap(({ port }) => ips.map((ip) => door(ip, protocol, port)));
+    .flatMap(({ port }) => ips.map((ip) => endpointElement(ip, protocol, port)));
 
-/** An address with a protocol and a port, as an element of a set. */
-export const door = (ip: string, protocol: Protocol, port: number): string => `${ip} . ${protocol.toLowerCase()} . ${port}`;
+/** Formats an address, protocol and port as an element of a set. */
+export const endpointElement = (ip: string, protocol: Protocol, port: number): string => `${ip} . ${protocol.toLowerCase()} . ${port}`;

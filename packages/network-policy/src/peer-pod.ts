@@ -1,4 +1,5 @@
-import type { Labels } from '@oarlock/api/label-selector';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import type { Labels } from '@oarlock/api/selectors/label-selector';
 import type { Container, Pod } from '@oarlock/api/types/core-v1';
 
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
@@ -9,7 +10,7 @@ export interface NamedPort {
   readonly port: number;
 }
 
-/** What policies see of a pod. */
+/** The properties of a pod that policies use. */
 export interface PeerPod {
   readonly namespace: string;
   readonly name: string;
@@ -18,21 +19,21 @@ export interface PeerPod {
   readonly ports: readonly NamedPort[];
 }
 
-const over = new Set(['Succeeded', 'Failed']);
+const terminalPhases = new Set(['Succeeded', 'Failed']);
 
 /**
- * The pod as a peer of policies; `undefined` while it has no address of its own: before it has one, when it is over, and when it shares the
- * node's, because then it cannot be told from the node (NetworkPolicy leaves that to the implementation; most do the same).
+ * Returns the pod as a peer of policies, or undefined if it has no address of its own: before an address is assigned, after the pod has
+ * terminated, and for host-network pods, which are indistinguishable from the node (NetworkPolicy leaves that to the implementation).
  */
 export function peerPod({ metadata = {}, spec, status }: Pod): PeerPod | undefined {
-  if (spec?.hostNetwork === true || over.has(status?.phase ?? '')) return undefined;
+  if (spec?.hostNetwork === true || terminalPhases.has(status?.phase ?? '')) return undefined;
   const ips = (status?.podIPs ?? []).map(({ ip }) => ip ?? '').filter((ip) => ip !== '');
   if (ips.length === 0) return undefined;
   const { namespace = '', name = '', labels = {} } = metadata;
   return { namespace, name, labels, ips, ports: [...(spec?.containers ?? []), ...sidecars(spec?.initContainers)].flatMap(namedPorts) };
 }
 
-const sidecars = (containers: readonly Container[] = []) => containers.filter(({ restartPolicy }) => restartPolicy === 'Always');
+const sidecars = (containers: readonly Container[] = []) => containers.filter(isRestartableInitContainer);
 
 const namedPorts = ({ ports = [] }: Container): NamedPort[] =>
   ports.flatMap(({ name, containerPort, protocol }) =>

@@ -1,4 +1,4 @@
-import { everything, selectorFromObject, type Selector } from '@oarlock/api/label-selector';
+import { everything, selectorFromLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from '@oarlock/api/types/networking-v1';
 import type { PortName, Selection } from './member-set.ts';
 import type { Protocol } from './peer-pod.ts';
@@ -6,25 +6,25 @@ import type { Protocol } from './peer-pod.ts';
 export type Direction = 'ingress' | 'egress';
 export const directions: readonly Direction[] = ['ingress', 'egress'];
 
-export interface Block {
+export interface IPBlock {
   readonly cidr: string;
   readonly except: readonly string[];
 }
 
-/** Any of the selections or blocks; `undefined`: whoever it is. */
+/** Any of the selections or blocks; undefined: any peer. */
 export interface Peers {
   readonly selections: readonly Selection[];
-  readonly blocks: readonly Block[];
+  readonly blocks: readonly IPBlock[];
 }
 
-/** Without `from`: every port of the protocol. */
+/** Without `from`: all ports of the protocol. */
 export interface PortRange {
   readonly protocol: Protocol;
   readonly from?: number;
   readonly to?: number;
 }
 
-/** Any of the ranges or names; `undefined`: whatever it is, of every protocol. */
+/** Any of the ranges or names; undefined: all ports of all protocols. */
 export interface Ports {
   readonly ranges: readonly PortRange[];
   readonly names: readonly PortName[];
@@ -35,7 +35,7 @@ export interface PolicyRule {
   readonly ports: Ports | undefined;
 }
 
-/** A NetworkPolicy as its directions say it; a direction that it does not isolate is absent. */
+/** A NetworkPolicy by direction; a direction that it does not isolate is undefined. */
 export interface PolicyRules {
   readonly namespace: string;
   readonly name: string;
@@ -44,7 +44,7 @@ export interface PolicyRules {
   readonly egress?: readonly PolicyRule[];
 }
 
-/** What a NetworkPolicy (networking.k8s.io/v1) says. An absent list of peers or ports means all of them, as an empty one does. */
+/** Converts a NetworkPolicy (networking.k8s.io/v1). An absent or empty list of peers or ports means all of them. */
 export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules {
   const { namespace = '', name = '' } = metadata;
   const types = spec?.policyTypes ?? ['Ingress', ...(spec?.egress === undefined ? [] : ['Egress'])];
@@ -55,7 +55,7 @@ export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules
   return {
     namespace,
     name,
-    pods: selectorFromObject(spec?.podSelector ?? {}),
+    pods: selectorFromLabelSelector(spec?.podSelector ?? {}),
     ...(types.includes('Ingress') && { ingress: (spec?.ingress ?? []).map(({ from, ports }) => rule(from, ports)) }),
     ...(types.includes('Egress') && { egress: (spec?.egress ?? []).map(({ to, ports }) => rule(to, ports)) }),
   };
@@ -66,8 +66,8 @@ function peersOf(peers: readonly NetworkPolicyPeer[], namespace: string): Peers 
     blocks: peers.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : [{ cidr: ipBlock.cidr, except: ipBlock.except ?? [] }])),
     selections: peers.flatMap(({ ipBlock, namespaceSelector, podSelector }) => {
       if (ipBlock !== undefined) return [];
-      const pods = podSelector === undefined ? everything : selectorFromObject(podSelector);
-      return [namespaceSelector === undefined ? { namespace, pods } : { namespaces: selectorFromObject(namespaceSelector), pods }];
+      const pods = podSelector === undefined ? everything : selectorFromLabelSelector(podSelector);
+      return [namespaceSelector === undefined ? { namespace, pods } : { namespaces: selectorFromLabelSelector(namespaceSelector), pods }];
     }),
   };
 }

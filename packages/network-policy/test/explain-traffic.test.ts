@@ -1,13 +1,13 @@
 import type { NetworkPolicySpec } from '@oarlock/api/types/networking-v1';
-import { caseDoors, caseEnds, caseNamespaces, policyCases, type CaseEnd } from '@oarlock/spi/policy.contract.cases';
+import { casePorts, casePeers, caseNamespaces, policyCases, type CasePeer } from '@oarlock/spi/policy/contract/cases';
 import { describe, expect, it } from 'vitest';
 import { explainTraffic, type TrafficEnd } from '../src/explain-traffic.ts';
 import type { PeerPod } from '../src/peer-pod.ts';
 import { policyRules } from '../src/policy-rules.ts';
 
-const address = (key: string) => `10.99.1.${caseEnds.findIndex((end) => end.key === key) + 1}`;
+const address = (key: string) => `10.99.1.${casePeers.findIndex((end) => end.key === key) + 1}`;
 const ends = new Map<string, TrafficEnd>(
-  caseEnds.map(({ key, namespace, labels, ports, outside }: CaseEnd) => {
+  casePeers.map(({ key, namespace, labels, ports, outside }: CasePeer) => {
     const ip = address(key);
     const pod: PeerPod = {
       namespace,
@@ -31,13 +31,13 @@ const end = (key: string): TrafficEnd => {
   return found;
 };
 
-describe('which rule decides about a connection', () => {
-  it.each(policyCases)('$title', ({ policies, passes }) => {
+describe('explainTraffic', () => {
+  it.each(policyCases)('$title', ({ policies, isAllowed: passes }) => {
     const rules = rulesOf(policies((key) => `${address(key)}/32`, '0.0.0.0/0'));
-    for (const from of caseEnds)
-      for (const to of caseEnds)
-        for (const door of caseDoors) {
-          // the table speaks of the policies of one node: what holds elsewhere is left out
+    for (const from of casePeers)
+      for (const to of casePeers)
+        for (const door of casePorts) {
+          // the table has the policies of one node: policies of other nodes are left out
           if (from === to || !(from.local || from.outside === true) || !(to.local || to.outside === true)) continue;
           const verdicts = explainTraffic({ from: end(from.key), to: end(to.key), ...door }, rules, namespaces);
           expect([from.key, to.key, door, verdicts.every(({ allowed }) => allowed)]).toEqual([
@@ -49,7 +49,7 @@ describe('which rule decides about a connection', () => {
         }
   });
 
-  it('names the policies that isolate and the rules that let through', () => {
+  it('returns the policies that isolate and the rules that allow', () => {
     const rules = rulesOf({
       'a/deny': { podSelector: {}, policyTypes: ['Ingress'] },
       'a/allow': {
@@ -68,7 +68,7 @@ describe('which rule decides about a connection', () => {
     });
   });
 
-  it('lets a pod reach itself', () => {
+  it('allows a pod to reach itself', () => {
     const rules = rulesOf({ 'a/deny': { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
     const verdicts = explainTraffic({ from: end('a/web'), to: end('a/web'), protocol: 'TCP', port: 8080 }, rules, namespaces);
     expect(verdicts.map(({ allowed }) => allowed)).toEqual([true, true]);

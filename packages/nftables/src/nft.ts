@@ -14,7 +14,7 @@ export class NftError extends Error {
 }
 
 /**
- * Runs commands as one transaction: all of them or none. `enter`: a program and its arguments to run nft with, for another network.
+ * Runs commands as one transaction. `enter`: a program and its arguments that run nft in another network namespace.
  * @throws NftError
  */
 export async function nft(commands: string, enter: readonly string[] = []): Promise<void> {
@@ -27,6 +27,6 @@ export async function nft(commands: string, enter: readonly string[] = []): Prom
   });
   if (!failed) return;
   if (code === 'ENOENT') throw new NftError('NotInstalled', 'nft is not installed');
-  if (timedOut) throw new NftError('TimedOut', `nft did not end within ${timeoutMs / 1000} s`);
-  throw new NftError('Refused', `nft refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
+  if (timedOut) throw new NftError('TimedOut', `nft did not exit within ${timeoutMs / 1000} s`);
+  throw new NftError('Refused', `nft failed (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
 }

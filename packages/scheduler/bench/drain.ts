@@ -1,7 +1,7 @@
-// Pods per second over fakes in memory: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread|zones]
-// `spread`: behind one Service, so that they are spread over hosts and zones by default. `zones`: they ask for it, of zones without fail.
-import { silentLogger } from '@oarlock/kernel/logger';
-import { systemClock } from '@oarlock/kernel/clock';
+// Prints the pods scheduled per second with in-memory fakes: node --conditions=@oarlock/source --import @oxc-node/core/register packages/scheduler/bench/drain.ts [nodes] [pods] [spread|zones]
+// `spread`: the pods belong to one Service, so default constraints spread them over hosts and zones. `zones`: the pods have a DoNotSchedule constraint over zones.
+import { silentLogger } from '@oarlock/primitives/logger';
+import { systemClock } from '@oarlock/primitives/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
 import { nodes, pods, services } from '@oarlock/api/resources';
@@ -11,11 +11,11 @@ import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
-import { builtin } from '../src/builtin.ts';
-import { configuration } from '../src/configuration.ts';
-import { makeProfiles } from '../src/profiles.ts';
+import { builtin } from '../src/plugins/registry.ts';
+import { configuration } from '../src/config/configuration.ts';
+import { makeProfiles } from '../src/config/profiles.ts';
 import { Scheduler } from '../src/scheduler.ts';
-import { SchedulerMetrics } from '../src/scheduler-metrics.ts';
+import { SchedulerMetrics } from '../src/metrics/scheduler-metrics.ts';
 
 const [nodeCount = 1000, podCount = 3000] = process.argv.slice(2, 4).map(Number);
 const mode = process.argv[4];
@@ -42,14 +42,14 @@ const host = new PluginHost()
   .provide(Client, api.client())
   .provide(Informers, api.informers)
   .provide(Events, { recorder: () => ({ event() {} }) });
-for (const plugin of builtin) host.place({ plugin });
+for (const plugin of builtin) host.add({ plugin });
 await host.start();
 const abort = new AbortController();
 let bound = 0;
 let first = 0;
 const done = new Promise<void>((resolve) => {
-  api.informers.of(pods).on({
-    updated(pod: Pod) {
+  api.informers.forResource(pods).addEventHandler({
+    onUpdate(pod: Pod) {
       if (!pod.spec?.nodeName) return;
       first ||= performance.now();
       if (++bound === podCount) resolve();
@@ -65,7 +65,7 @@ const scheduler: Scheduler = new Scheduler({
   tracer: noTracer,
   random: Math.random,
   events: { recorder: () => ({ event() {} }) },
-  metrics: new SchedulerMetrics(new Registry(), () => scheduler.depth),
+  metrics: new SchedulerMetrics(new Registry(), () => scheduler.pendingPods),
   parallelBinds: 200,
   initialBackoffMs: 1000,
   maxBackoffMs: 10_000,

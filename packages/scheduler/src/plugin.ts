@@ -1,28 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { LeaderElector } from '@oarlock/client/leader-election';
-import { LeaseCandidacy } from '@oarlock/client/lease-candidacy';
+import { LeaderElector } from '@oarlock/client/leader-election/leader-elector';
+import { LeaseCandidacy } from '@oarlock/client/leader-election/lease-candidacy';
 import { optional } from '@oarlock/kernel/slot';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Roles } from '@oarlock/spi/role';
 import { Scheduling } from '@oarlock/spi/scheduling';
-import { configuration, withoutEffect, type Configuration } from './configuration.ts';
-import { explaining, type ExplainingRole } from './explain.ts';
-import { Extender } from './extender.ts';
-import { makeProfiles } from './profiles.ts';
+import { configuration, ignoredKeys, type Configuration } from './config/configuration.ts';
+import { explainerSymbol, type ExplainingRole } from './explain/explainer.ts';
+import { Extender } from './extender/extender.ts';
+import { makeProfiles } from './config/profiles.ts';
 import { Scheduler } from './scheduler.ts';
-import { SchedulerMetrics } from './scheduler-metrics.ts';
+import { SchedulerMetrics } from './metrics/scheduler-metrics.ts';
 
-/** How the leader is elected; undefined when this is the only scheduler. */
-function electionOf({ leaderElection: own, leaderElect, leaseName }: Configuration) {
-  if (own === undefined) return leaderElect ? { lease: { namespace: 'kube-system', name: leaseName } } : undefined;
-  if (!own.leaderElect) return undefined;
+/** Returns the leader election settings, or undefined if leader election is off. */
+function electionOf({ leaderElection, leaderElect, leaseName }: Configuration) {
+  if (leaderElection === undefined) return leaderElect ? { lease: { namespace: 'kube-system', name: leaseName } } : undefined;
+  if (!leaderElection.leaderElect) return undefined;
   return {
-    lease: { namespace: own.resourceNamespace, name: own.resourceName ?? leaseName },
-    leaseDurationMs: own.leaseDuration,
-    renewDeadlineMs: own.renewDeadline,
-    retryPeriodMs: own.retryPeriod,
+    lease: { namespace: leaderElection.resourceNamespace, name: leaderElection.resourceName ?? leaseName },
+    leaseDurationMs: leaderElection.leaseDuration,
+    renewDeadlineMs: leaderElection.renewDeadline,
+    retryPeriodMs: leaderElection.retryPeriod,
   };
 }
 
@@ -31,19 +31,18 @@ export default Roles.plugin({
   config: configuration,
   needs: { client: Client, informers: Informers, events: Events, chain: Scheduling, facts: optional(Cluster) },
   create({ config, client, informers, events, chain, facts }, { clock, log, tracer, metrics }) {
-    for (const { key, because } of withoutEffect(config))
-      log.warn({ key, because }, 'a key of the scheduler’s configuration has no effect');
+    for (const { key, reason } of ignoredKeys(config)) log.warn({ key, reason }, 'a key of the scheduler configuration has no effect');
     const profiles = makeProfiles(config, chain);
     const extenders = config.extenders.map((each) => new Extender(each));
-    const series = new SchedulerMetrics(metrics, () => scheduler?.depth);
+    const schedulerMetrics = new SchedulerMetrics(metrics, () => scheduler?.pendingPods);
     const election = electionOf(config);
     let scheduler: Scheduler | undefined;
-    // a new one for each term of office: the caches of the last one may have missed what others did meanwhile
+    // each term of leadership gets a new scheduler: the caches of the previous term may be outdated
     const run = (signal: AbortSignal): Promise<void> => {
       scheduler = new Scheduler({
         client,
         informers,
-        succeeds: election !== undefined,
+        refreshCachesFirst: election !== undefined,
         profiles,
         extenders,
         clock,
@@ -51,7 +50,7 @@ export default Roles.plugin({
         tracer,
         events,
         random: Math.random,
-        metrics: series,
+        metrics: schedulerMetrics,
         parallelBinds: config.parallelBinds,
         initialBackoffMs: config.podInitialBackoffSeconds * 1000,
         maxBackoffMs: config.podMaxBackoffSeconds * 1000,
@@ -60,18 +59,27 @@ export default Roles.plugin({
     };
     const stopping = new AbortController();
     let work: Promise<unknown> | undefined;
-    let fault: string | undefined;
+    let failure: string | undefined;
     const { coordinated } = config;
-    // a candidate is named like it, and names of objects have no underscore
+    // a LeaseCandidate has the identity as its name, and object names must not contain underscores
     const identity = coordinated ? `${hostname().toLowerCase()}-${randomUUID()}` : `${hostname()}_${randomUUID()}`;
-    const parts = { client, clock, log };
-    const told = { events: events.recorder(profiles[0]?.schedulerName ?? 'default-scheduler') };
+    const dependencies = { client, clock, log };
+    const recorder = events.recorder(profiles[0]?.schedulerName ?? 'default-scheduler');
     const elector =
-      election && new LeaderElector({ ...parts, ...told, random: Math.random, ...election, identity, coordinated, onStarted: run });
+      election &&
+      new LeaderElector({
+        ...dependencies,
+        events: recorder,
+        random: Math.random,
+        ...election,
+        identity,
+        coordinated,
+        onStartedLeading: run,
+      });
     const candidacy =
       election && coordinated
         ? LeaseCandidacy.ofProgram(facts?.version ?? '', {
-            ...parts,
+            ...dependencies,
             informers,
             namespace: election.lease.namespace,
             name: identity,
@@ -80,15 +88,15 @@ export default Roles.plugin({
         : undefined;
     const role: ExplainingRole = {
       name: 'scheduler',
-      [explaining]: () => (scheduler?.running ? scheduler : undefined),
-      health: () => (fault === undefined ? { healthy: true } : { healthy: false, because: fault }),
+      [explainerSymbol]: () => (scheduler?.isRunning ? scheduler : undefined),
+      checkHealth: () => (failure === undefined ? { healthy: true } : { healthy: false, reason: failure }),
     };
     return Object.assign(role, {
       async start() {
         const { signal } = stopping;
         work = Promise.all([elector === undefined ? run(signal) : elector.run(signal), candidacy?.run(signal)]).catch((error: unknown) => {
-          fault = error instanceof Error ? error.message : String(error);
-          log.error({ err: error }, 'the scheduler has ended');
+          failure = error instanceof Error ? error.message : String(error);
+          log.error({ err: error }, 'the scheduler has failed');
         });
       },
       async stop() {

@@ -1,44 +1,44 @@
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
-import { eventLoop } from '@oarlock/kernel/event-loop';
+import { eventLoop } from '@oarlock/primitives/event-loop';
 import { objectKey } from '@oarlock/api/object';
-import type { Resource } from '@oarlock/api/resource';
 import { nodes, pods } from '@oarlock/api/resources';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import type { Cause } from '@oarlock/kernel/tracing';
-import type { Client, EventRecorder, EventSource, Informer, Informers } from '@oarlock/spi/client';
-import type { PodTeam, SchedulerHandle } from '@oarlock/spi/scheduling';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { Client, EventRecorder, EventRecorderFactory, Informer, Informers } from '@oarlock/spi/client';
+import type { Handle, SchedulingPlugin } from '@oarlock/spi/scheduling';
 import type { Tracer } from '@opentelemetry/api';
-import { BindingCycle } from './binding-cycle.ts';
-import { sourcesOf, watchFor } from './event-sources.ts';
-import type { Explainer, Explanation } from './explain.ts';
-import { explainAll } from './explain-cycle.ts';
-import type { Extender } from './extender.ts';
-import { HeldPods } from './held-pods.ts';
-import { NodeCache } from './node-cache.ts';
-import { noNodes } from './node-search.ts';
-import { Nominations, priorityOf } from './nominations.ts';
-import { meansTheSame } from './pod-changes.ts';
-import { PodReporter } from './pod-reporter.ts';
-import type { SchedulingProfile } from './profiles.ts';
-import { SchedulingCycle, type Failed, type Placed } from './scheduling-cycle.ts';
-import { SchedulingQueue, type Waiting } from './scheduling-queue.ts';
-import type { SchedulerMetrics } from './scheduler-metrics.ts';
-import { TeamCycle } from './team-cycle.ts';
+import { SchedulerCache } from './cache/scheduler-cache.ts';
+import type { SchedulingProfile } from './config/profiles.ts';
+import { PodStatusWriter } from './cycle/pod-status-writer.ts';
+import { PodScheduler } from './cycle/schedule-one.ts';
+import type { ScheduledPod } from './cycle/scheduling-attempt.ts';
+import { SchedulingFailureHandler } from './cycle/scheduling-failure-handler.ts';
+import { addEventHandlers, addNodeEventHandler, findServedEventResources } from './event-handlers.ts';
+import { explainPods } from './explain/explain-pods.ts';
+import type { Explainer, Explanation } from './explain/explainer.ts';
+import type { Extender } from './extender/extender.ts';
+import { noNodesAvailable } from './framework/feasible-nodes.ts';
+import { WaitingPods } from './framework/waiting-pods.ts';
+import type { SchedulerMetrics } from './metrics/scheduler-metrics.ts';
+import { isSchedulingEquivalent } from './pod-info/pod-changes.ts';
+import { Nominator } from './queue/nominator.ts';
+import { SchedulingQueue } from './queue/scheduling-queue.ts';
 
 export interface SchedulerOptions {
   readonly client: Client;
   readonly informers: Informers;
-  /** Others scheduled until now: nothing is bound before all that they bound is known. */
-  readonly succeeds?: boolean;
-  readonly events: EventSource;
+  /** True: relist nodes and pods before the first cycle, so that the bindings of the previous leader are in the caches. */
+  readonly refreshCachesFirst?: boolean;
+  readonly events: EventRecorderFactory;
   readonly profiles: readonly SchedulingProfile[];
   readonly extenders?: readonly Extender[];
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
+  /** Returns a number from 0 to below 1. */
   readonly random: () => number;
   readonly metrics: SchedulerMetrics;
   readonly parallelBinds: number;
@@ -46,96 +46,105 @@ export interface SchedulerOptions {
   readonly maxBackoffMs: number;
 }
 
-/** Finds a node for every pod that has none, one after the other; the bindings are written meanwhile. Runs once. */
+const hasEnded = ({ status }: Pod): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed';
+
+/** Assigns a node to each pod that has none, one pod after the other; bindings are written concurrently. An instance runs once. */
 export class Scheduler implements Explainer {
   readonly #options: SchedulerOptions;
   readonly #profiles: ReadonlyMap<string, SchedulingProfile>;
   readonly #recorders: ReadonlyMap<string, EventRecorder>;
-  readonly #cache = new NodeCache();
-  readonly #nominations = new Nominations();
+  readonly #cache = new SchedulerCache();
+  readonly #nominator = new Nominator();
   readonly #queue: SchedulingQueue;
-  readonly #cycles: SchedulingCycle;
-  readonly #binding: BindingCycle;
-  readonly #held: HeldPods;
-  readonly #reporter: PodReporter;
+  readonly #podScheduler: PodScheduler;
+  readonly #waitingPods: WaitingPods;
+  readonly #podStatusWriter: PodStatusWriter;
   readonly #pods: Informer<Pod>;
   readonly #nodes: Informer<Node>;
   #running = false;
 
   constructor(options: SchedulerOptions) {
-    const { profiles, clock, informers, events, extenders = [] } = options;
-    const [first] = profiles;
-    if (first === undefined) throw new Error('a scheduler needs a profile');
+    const { profiles, clock, informers, events } = options;
     this.#options = options;
     this.#profiles = new Map(profiles.map((profile) => [profile.schedulerName, profile]));
     this.#recorders = new Map(profiles.map(({ schedulerName }) => [schedulerName, events.recorder(schedulerName, hostname())]));
-    this.#held = new HeldPods(clock);
-    this.#reporter = new PodReporter(options);
-    this.#queue = new SchedulingQueue({
-      clock,
-      less: first.framework.less,
-      gatedBy: (pod) => this.#profileOf(pod)?.framework.preEnqueue(pod)?.plugin,
-      requeueOn: (pod, plugin) =>
-        plugin === noNodes ? [{ kind: 'Node', on: ['added'] }] : this.#profileOf(pod)?.framework.requeueOn.get(plugin),
-      initialBackoffMs: options.initialBackoffMs,
-      maxBackoffMs: options.maxBackoffMs,
-    });
-    const parts = { ...options, extenders, cache: this.#cache, nominations: this.#nominations, held: this.#held };
-    this.#cycles = new SchedulingCycle(parts);
-    this.#binding = new BindingCycle({
-      ...parts,
-      announce: ({ waiting, node, cause }) => this.#reporter.nominated(waiting.pod, node, cause),
-      bound: (placed) => this.#bound(placed),
-      failed: (placed, failure, announced) => this.#unbound(placed, failure, announced),
-    });
-    this.#pods = informers.of(pods);
-    this.#nodes = informers.of(nodes);
-    const handle: SchedulerHandle = {
+    this.#pods = informers.forResource(pods);
+    this.#nodes = informers.forResource(nodes);
+    this.#waitingPods = new WaitingPods(clock);
+    this.#podStatusWriter = new PodStatusWriter(options);
+    this.#queue = this.#newQueue();
+    this.#podScheduler = this.#newPodScheduler();
+    const handle: Handle = {
       activate: (key) => this.#queue.activate(key),
-      held: (key) => this.#held.get(key),
-      reconsider: (plugin) => this.#queue.reconsider(plugin),
+      waitingPod: (key) => this.#waitingPods.get(key),
+      requeueRejectedBy: (plugin) => this.#queue.requeueRejectedBy(plugin),
     };
-    for (const plugin of this.#plugins()) plugin.attach?.(handle);
+    for (const plugin of this.#plugins()) plugin.setHandle?.(handle);
   }
 
-  get running(): boolean {
+  #newQueue(): SchedulingQueue {
+    const { profiles, clock, initialBackoffMs, maxBackoffMs } = this.#options;
+    const [first] = profiles;
+    if (first === undefined) throw new Error('a scheduler needs a profile');
+    return new SchedulingQueue({
+      clock,
+      less: first.framework.less,
+      preEnqueueGate: (pod) => this.#profileOf(pod)?.framework.preEnqueue(pod)?.plugin,
+      eventsToRegister: (pod, plugin) =>
+        plugin === noNodesAvailable ? [{ kind: 'Node', actions: ['added'] }] : this.#profileOf(pod)?.framework.eventsToRegister.get(plugin),
+      initialBackoffMs,
+      maxBackoffMs,
+    });
+  }
+
+  #newPodScheduler(): PodScheduler {
+    const shared = { cache: this.#cache, queue: this.#queue, nominator: this.#nominator };
+    const failureHandler = new SchedulingFailureHandler({
+      ...shared,
+      podStatusWriter: this.#podStatusWriter,
+      recorderOf: (schedulerName) => this.#recorders.get(schedulerName),
+      getPod: (key) => this.#pods.get(key),
+    });
+    return new PodScheduler({
+      ...this.#options,
+      ...shared,
+      extenders: this.#options.extenders ?? [],
+      waitingPods: this.#waitingPods,
+      failureHandler,
+      profileOf: (pod) => this.#profileOf(pod),
+      onBound: (scheduled) => this.#onBound(scheduled),
+      writeNominatedNode: ({ podInfo, node, spanContext }) => this.#podStatusWriter.writeNominatedNode(podInfo.pod, node, spanContext),
+    });
+  }
+
+  get isRunning(): boolean {
     return this.#running;
   }
-  get depth() {
-    return this.#queue.depth;
+  get pendingPods() {
+    return this.#queue.pendingPods;
   }
   podOf(key: string): Pod | undefined {
     return this.#pods.get(key);
   }
   explain(some: readonly Pod[]): readonly Explanation[] {
-    return explainAll(some, { cache: this.#cache, nominations: this.#nominations, profileOf: (pod) => this.#profileOf(pod) });
+    return explainPods(some, { cache: this.#cache, nominator: this.#nominator, profileOf: (pod) => this.#profileOf(pod) });
   }
 
-  /** Until the signal aborts. Bindings under way have ended when it resolves. */
+  /** Schedules pods until the signal aborts. Resolves when the bindings in progress have ended. */
   async run(signal: AbortSignal): Promise<void> {
-    const { client, clock } = this.#options;
-    const plugins = this.#plugins();
     const stop = () => this.#queue.close();
-    setMaxListeners(0, signal); // each cache that is waited for listens
+    setMaxListeners(0, signal); // each cache that waits for its sync adds a listener
     signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop(); // the event has been and gone
-    let off: readonly (() => void)[] = [];
+    if (signal.aborted) stop(); // an aborted signal emits no further event
+    const removeHandlers: (() => void)[] = [];
     try {
-      if (this.#options.succeeds === true) await Promise.all([this.#nodes.refresh(signal), this.#pods.refresh(signal)]);
-      const sources = await sourcesOf(
-        plugins.flatMap(({ requeueOn = [] }) => requeueOn),
-        { client, clock, signal },
-      );
-      // what plugins know of a change is up to date when the queue asks them about it: they listen first
-      await Promise.all(plugins.map((plugin) => plugin.ready?.(signal)));
-      off = this.#listen(sources);
-      await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
+      await this.#startCaches(signal, removeHandlers);
       this.#running = true;
-      for (let waiting = await this.#queue.next(); waiting !== undefined; waiting = await this.#queue.next()) {
+      for (let podInfo = await this.#queue.pop(); podInfo !== undefined; podInfo = await this.#queue.pop()) {
         if (signal.aborted) break;
-        while (eventLoop.held) await eventLoop.turn();
-        await this.#schedule(waiting, signal);
-        await this.#binding.room();
+        while (eventLoop.shouldYield) await eventLoop.yield();
+        await this.#podScheduler.scheduleOne(podInfo, signal);
+        await this.#podScheduler.whenBindCapacity();
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -143,149 +152,103 @@ export class Scheduler implements Explainer {
       this.#running = false;
       signal.removeEventListener('abort', stop);
       this.#queue.close();
-      for (const unsubscribe of off) unsubscribe();
-      await this.#binding.settled();
-      await this.#reporter.settled();
+      for (const removeHandler of removeHandlers) removeHandler();
+      await this.#podScheduler.whenIdle();
+      await this.#podStatusWriter.whenIdle();
     }
   }
 
-  #listen(sources: ReadonlyMap<string, Resource>): readonly (() => void)[] {
-    return [
-      ...watchFor(sources, this.#options.informers, this.#queue),
-      this.#nodes.on({
-        added: (node, cause) => {
-          this.#cache.setNode(node);
-          this.#queue.moved('Node', 'added', undefined, node, cause);
-        },
-        updated: (node, old, cause) => {
-          this.#cache.setNode(node);
-          if (node !== old) this.#queue.moved('Node', 'updated', old, node, cause);
-        },
-        deleted: (node, cause) => {
-          this.#cache.removeNode(node.metadata?.name ?? '');
-          this.#queue.moved('Node', 'deleted', node, undefined, cause);
-        },
-      }),
-      this.#pods.on({
-        added: (pod, cause) => this.#podChanged(pod, undefined, cause),
-        updated: (pod, old, cause) => this.#podChanged(pod, old, cause),
-        deleted: (pod, cause) => this.#podGone(pod, cause),
-      }),
-    ];
+  /** Fills the caches of the plugins and the scheduler. Adds functions that remove the event handlers to `removeHandlers`. */
+  async #startCaches(signal: AbortSignal, removeHandlers: (() => void)[]): Promise<void> {
+    const { client, clock, refreshCachesFirst } = this.#options;
+    const plugins = this.#plugins();
+    if (refreshCachesFirst === true) await Promise.all([this.#nodes.refresh(signal), this.#pods.refresh(signal)]);
+    const resources = await findServedEventResources(
+      plugins.flatMap(({ eventsToRegister = [] }) => eventsToRegister),
+      { client, clock, signal },
+    );
+    // the plugins' handlers must run before the queue's: queueing hints read the plugins' caches
+    await Promise.all(plugins.map((plugin) => plugin.whenSynced?.(signal)));
+    removeHandlers.push(
+      ...addEventHandlers(resources, this.#options.informers, this.#queue),
+      addNodeEventHandler(this.#nodes, this.#cache, this.#queue),
+      this.#addPodEventHandler(),
+    );
+    await Promise.all([this.#nodes.whenSynced(signal), this.#pods.whenSynced(signal)]);
   }
 
-  #plugins() {
+  #addPodEventHandler(): () => void {
+    return this.#pods.addEventHandler({
+      onAdd: (pod, spanContext) => this.#onPodChanged(pod, undefined, spanContext),
+      onUpdate: (pod, old, spanContext) => this.#onPodChanged(pod, old, spanContext),
+      onDelete: (pod, spanContext) => this.#onPodDeleted(pod, spanContext),
+    });
+  }
+
+  #plugins(): readonly SchedulingPlugin[] {
     return [...new Set([...this.#profiles.values()].flatMap(({ framework }) => framework.plugins))];
   }
   #profileOf({ spec }: Pod): SchedulingProfile | undefined {
     return this.#profiles.get(spec?.schedulerName || 'default-scheduler');
   }
 
-  #podChanged(pod: Pod, old: Pod | undefined, cause: Cause | undefined): void {
-    const key = objectKey(pod);
-    const ended = pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
-    if (ended) {
-      this.#podGone(pod, cause);
-      return;
-    }
-    if (pod.spec?.nodeName) {
-      const before = old?.spec?.nodeName ? old : undefined;
-      if (before !== undefined && meansTheSame(before, pod)) return;
-      this.#cache.setPod(pod);
-      this.#nominations.delete(key);
-      this.#queue.remove(key);
-      this.#queue.moved('AssignedPod', before === undefined ? 'added' : 'updated', before, pod, cause);
-      return;
-    }
-    if (this.#profileOf(pod) === undefined) return;
-    if (pod.metadata?.deletionTimestamp !== undefined) {
-      this.#podGone(pod, cause);
-      return;
-    }
-    if (this.#cache.isAssumed(key)) return;
-    const released = this.#nominations.changed(pod, old);
-    this.#queue.update(pod, cause);
-    // room that was kept for it counts as taken to others
-    if (released) this.#queue.moved('AssignedPod', 'deleted', old, undefined, cause);
-    if (old === undefined) this.#queue.moved('UnscheduledPod', 'added', undefined, pod, cause);
+  #onPodChanged(pod: Pod, old: Pod | undefined, spanContext: SpanContext | undefined): void {
+    if (hasEnded(pod)) this.#onPodDeleted(pod, spanContext);
+    else if (pod.spec?.nodeName) this.#onAssignedPodChanged(pod, old, spanContext);
+    else if (this.#profileOf(pod) !== undefined) this.#onUnscheduledPodChanged(pod, old, spanContext);
   }
 
-  #podGone(pod: Pod, cause: Cause | undefined): void {
+  #onAssignedPodChanged(pod: Pod, old: Pod | undefined, spanContext: SpanContext | undefined): void {
+    const before = old?.spec?.nodeName ? old : undefined;
+    if (before !== undefined && isSchedulingEquivalent(before, pod)) return;
     const key = objectKey(pod);
-    this.#held.get(key)?.reject('', 'the pod is gone');
+    this.#cache.setPod(pod);
+    this.#nominator.deleteNominatedPod(key);
     this.#queue.remove(key);
-    const kept = this.#nominations.delete(key);
-    if (this.#cache.removePod(key) || kept) this.#queue.moved('AssignedPod', 'deleted', pod, undefined, cause);
+    this.#queue.moveAllToActiveOrBackoffQueue(
+      { kind: 'AssignedPod', action: before === undefined ? 'added' : 'updated', oldObject: before, newObject: pod },
+      spanContext,
+    );
   }
 
-  async #schedule(waiting: Waiting, signal: AbortSignal): Promise<void> {
-    const profile = this.#profileOf(waiting.pod);
-    if (profile === undefined) {
-      this.#queue.done(waiting);
+  #onUnscheduledPodChanged(pod: Pod, old: Pod | undefined, spanContext: SpanContext | undefined): void {
+    if (pod.metadata?.deletionTimestamp !== undefined) {
+      this.#onPodDeleted(pod, spanContext);
       return;
     }
-    const team = profile.framework.teamOf(waiting.pod);
-    if (team !== undefined) {
-      await this.#scheduleTeam(waiting, team, signal);
-      return;
-    }
-    const result = await this.#cycles.place(waiting, profile, signal);
-    if ('failure' in result) this.#refused(result);
-    else this.#binding.begin(result, signal);
+    if (this.#cache.isAssumedPod(objectKey(pod))) return;
+    const nominationCleared = this.#nominator.updateNominatedPod(pod, old);
+    this.#queue.update(pod, spanContext);
+    // for other pods, a cleared nomination frees resources as a deleted pod does
+    if (nominationCleared)
+      this.#queue.moveAllToActiveOrBackoffQueue(
+        { kind: 'AssignedPod', action: 'deleted', oldObject: old, newObject: undefined },
+        spanContext,
+      );
+    if (old === undefined)
+      this.#queue.moveAllToActiveOrBackoffQueue(
+        { kind: 'UnscheduledPod', action: 'added', oldObject: undefined, newObject: pod },
+        spanContext,
+      );
   }
 
-  async #scheduleTeam(waiting: Waiting, team: PodTeam, signal: AbortSignal): Promise<void> {
-    const members = [waiting, ...this.#queue.takeWith((pod) => pod !== waiting.pod && team.has(pod))].flatMap((each) => {
-      const profile = this.#profileOf(each.pod);
-      return profile === undefined ? [] : [{ waiting: each, profile }];
-    });
-    const { placed, refused } = await new TeamCycle(team, members, this.#cycles, this.#cache, signal).place();
-    for (const each of refused) this.#refused(each);
-    for (const each of placed) this.#binding.begin(each, signal);
+  #onPodDeleted(pod: Pod, spanContext: SpanContext | undefined): void {
+    const key = objectKey(pod);
+    this.#waitingPods.get(key)?.reject('', 'the pod is deleted');
+    this.#queue.remove(key);
+    const wasNominated = this.#nominator.deleteNominatedPod(key);
+    if (this.#cache.removePod(key) || wasNominated)
+      this.#queue.moveAllToActiveOrBackoffQueue(
+        { kind: 'AssignedPod', action: 'deleted', oldObject: pod, newObject: undefined },
+        spanContext,
+      );
   }
 
-  #bound({ waiting, node, profile }: Placed): void {
-    this.#queue.done(waiting);
-    const { namespace, name } = waiting.pod.metadata ?? {};
+  #onBound({ podInfo, node, profile }: ScheduledPod): void {
+    this.#queue.done(podInfo);
+    const { namespace, name } = podInfo.pod.metadata ?? {};
     this.#recorders
       .get(profile.schedulerName)
-      ?.event(waiting.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`, undefined, { name: 'Binding' });
-  }
-
-  #unbound({ waiting, profile, cause }: Placed, failure: Failed['failure'] | undefined, announced: boolean): void {
-    this.#cache.forget(waiting.key);
-    if (failure === undefined) return;
-    this.#queue.refresh(waiting, this.#pods.get(waiting.key));
-    // what it had taken may do for another
-    this.#queue.moved('AssignedPod', 'deleted', waiting.pod, undefined, cause);
-    this.#refused({ waiting, profile, cause, failure }, announced);
-  }
-
-  /** Back to the queue, and said on the pod. */
-  #refused({ waiting, profile, cause, failure }: Failed, announced = false): void {
-    const { by, reason, message, nominated } = failure;
-    if (nominated !== undefined) this.#nominate(waiting, nominated, cause);
-    const { pod } = waiting;
-    const known = this.#queue.has(waiting.key);
-    this.#queue.failed(waiting, by);
-    if (!known) return; // gone meanwhile
-    this.#recorders.get(profile.schedulerName)?.event(pod, 'Warning', 'FailedScheduling', message, undefined, { name: 'Scheduling' });
-    this.#reporter.refused(pod, reason, message, cause, nominated, announced);
-  }
-
-  /** Keeps the room that was made; who was to have it and matters less looks for another place. */
-  #nominate(pod: Waiting, node: string, cause: Cause | undefined): void {
-    if (node === '') {
-      this.#nominations.delete(pod.key);
-      return;
-    }
-    if (!this.#queue.has(pod.key)) return; // gone meanwhile
-    for (const other of this.#nominations.on(node)) {
-      if (priorityOf(other) >= priorityOf(pod)) continue;
-      this.#nominations.delete(other.key);
-      this.#reporter.clearNomination(other.pod, cause);
-      this.#queue.activate(other.key);
-    }
-    this.#nominations.set(pod, node);
+      ?.event(podInfo.pod, 'Normal', 'Scheduled', `Successfully assigned ${namespace}/${name} to ${node}`, undefined, { name: 'Binding' });
   }
 }

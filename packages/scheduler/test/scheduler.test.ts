@@ -2,14 +2,14 @@ import type { KubeObject } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Node, Pod, PodSpec } from '@oarlock/api/types/core-v1';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { noTracer } from '@oarlock/kernel/tracing';
-import { builtin } from '@oarlock/scheduler/builtin';
-import { configuration } from '@oarlock/scheduler/configuration';
-import { makeProfiles } from '@oarlock/scheduler/profiles';
+import { builtin } from '@oarlock/scheduler/plugins/registry';
+import { configuration } from '@oarlock/scheduler/config/configuration';
+import { makeProfiles } from '@oarlock/scheduler/config/profiles';
 import { Scheduler } from '@oarlock/scheduler/scheduler';
-import { SchedulerMetrics } from '@oarlock/scheduler/scheduler-metrics';
+import { SchedulerMetrics } from '@oarlock/scheduler/metrics/scheduler-metrics';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -28,7 +28,7 @@ async function start(): Promise<void> {
     .provide(Client, api.client())
     .provide(Informers, api.informers)
     .provide(Events, { recorder: () => ({ event() {} }) });
-  for (const plugin of builtin) host.place({ plugin });
+  for (const plugin of builtin) host.add({ plugin });
   await host.start();
   scheduler = new Scheduler({
     client: api.client(),
@@ -45,7 +45,7 @@ async function start(): Promise<void> {
         },
       }),
     },
-    metrics: new SchedulerMetrics(new Registry(), () => scheduler.depth),
+    metrics: new SchedulerMetrics(new Registry(), () => scheduler.pendingPods),
     parallelBinds: 10,
     initialBackoffMs: 1000,
     maxBackoffMs: 10_000,
@@ -197,7 +197,7 @@ describe('scheduler', () => {
     await submit(pod('a'));
     await api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
     await clock.settle();
-    expect(scheduler.depth).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
+    expect(scheduler.pendingPods).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
   });
 
   it('explains each node without changing anything', async () => {

@@ -5,12 +5,12 @@ import { Dns } from '@oarlock/spi/dns';
 import { Proxy } from '@oarlock/spi/proxy';
 import { Roles } from '@oarlock/spi/role';
 import { z } from 'zod';
-import { ClusterDnsLoop } from './cluster-dns-loop.ts';
-import { DnsService } from './dns-service.ts';
-import { HealthServer } from './health-server.ts';
+import { ClusterDnsController } from './dns/cluster-dns-controller.ts';
+import { DnsService } from './dns/dns-service.ts';
+import { ProxyHealthServer } from './health/proxy-health-server.ts';
 import { ProxyMetrics } from './proxy-metrics.ts';
-import { ServiceHealth } from './service-health.ts';
-import { ServiceProxyLoop } from './service-proxy-loop.ts';
+import { ServiceHealthServer } from './health/service-health-server.ts';
+import { ServiceProxyController } from './service-proxy-controller.ts';
 
 const address = z.string().regex(/^(?:[0-9.]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/, 'an address such as 0.0.0.0:10256');
 
@@ -29,19 +29,20 @@ export default Roles.plugin({
   create({ config, informers, client, facts, proxy, dns }, { clock, log, tracer, metrics: registry }) {
     const { nodeName, minSyncMs, healthzBindAddress, metricsBindAddress } = config;
     const metrics = new ProxyMetrics(registry);
-    const health = new ServiceHealth({ healthy: () => services?.error === undefined, log });
-    const services: ServiceProxyLoop | undefined =
-      proxy && new ServiceProxyLoop({ informers, proxy, nodeName, minSyncMs, clock, log, tracer, health, metrics });
-    const server = services && new HealthServer({ services, mode: proxy?.mode, registry, clock, healthzBindAddress, metricsBindAddress });
+    const health = new ServiceHealthServer({ healthy: () => services?.error === undefined, log });
+    const services: ServiceProxyController | undefined =
+      proxy && new ServiceProxyController({ informers, proxy, nodeName, minSyncMs, clock, log, tracer, health, metrics });
+    const server =
+      services && new ProxyHealthServer({ services, mode: proxy?.mode, registry, clock, healthzBindAddress, metricsBindAddress });
     const names = dns && {
-      loop: new ClusterDnsLoop({ informers, dns, minSyncMs, clock, log }),
+      loop: new ClusterDnsController({ informers, dns, minSyncMs, clock, log }),
       service: new DnsService({ client, dns, serviceIP: facts.dnsServiceIP, nodeName, clock, log }),
     };
     return {
       name: 'proxy',
-      health() {
+      checkHealth() {
         const because = services?.error ?? names?.loop.error;
-        return because === undefined ? { healthy: true } : { healthy: false, because };
+        return because === undefined ? { healthy: true } : { healthy: false, reason: because };
       },
       async start(signal) {
         names?.loop.start(signal);

@@ -32,7 +32,7 @@ export class ProxyMetrics {
     });
   }
 
-  applied(seconds: number, at: number): void {
+  observeSync(seconds: number, at: number): void {
     this.#duration.observe(seconds);
     this.#last.set(at);
   }

@@ -1,6 +1,6 @@
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { z } from 'zod';
-import { familiesOf, type Family } from './port-plan.ts';
+import { familiesOf, type Family } from './port-rules.ts';
 
 /** What proxies that are rules in the kernel let users choose. */
 export const kernelProxyConfig = z.strictObject({

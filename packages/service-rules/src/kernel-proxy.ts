@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
-import type { Family } from './port-plan.ts';
-import { changedDoors, forgetStaleFlows } from './udp-flows.ts';
+import type { Family } from './port-rules.ts';
+import { changedUdpFrontends, deleteStaleConntrackEntries } from './udp-flows.ts';
 
 /** From `before` to `after`; what is absent was not there, or goes. */
 export interface PortChange {
@@ -29,7 +29,7 @@ export class KernelProxy implements ServiceProxy {
   readonly #families: readonly Family[];
   readonly #log: Logger;
   #programmed = new Map<string, ServicePort>();
-  #withoutConntrack = false;
+  #conntrackMissing = false;
 
   constructor(writer: RuleWriter, families: readonly Family[], log: Logger) {
     this.#writer = writer;
@@ -58,9 +58,9 @@ export class KernelProxy implements ServiceProxy {
         ...set.map((port) => ({ before: known.get(port.key), after: port })),
       ]);
     this.#programmed = next;
-    const doors = changedDoors(known, set, gone);
-    if (doors.size === 0 || this.#withoutConntrack || (await forgetStaleFlows(doors, this.#families))) return;
-    this.#withoutConntrack = true;
+    const doors = changedUdpFrontends(known, set, gone);
+    if (doors.size === 0 || this.#conntrackMissing || (await deleteStaleConntrackEntries(doors, this.#families))) return;
+    this.#conntrackMissing = true;
     this.#log.warn({}, 'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went');
   }
 
@@ -75,7 +75,7 @@ export class KernelProxy implements ServiceProxy {
  * Whether all Service traffic gets the node's address. `auto`: where the kernel has no bridge netfilter. There, an answer from one pod to
  * another on the same bridge does not pass the host's rules and keeps its true address.
  */
-export async function masquerades({ masqueradeAll }: { readonly masqueradeAll: boolean | 'auto' }): Promise<boolean> {
+export async function masqueradesAll({ masqueradeAll }: { readonly masqueradeAll: boolean | 'auto' }): Promise<boolean> {
   if (masqueradeAll !== 'auto') return masqueradeAll;
   try {
     return (await readFile('/proc/sys/net/bridge/bridge-nf-call-iptables', 'utf8')).trim() !== '1';

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { ServicePort } from '@oarlock/spi/proxy';
-import { endpointName, type Family } from './port-plan.ts';
+import { endpointName, type Family } from './port-rules.ts';
 
 /** Where UDP clients come to, and who may be at the other end of their flows. Without an address: a port of every address of the node. */
-export interface UdpDoor {
+export interface UdpFrontend {
   readonly address: string | undefined;
   readonly port: number;
   /** `endpointName` of every endpoint. */
@@ -46,16 +46,16 @@ export function parseFlow(line: string): Flow | undefined {
 }
 
 /** Where flows may have come to lead elsewhere: an address is new, it went, or an endpoint went. */
-export function changedDoors(
+export function changedUdpFrontends(
   known: ReadonlyMap<string, ServicePort>,
   set: readonly ServicePort[],
   removed: readonly string[],
-): ReadonlyMap<string, UdpDoor> {
-  const doors = new Map<string, UdpDoor>();
+): ReadonlyMap<string, UdpFrontend> {
+  const doors = new Map<string, UdpFrontend>();
   const open = (port: ServicePort, endpoints: ServicePort['endpoints']) => {
     const names = new Set(endpoints.map(endpointName));
     const at = (address: string | undefined, number: number) => {
-      doors.set(doorKey(address, String(number)), { address, port: number, endpoints: names });
+      doors.set(frontendKey(address, String(number)), { address, port: number, endpoints: names });
     };
     for (const address of [...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]) at(address, port.port);
     if (port.nodePort !== undefined) at(undefined, port.nodePort);
@@ -70,7 +70,7 @@ export function changedDoors(
   return doors;
 }
 
-const doorKey = (address: string | undefined, port: string) => `${address ?? ''} ${port}`;
+const frontendKey = (address: string | undefined, port: string) => `${address ?? ''} ${port}`;
 
 /** Whether every flow of the one is a flow of the other. */
 function same(before: ServicePort | undefined, now: ServicePort | undefined): boolean {
@@ -88,7 +88,7 @@ const deletions = 8;
  * send datagrams there as long as the client talks. One look at all flows, however many doors there are.
  * @returns false when the conntrack tool is not here
  */
-export async function forgetStaleFlows(doors: ReadonlyMap<string, UdpDoor>, families: readonly Family[]): Promise<boolean> {
+export async function deleteStaleConntrackEntries(doors: ReadonlyMap<string, UdpFrontend>, families: readonly Family[]): Promise<boolean> {
   for (const family of families) {
     const concerned = [...doors.values()].some(({ address }) => address === undefined || isIPv6(address) === (family === 'ip6'));
     if (!concerned) continue;
@@ -96,7 +96,7 @@ export async function forgetStaleFlows(doors: ReadonlyMap<string, UdpDoor>, fami
     const where = ['-f', family === 'ip6' ? 'ipv6' : 'ipv4', '-p', 'udp'];
     const listed = await conntrack(['-L', ...where], (line) => {
       const flow = parseFlow(line);
-      const door = flow && (doors.get(doorKey(flow.dst, flow.dport)) ?? doors.get(doorKey(undefined, flow.dport)));
+      const door = flow && (doors.get(frontendKey(flow.dst, flow.dport)) ?? doors.get(frontendKey(undefined, flow.dport)));
       if (flow && door && !door.endpoints.has(endpointName({ ip: flow.replySrc, port: Number(flow.replyPort) }))) stale.push(flow);
     });
     if (!listed) return false;

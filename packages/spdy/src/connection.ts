@@ -1,11 +1,11 @@
 import type { Duplex } from 'node:stream';
-import { dataHead, encodeFrame, FrameReader, rst, settingInitialWindow, SpdyError, type Frame } from './frames.ts';
-import { HeaderCompressor, HeaderDecompressor, type Headers } from './header-block.ts';
-import { Outbox } from './outbox.ts';
-import { Pieces } from './pieces.ts';
-import { readOn } from './read-on.ts';
-import { SpdyStream, type StreamPort } from './stream.ts';
-import { Windows } from './windows.ts';
+import { dataHead, encodeFrame, FrameReader, resetStatus, settingInitialWindow, SpdyError, type Frame } from './frames.ts';
+import { HeaderCompressor, HeaderDecompressor, type Headers } from './internal/header-block.ts';
+import { WriteBuffer } from './internal/write-buffer.ts';
+import { ChunkList } from './internal/chunk-list.ts';
+import { keepReadingAfterWriteError } from './internal/write-errors.ts';
+import { SpdyStream, type StreamTransport } from './stream.ts';
+import { FlowControl } from './internal/flow-control.ts';
 
 export interface SpdyOptions {
   /** The client opens streams with odd ids, the server with even ones. */
@@ -25,10 +25,10 @@ export interface SpdyOptions {
 }
 
 /** Of one DATA frame. Readers in Go allocate a buffer for each. */
-const largestData = 64 * 1024;
+const maxDataFrameBytes = 64 * 1024;
 
-interface Waiting {
-  readonly pieces: Pieces;
+interface BlockedWrite {
+  readonly pieces: ChunkList;
   readonly done: (error?: Error | null) => void;
 }
 
@@ -37,36 +37,36 @@ export class SpdyConnection {
   /** Resolves when the socket is closed, however it came to it. */
   readonly closed: Promise<void>;
   readonly #socket: Duplex;
-  readonly #outbox: Outbox;
+  readonly #outbox: WriteBuffer;
   readonly #options: SpdyOptions;
   readonly #reader = new FrameReader();
   readonly #compressor = new HeaderCompressor();
   readonly #decompressor = new HeaderDecompressor();
   readonly #streams = new Map<number, SpdyStream>();
-  readonly #windows: Windows;
-  readonly #waiting = new Map<SpdyStream, Waiting>();
+  readonly #windows: FlowControl;
+  readonly #waiting = new Map<SpdyStream, BlockedWrite>();
   readonly #behind = new Set<SpdyStream>();
   readonly #pings = new Map<number, () => void>();
-  readonly #port: StreamPort;
+  readonly #port: StreamTransport;
   #nextStream: number;
   #nextPing: number;
   #lastFromPeer = 0;
   #over = false;
   /** The peer takes no more. */
-  #deaf = false;
+  #goingAway = false;
 
   /** `head`: what was read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
     this.#socket = socket;
-    this.#outbox = new Outbox(socket);
+    this.#outbox = new WriteBuffer(socket);
     this.#options = options;
-    this.#windows = new Windows(options.flowControl === true, (stream, delta) =>
+    this.#windows = new FlowControl(options.flowControl === true, (stream, delta) =>
       this.#outbox.send(encodeFrame({ type: 'windowUpdate', stream, delta })),
     );
     this.#nextStream = options.role === 'client' ? 1 : 2;
     this.#nextPing = this.#nextStream;
     this.#port = {
-      data: (stream, chunks, done) => this.#sendData(stream, new Pieces(chunks), done),
+      data: (stream, chunks, done) => this.#sendData(stream, new ChunkList(chunks), done),
       fin: (stream, done) => this.#outbox.send(dataHead(stream.id, 0, true), done),
       reply: (stream, headers) =>
         this.#outbox.send(encodeFrame({ type: 'synReply', stream: stream.id, fin: false, block: this.#compressor.compress(headers) })),
@@ -86,12 +86,12 @@ export class SpdyConnection {
     });
     // a WINDOW_UPDATE or a key stroke must not wait for more to come
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
-    readOn(socket, () => {
-      this.#deaf = true;
+    keepReadingAfterWriteError(socket, () => {
+      this.#goingAway = true;
     });
     socket.once('end', () => {
       this.#end();
-      if (this.#deaf) socket.destroy();
+      if (this.#goingAway) socket.destroy();
       else socket.end();
     });
     // what came before it is still read; then the streams are cut
@@ -165,7 +165,7 @@ export class SpdyConnection {
 
   #unblock(stream: SpdyStream): void {
     if (!this.#behind.delete(stream)) return;
-    this.#windows.taken(stream.id);
+    this.#windows.consumed(stream.id);
     if (!this.#options.flowControl && this.#behind.size === 0) this.#socket.resume();
   }
 
@@ -174,15 +174,15 @@ export class SpdyConnection {
     if (this.#over) return;
     this.#over = true;
     this.#outbox.close();
-    for (const stream of [...this.#streams.values()]) stream.finished('cut');
+    for (const stream of [...this.#streams.values()]) stream.handleEnd('cut');
     this.#waiting.clear();
   }
 
   /** `done` when more may come: at once, unless the windows or the socket have enough to do with what there is. */
-  #sendData(stream: SpdyStream, pieces: Pieces, done: (error?: Error | null) => void): void {
+  #sendData(stream: SpdyStream, pieces: ChunkList, done: (error?: Error | null) => void): void {
     if (!this.#streams.has(stream.id)) return;
     while (pieces.length > 0) {
-      const length = Math.min(this.#windows.room(stream.id), largestData, pieces.length);
+      const length = Math.min(this.#windows.sendable(stream.id), maxDataFrameBytes, pieces.length);
       if (length <= 0) {
         this.#waiting.set(stream, { pieces, done });
         return;
@@ -191,7 +191,7 @@ export class SpdyConnection {
       this.#outbox.send(dataHead(stream.id, length, false));
       for (const piece of pieces.take(length)) this.#outbox.send(piece);
     }
-    this.#outbox.whenTaken(done);
+    this.#outbox.whenDrained(done);
   }
 
   #resumeSending(): void {
@@ -227,17 +227,17 @@ export class SpdyConnection {
       case 'synReply': {
         const headers = this.#decompressor.decompress(frame.block);
         const stream = this.#streams.get(frame.stream);
-        stream?.answered(headers);
-        if (frame.fin) stream?.finished('fin');
+        stream?.handleReply(headers);
+        if (frame.fin) stream?.handleEnd('fin');
         return;
       }
       case 'headers':
         // nothing we speak uses them, but the blocks after them are packed with what they say
         this.#decompressor.decompress(frame.block);
-        if (frame.fin) this.#streams.get(frame.stream)?.finished('fin');
+        if (frame.fin) this.#streams.get(frame.stream)?.handleEnd('fin');
         return;
       case 'rstStream':
-        this.#streams.get(frame.stream)?.finished('reset', frame.status);
+        this.#streams.get(frame.stream)?.handleEnd('reset', frame.status);
         return;
       case 'settings':
         this.#settings(frame.values);
@@ -246,7 +246,7 @@ export class SpdyConnection {
         this.#pinged(frame.id);
         return;
       case 'windowUpdate':
-        this.#windows.opened(frame.stream, frame.delta);
+        this.#windows.handleWindowUpdate(frame.stream, frame.delta);
         this.#resumeSending();
         return;
       // open streams go on; the socket's end comes by itself
@@ -260,29 +260,29 @@ export class SpdyConnection {
     if (wrong) throw new SpdyError('Protocol', `the peer cannot open stream ${id}`);
     this.#lastFromPeer = id;
     if (!this.#options.onStream || this.#streams.size >= (this.#options.maxStreams ?? 256)) {
-      this.#outbox.send(encodeFrame({ type: 'rstStream', stream: id, status: rst.refusedStream }));
+      this.#outbox.send(encodeFrame({ type: 'rstStream', stream: id, status: resetStatus.refusedStream }));
       return;
     }
     const stream = this.#add(id, headers);
     this.#options.onStream(stream);
-    if (fin) stream.finished('fin');
+    if (fin) stream.handleEnd('fin');
   }
 
   #data(id: number, bytes: Buffer, fin: boolean): void {
     const stream = this.#streams.get(id);
     if (!this.#windows.received(id, bytes.length)) {
-      stream?.reset(rst.flowControlError);
+      stream?.reset(resetStatus.flowControlError);
       return;
     }
-    const keepsUp = !stream || stream.received(bytes);
-    if (keepsUp) this.#windows.taken(id);
-    if (fin) stream?.finished('fin');
+    const keepsUp = !stream || stream.handleData(bytes);
+    if (keepsUp) this.#windows.consumed(id);
+    if (fin) stream?.handleEnd('fin');
   }
 
   #settings(values: ReadonlyMap<number, number>): void {
     const window = values.get(settingInitialWindow);
     if (window === undefined) return;
-    this.#windows.peerBeginsWith(window);
+    this.#windows.setPeerInitialWindow(window);
     this.#resumeSending();
   }
 

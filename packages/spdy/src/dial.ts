@@ -11,16 +11,16 @@ export interface DialOptions extends Partial<Omit<SpdyOptions, 'role'>> {
   /** Ends a connection over which nothing went for so long. Milliseconds. */
   readonly idleMs?: number;
 }
-export interface Dialled {
+export interface DialResult {
   readonly connection: SpdyConnection;
   readonly protocol: string;
 }
 
 /** Of an answer that is not the upgrade. */
-const longestRefusal = 16 * 1024;
+const maxErrorBytes = 16 * 1024;
 
 /** Turns an HTTP/1.1 POST into a SPDY/3.1 connection. @throws SpdyError `Refused`, `Closed`; the signal's reason */
-export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }: DialOptions): Promise<Dialled> {
+export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }: DialOptions): Promise<DialResult> {
   return new Promise((resolve, reject) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
     const request = send(url, {
@@ -45,10 +45,10 @@ export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }:
       response.setEncoding('utf8');
       response.on('data', (piece: string) => {
         text += piece;
-        if (text.length > longestRefusal) response.destroy();
+        if (text.length > maxErrorBytes) response.destroy();
       });
       response.once('close', () =>
-        reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, longestRefusal)}`, { status })),
+        reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, maxErrorBytes)}`, { status })),
       );
     });
     request.once('error', (cause) =>

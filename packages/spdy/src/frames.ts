@@ -13,7 +13,7 @@ export class SpdyError extends Error {
 }
 
 /** RST_STREAM status codes (SPDY/3, section 2.4.2). */
-export const rst = {
+export const resetStatus = {
   protocolError: 1,
   invalidStream: 2,
   refusedStream: 3,

@@ -1,9 +1,9 @@
 import { Duplex } from 'node:stream';
-import { rst, SpdyError } from './frames.ts';
-import type { Headers } from './header-block.ts';
+import { resetStatus, SpdyError } from './frames.ts';
+import type { Headers } from './internal/header-block.ts';
 
 /** What a stream asks of its connection. */
-export interface StreamPort {
+export interface StreamTransport {
   /** `done` when more may come. */
   data(stream: SpdyStream, chunks: readonly Buffer[], done: (error?: Error | null) => void): void;
   fin(stream: SpdyStream, done: (error?: Error | null) => void): void;
@@ -31,12 +31,12 @@ export class SpdyStream extends Duplex {
   readonly replied: Promise<Headers>;
   ended: StreamEnd | undefined;
   resetStatus: number | undefined;
-  readonly #port: StreamPort;
+  readonly #port: StreamTransport;
   #resolveReply!: (headers: Headers) => void;
   #rejectReply!: (error: Error) => void;
   #behind = false;
 
-  constructor(port: StreamPort, id: number, headers: Headers, highWaterMark: number) {
+  constructor(port: StreamTransport, id: number, headers: Headers, highWaterMark: number) {
     super({ allowHalfOpen: true, highWaterMark });
     this.#port = port;
     this.id = id;
@@ -58,7 +58,7 @@ export class SpdyStream extends Duplex {
   }
 
   /** Ends both halves at once; the peer is told. */
-  reset(status: number = rst.cancel): void {
+  reset(status: number = resetStatus.cancel): void {
     this.#port.reset(this, status);
     this.destroy();
   }
@@ -92,19 +92,19 @@ export class SpdyStream extends Duplex {
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     const over = this.ended === 'reset' || this.ended === 'cut' || (this.ended === 'fin' && this.writableFinished);
-    if (!over) this.#port.reset(this, rst.cancel);
+    if (!over) this.#port.reset(this, resetStatus.cancel);
     this.#rejectReply(error ?? new SpdyError('Reset', `stream ${this.id} was ended before it was answered`));
     this.#port.forget(this);
     done(error);
   }
 
   /** For the connection: the peer's answer. */
-  answered(headers: Headers): void {
+  handleReply(headers: Headers): void {
     this.#resolveReply(headers);
   }
 
   /** For the connection: data from the peer. True when the consumer keeps up. */
-  received(bytes: Buffer): boolean {
+  handleData(bytes: Buffer): boolean {
     if (this.ended || this.destroyed) return true;
     if (this.push(bytes)) return true;
     this.#behind = true;
@@ -113,7 +113,7 @@ export class SpdyStream extends Duplex {
   }
 
   /** For the connection: nothing more comes. */
-  finished(how: StreamEnd, status?: number): void {
+  handleEnd(how: StreamEnd, status?: number): void {
     if (this.ended === 'reset' || this.ended === 'cut') return;
     const before = this.ended;
     this.ended = how;

@@ -24,7 +24,7 @@ export interface ExtensionServer extends AsyncDisposable {
   /** Whether it answers; else everything is refused with 503. True at first. */
   healthy: boolean;
   /** Who asked for what, in order. */
-  readonly asked: readonly { readonly user: string; readonly method: string; readonly url: string }[];
+  readonly requests: readonly { readonly user: string; readonly method: string; readonly url: string }[];
   /** Registers it: a Service that leads to this machine, and the APIService. */
   register(client: Client): Promise<void>;
   stop(): Promise<void>;
@@ -64,7 +64,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
     await closed;
   };
   return {
-    asked,
+    requests: asked,
     get healthy() {
       return state.healthy;
     },

@@ -1,5 +1,5 @@
-import { Heap, type HeapEntry } from '@oarlock/client/heap';
-import { sleepOn, type Clock, type Timer } from '@oarlock/kernel/clock';
+import { Heap, type HeapEntry } from '@oarlock/primitives/heap';
+import { sleepWith, type Clock, type Timer } from '@oarlock/primitives/clock';
 
 interface Alarm extends HeapEntry {
   readonly at: number;
@@ -49,7 +49,7 @@ export class FakeClock implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return sleepOn(this, ms, signal);
+    return sleepWith(this, ms, signal);
   }
 
   /** Timers that are set. */

@@ -1,17 +1,17 @@
 import { objectKey, deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
-import { parseFieldSelector } from '@oarlock/api/field-selector';
+import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
 import { kinds } from '@oarlock/api/kinds';
-import { parseLabelSelector } from '@oarlock/api/label-selector';
+import { parseLabelSelector } from '@oarlock/api/selectors/label-selector';
 import { apiVersionOf, groupResource, type Resource } from '@oarlock/api/resource';
 import { badRequest, notFound } from '@oarlock/api/status';
-import { LoopbackSwitchboard, loopbackClient } from '@oarlock/client/loopback-client';
-import { SharedInformers } from '@oarlock/client/informers';
+import { LoopbackTransport, loopbackClient } from '@oarlock/client/loopback-client';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Client, Informers, ObjectName } from '@oarlock/spi/client';
 import type { ApiHandler, ApiRequest, ApiResponse } from '@oarlock/spi/loopback';
 import type { FakeClock } from './fake-clock.ts';
-import { MemoryStore } from './memory-store.ts';
-import { MemoryWriter } from './memory-writer.ts';
+import { MemoryStore } from './internal/memory-store.ts';
+import { MemoryWriter } from './internal/memory-writer.ts';
 
 /** Which requests: every part that is given has to be equal. */
 export type RequestMatcher =
@@ -120,13 +120,13 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
       throw notFound({ group: '', resource: 'paths' }, path);
     },
   };
-  const switchboard = new LoopbackSwitchboard();
+  const switchboard = new LoopbackTransport();
   switchboard.connect(handler);
   const client = (user: string | Identity = admin) =>
     loopbackClient(switchboard, typeof user === 'string' ? { name: user, groups: ['system:authenticated'] } : user, {
       userAgent: 'memory-api',
     });
-  const informers = new SharedInformers({ client: client(), clock, random });
+  const informers = new SharedInformerFactory({ client: client(), clock, random });
   informers.start();
 
   return {

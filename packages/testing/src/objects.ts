@@ -3,16 +3,16 @@ import type { Deployment } from '@oarlock/api/types/apps-v1';
 import type { ConfigMap, Container, Namespace, Pod, PodSpec } from '@oarlock/api/types/core-v1';
 
 /** What tests say of an object; the rest is filled in with what a server takes. */
-export interface Said extends Pick<ObjectMeta, 'labels' | 'annotations'> {
+export interface ObjectOptions extends Pick<ObjectMeta, 'labels' | 'annotations'> {
   readonly name?: string;
   readonly namespace?: string;
 }
 
-function metadataOf({ name = 'web', namespace = 'default', labels, annotations }: Said, namespaced = true): ObjectMeta {
+function metadataOf({ name = 'web', namespace = 'default', labels, annotations }: ObjectOptions, namespaced = true): ObjectMeta {
   return { name, ...(namespaced && { namespace }), ...(labels && { labels }), ...(annotations && { annotations }) };
 }
 
-export interface SaidPod extends Said {
+export interface PodOptions extends ObjectOptions {
   readonly image?: string;
   /** Instead of one container `web` with `image`. */
   readonly containers?: readonly Container[];
@@ -20,13 +20,13 @@ export interface SaidPod extends Said {
   readonly spec?: Partial<PodSpec>;
 }
 
-const specOf = ({ image = 'nginx:1.27', containers = [{ name: 'web', image }], spec }: SaidPod): PodSpec => ({ containers, ...spec });
+const specOf = ({ image = 'nginx:1.27', containers = [{ name: 'web', image }], spec }: PodOptions): PodSpec => ({ containers, ...spec });
 
 /** `pod({ image: 'nginx', labels: { owner: 'ada' } })`. */
-export const pod = (said: SaidPod = {}): Pod => ({ apiVersion: 'v1', kind: 'Pod', metadata: metadataOf(said), spec: specOf(said) });
+export const pod = (said: PodOptions = {}): Pod => ({ apiVersion: 'v1', kind: 'Pod', metadata: metadataOf(said), spec: specOf(said) });
 
 /** A Deployment whose pods are as `said`, too. */
-export function deployment(said: SaidPod & { readonly replicas?: number } = {}): Deployment {
+export function deployment(said: PodOptions & { readonly replicas?: number } = {}): Deployment {
   const app = { app: said.name ?? 'web' };
   return {
     apiVersion: 'apps/v1',
@@ -36,19 +36,19 @@ export function deployment(said: SaidPod & { readonly replicas?: number } = {}):
   };
 }
 
-export const configMap = (said: Said & { readonly data?: Readonly<Record<string, string>> } = {}): ConfigMap => ({
+export const configMap = (said: ObjectOptions & { readonly data?: Readonly<Record<string, string>> } = {}): ConfigMap => ({
   apiVersion: 'v1',
   kind: 'ConfigMap',
   metadata: metadataOf(said),
   ...(said.data && { data: said.data }),
 });
 
-export const namespace = (said: Omit<Said, 'namespace'> = {}): Namespace => ({
+export const namespace = (said: Omit<ObjectOptions, 'namespace'> = {}): Namespace => ({
   apiVersion: 'v1',
   kind: 'Namespace',
   metadata: metadataOf({ name: 'default', ...said }, false),
 });
 
 /** Any kind: `object('example.dev/v1', 'Widget', { name: 'a' }, { size: 3 })`. */
-export const object = (apiVersion: string, kind: string, said: Said = {}, spec?: Readonly<Record<string, unknown>>): KubeObject =>
+export const object = (apiVersion: string, kind: string, said: ObjectOptions = {}, spec?: Readonly<Record<string, unknown>>): KubeObject =>
   ({ apiVersion, kind, metadata: metadataOf(said), ...(spec && { spec }) }) as KubeObject;

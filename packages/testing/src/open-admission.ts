@@ -3,7 +3,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import { Admission, type AdmissionPlugin } from '@oarlock/spi/admission';
 import type { FakeClock } from './fake-clock.ts';
 import type { MemoryApi } from './memory-api.ts';
-import { openPlugin, type OpenPluginOptions } from './open-plugin.ts';
+import { openPlugin, type OpenPluginOptions } from './internal/open-plugin.ts';
 
 export interface OpenAdmission {
   readonly plugin: AdmissionPlugin;

@@ -1,8 +1,8 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { pods } from '@oarlock/api/resources';
-import { formatTime } from '@oarlock/api/time';
+import { formatTime } from '@oarlock/api/values/time';
 import type { Pod, PodCondition } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import type { MemoryApi } from './memory-api.ts';
 
 export const isLive = (pod: Pod): boolean =>
@@ -19,7 +19,7 @@ export async function setPodStatus(api: MemoryApi, pod: Pod, status: Pod['status
 }
 
 /** The pod runs and is ready, since `since` (milliseconds). */
-export async function readyPod(api: MemoryApi, pod: Pod, since: number): Promise<void> {
+export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Promise<void> {
   const lastTransitionTime = formatTime(since);
   const ip = `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`;
   const ready: PodCondition = { type: 'Ready', status: 'True', lastTransitionTime };
@@ -34,7 +34,7 @@ export async function readyPod(api: MemoryApi, pod: Pod, since: number): Promise
 }
 
 /** The pod has ended, with this exit code. */
-export async function endPod(
+export async function setPodTerminated(
   api: MemoryApi,
   pod: Pod,
   exitCode: number,
@@ -66,7 +66,7 @@ export function simulateKubelet(clock?: Pick<Clock, 'now'>): (api: MemoryApi) =>
         api.remove(pods, nameOf(pod));
         changed = true;
       } else if (isLive(pod) && !isPodReady(pod)) {
-        await readyPod(api, pod, clock?.now() ?? Date.UTC(2026, 0, 1));
+        await setPodReady(api, pod, clock?.now() ?? Date.UTC(2026, 0, 1));
         changed = true;
       }
     }

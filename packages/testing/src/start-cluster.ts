@@ -1,8 +1,8 @@
 import { joined } from '@oarlock/cli/joined';
-import { fromSource } from '@oarlock/cluster/plugin-compiler';
+import { fromSource } from '@oarlock/cluster/plugins/plugin-compiler';
 import type * as Here from './test-cluster.ts';
 
-export type { PlacedPlugin, StartClusterOptions, TestCluster } from './test-cluster.ts';
+export type { TestPlugin, StartClusterOptions, TestCluster } from './test-cluster.ts';
 type Start = typeof Here.startTestCluster;
 
 /** What the build joined into one file starts several times as fast as the hundreds of modules that it is made of. */

@@ -2,18 +2,18 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { apiVersionOf, resource as resourceOf, type Resource } from '@oarlock/api/resource';
 import * as resources from '@oarlock/api/resources';
 import { StatusError, type Status } from '@oarlock/api/status';
-import { AdmissionChain } from '@oarlock/apiserver/admission-chain';
-import { Call } from '@oarlock/apiserver/call';
-import { differences, jsonPatch, pathText, type Difference, type PatchOperation } from '@oarlock/kernel/differences';
+import { AdmissionChain } from '@oarlock/apiserver/admission/admission-chain';
+import { RequestContext } from '@oarlock/apiserver/request/request-context';
+import { diffJson, toJsonPatch, formatPath, type Difference, type PatchOperation } from '@oarlock/primitives/json-diff';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { noTracer } from '@oarlock/kernel/tracing';
-import { Admission, reaches, type Operation } from '@oarlock/spi/admission';
+import { Admission, matchesRules, type Operation } from '@oarlock/spi/admission';
 import type { Identity } from '@oarlock/spi/authn';
 import type { ApiVerb } from '@oarlock/spi/loopback';
-import { openPlugin, type OpenPluginOptions } from './open-plugin.ts';
+import { openPlugin, type OpenPluginOptions } from './internal/open-plugin.ts';
 
 /** What became of a request. `String(admitted)` says it in a few lines. */
-export interface Admitted<T extends KubeObject = KubeObject> {
+export interface AdmissionResult<T extends KubeObject = KubeObject> {
   readonly allowed: boolean;
   /** The object as it would be stored; that of the request where it was refused. */
   readonly object: T;
@@ -34,7 +34,7 @@ export interface Admitted<T extends KubeObject = KubeObject> {
 
 export interface RequestOptions {
   /** Who asks, by name or whole. Default: ada, who is authenticated. */
-  readonly as?: string | Identity;
+  readonly user?: string | Identity;
   readonly subresource?: string;
   readonly dryRun?: boolean;
   /** As `fieldManager`, `propagationPolicy`: what the options of the request are. */
@@ -44,9 +44,9 @@ export interface RequestOptions {
 }
 
 export interface AdmissionTest extends AsyncDisposable {
-  create<T extends KubeObject>(object: T, options?: RequestOptions): Promise<Admitted<T>>;
-  update<T extends KubeObject>(old: T, object: T, options?: RequestOptions): Promise<Admitted<T>>;
-  delete<T extends KubeObject>(old: T, options?: RequestOptions): Promise<Admitted<T>>;
+  create<T extends KubeObject>(object: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
+  update<T extends KubeObject>(old: T, object: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
+  delete<T extends KubeObject>(old: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
   /** The API in memory that the plugin's client and informers read: `test.api.seed(namespaces, ...)`. */
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
   /** Stands still until `advance`. */
@@ -86,13 +86,13 @@ export async function testAdmission(
     sent: T | undefined,
     old: T | undefined,
     more: RequestOptions,
-  ): Promise<Admitted<T>> => {
+  ): Promise<AdmissionResult<T>> => {
     const about = sent ?? old;
     if (about === undefined) throw new Error('there is no object');
-    const { as = 'ada', subresource = '', dryRun = false, options: requestOptions = {}, resource = resourceFor(about) } = more;
+    const { user: as = 'ada', subresource = '', dryRun = false, options: requestOptions = {}, resource = resourceFor(about) } = more;
     const { namespace = resource.namespaced ? 'default' : '', name = '' } = about.metadata ?? {};
     const annotations: Record<string, string> = {};
-    const call = new Call(
+    const call = new RequestContext(
       {
         verb: verbs[operation],
         resource,
@@ -113,7 +113,7 @@ export async function testAdmission(
     const object = sent && complete(sent);
     const before = old && complete(old);
     const admitted = { operation, resource, object, old: before, options: requestOptions };
-    const matched = reaches(instance.matches, { operation, resource, subresource });
+    const matched = matchesRules(instance.matches, { operation, resource, subresource });
     let now: KubeObject | undefined = object;
     let refused: StatusError | undefined;
     try {
@@ -123,7 +123,7 @@ export async function testAdmission(
       if (!(error instanceof StatusError)) throw error;
       refused = error;
     }
-    const found = object === undefined || now === undefined ? [] : differences(object, now);
+    const found = object === undefined || now === undefined ? [] : diffJson(object, now);
     return result({ object: (now ?? before) as T, found, warnings: call.warnings, annotations, matched, refused });
   };
 
@@ -153,14 +153,14 @@ function result<T extends KubeObject>({
   readonly annotations: Readonly<Record<string, string>>;
   readonly matched: boolean;
   readonly refused: StatusError | undefined;
-}): Admitted<T> {
+}): AdmissionResult<T> {
   const changes = found.map(changeText);
   const message = refused?.message ?? '';
   return {
     allowed: refused === undefined,
     object,
     changes,
-    patch: jsonPatch(found),
+    patch: toJsonPatch(found),
     warnings,
     annotations,
     message,
@@ -176,7 +176,7 @@ function result<T extends KubeObject>({
 }
 
 function changeText({ path, before, after }: Difference): string {
-  const where = pathText(path);
+  const where = formatPath(path);
   if (before === undefined) return `+ ${where} ${JSON.stringify(after)}`;
   if (after === undefined) return `- ${where} ${JSON.stringify(before)}`;
   return `~ ${where} ${JSON.stringify(before)} -> ${JSON.stringify(after)}`;

@@ -1,10 +1,10 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { Authn, type AuthnResult, type Identity } from '@oarlock/spi/authn';
-import { openPlugin } from './open-plugin.ts';
+import { openPlugin } from './internal/open-plugin.ts';
 import { resourceFor, type TestOptions } from './test-admission.ts';
 
-export interface Shown {
+export interface TestCredentials {
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly certificate?: X509Certificate;
@@ -13,7 +13,7 @@ export interface Shown {
 }
 
 export interface AuthnTest extends AsyncDisposable {
-  authenticate(shown: Shown): Promise<AuthnResult & { readonly identity?: Identity; readonly because?: string }>;
+  authenticate(shown: TestCredentials): Promise<AuthnResult & { readonly identity?: Identity; readonly because?: string }>;
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }

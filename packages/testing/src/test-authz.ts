@@ -1,9 +1,9 @@
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { Authz, type Attributes, type Decision } from '@oarlock/spi/authz';
-import { openPlugin } from './open-plugin.ts';
+import { openPlugin } from './internal/open-plugin.ts';
 import { resourceFor, type TestOptions } from './test-admission.ts';
 
-export interface Question {
+export interface AuthzRequestOptions {
   readonly groups?: readonly string[];
   readonly namespace?: string;
   readonly name?: string;
@@ -11,7 +11,7 @@ export interface Question {
 
 export interface AuthzTest extends AsyncDisposable {
   /** `can('ada', 'get', 'deployments.apps/scale', { namespace: 'a' })`, or a path: `can('ada', 'get', '/metrics')`. */
-  can(user: string, verb: string, what: string, question?: Question): Promise<Decision & { readonly allowed: boolean }>;
+  can(user: string, verb: string, what: string, question?: AuthzRequestOptions): Promise<Decision & { readonly allowed: boolean }>;
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
@@ -39,7 +39,7 @@ function attributesOf(
   user: string,
   verb: string,
   what: string,
-  { groups = ['system:authenticated'], namespace = '', name = '' }: Question,
+  { groups = ['system:authenticated'], namespace = '', name = '' }: AuthzRequestOptions,
 ): Attributes {
   const identity = { name: user, groups };
   if (what.startsWith('/')) return { kind: 'path', identity, verb, path: what };

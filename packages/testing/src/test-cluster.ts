@@ -1,18 +1,18 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sectionOf, withPlugin } from '@oarlock/cluster/added';
-import type { ClusterFile } from '@oarlock/cluster/cluster-file';
-import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/cluster-schema';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
+import { sectionOf, insertPlugin } from '@oarlock/cluster/config/insert-plugin';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { clusterSchema, type ClusterDocument, type HostingSpec, type RoleName } from '@oarlock/cluster/config/cluster-schema';
+import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
 import { run } from '@oarlock/cluster/run';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { Client, Informers } from '@oarlock/spi/client';
 import { Client as ClientSlot, Informers as InformersSlot } from '@oarlock/spi/client';
 
 /** A plugin with its config, and what keeps it from hurting requests. */
-export interface PlacedPlugin extends HostingSpec {
+export interface TestPlugin extends HostingSpec {
   readonly plugin: Plugin;
   readonly config?: unknown;
   readonly name?: string;
@@ -20,7 +20,7 @@ export interface PlacedPlugin extends HostingSpec {
 
 export interface StartClusterOptions {
   /** Besides what the cluster has anyway, each where it belongs in the chain of its slot. */
-  readonly plugins?: readonly (Plugin | PlacedPlugin)[];
+  readonly plugins?: readonly (Plugin | TestPlugin)[];
   /** Simulated nodes, whose pods run on a clock. Default: none. */
   readonly nodes?: number;
   /** As the `spec` of a cluster.yaml. Default: API server, controllers and scheduler; storage in memory. */
@@ -47,12 +47,12 @@ const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'schedu
 /** As `startCluster`, with the modules that this one was loaded with. */
 export async function startTestCluster(options: StartClusterOptions = {}): Promise<TestCluster> {
   const { plugins = [], nodes = 0, roles = rolesByDefault, clock } = options;
-  const placed = plugins.map((each): PlacedPlugin => ('plugin' in each ? each : { plugin: each }));
+  const placed = plugins.map((each): TestPlugin => ('plugin' in each ? each : { plugin: each }));
   const file = fileOf(options, nodes > 0 ? [...roles, 'kubelet'] : roles, placed);
   const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-test-'));
   try {
     const known = new Map(placed.map(({ plugin }) => [plugin.id, plugin]));
-    const running = await run({ dataDir, port: 0, file, known, ...(clock && { clock }) });
+    const running = await run({ dataDir, port: 0, file, knownPlugins: known, ...(clock && { clock }) });
     const { host } = running.composition;
     const stop = async () => {
       await running.stop();
@@ -73,7 +73,7 @@ export async function startTestCluster(options: StartClusterOptions = {}): Promi
   }
 }
 
-function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleName[], plugins: readonly PlacedPlugin[]): ClusterFile {
+function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleName[], plugins: readonly TestPlugin[]): ClusterFile {
   const nodesOf = { runtimes: ['runtime-simulated'], settings: { kubelet: { nodeName: 'node', count: nodes, port: 0 } } };
   const document = clusterSchema.parse(
     {
@@ -88,7 +88,7 @@ function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleNa
   for (const { plugin, config = {}, ...placement } of plugins) {
     const section = sectionOf(plugin);
     if (section === undefined) throw new Error(`a cluster has no section for ${plugin.id}, which fills ${plugin.provides.id}`);
-    whole = withPlugin(whole, section, { use: plugin.id, config: config as Record<string, unknown>, ...placement });
+    whole = insertPlugin(whole, section, { use: plugin.id, config: config as Record<string, unknown>, ...placement });
   }
   return { name: 'test', spec: whole, locate: () => undefined };
 }

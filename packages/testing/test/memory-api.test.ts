@@ -199,20 +199,20 @@ describe('memoryApi', () => {
   });
 
   it('feeds informers, across dropped watches and a forgotten history', async () => {
-    const informer = api.informers.of(configMaps);
+    const informer = api.informers.forResource(configMaps);
     const told: string[] = [];
-    informer.on({
-      added: (o) => told.push(`+${o.metadata?.name}`),
-      updated: (o, old) => {
+    informer.addEventHandler({
+      onAdd: (o) => told.push(`+${o.metadata?.name}`),
+      onUpdate: (o, old) => {
         if (o !== old) told.push(`~${o.metadata?.name}`);
       },
-      deleted: (o) => told.push(`-${o.metadata?.name}`),
+      onDelete: (o) => told.push(`-${o.metadata?.name}`),
     });
     const client = api.client();
     const make = (name: string) => client.create(configMaps, { metadata: { name, namespace: 'default' } });
     await make('a');
     await api.settle();
-    expect(informer.synced).toBe(true);
+    expect(informer.hasSynced).toBe(true);
     expect(informer.get('default/a')).toBe(api.object(configMaps, inDefault('a')));
     api.dropWatches();
     await make('b');

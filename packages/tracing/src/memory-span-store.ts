@@ -21,11 +21,11 @@ export class MemorySpanStore implements SpanStore {
   }
 
   add(spans: readonly RecordedSpan[]): void {
-    for (const span of spans) this.keep(span);
+    for (const span of spans) this.addEnded(span);
   }
 
   /** One of this process. */
-  keep(span: RecordedSpan | EndedSpan): void {
+  addEnded(span: RecordedSpan | EndedSpan): void {
     this.#index = undefined;
     this.#ring[this.#next] = span;
     this.#next = (this.#next + 1) % this.#capacity;
@@ -35,7 +35,7 @@ export class MemorySpanStore implements SpanStore {
     return this.#indexed().byTrace.get(traceId) ?? [];
   }
 
-  about(object: string): readonly RecordedSpan[] {
+  forObject(object: string): readonly RecordedSpan[] {
     return this.#indexed().byObject.get(object) ?? [];
   }
 
@@ -47,7 +47,7 @@ export class MemorySpanStore implements SpanStore {
     if (this.#index !== undefined) return this.#index;
     const byTrace = new Map<string, RecordedSpan[]>();
     const byObject = new Map<string, RecordedSpan[]>();
-    const spans = this.#ring.map((span) => ('recorded' in span ? span.recorded() : span));
+    const spans = this.#ring.map((span) => ('toRecordedSpan' in span ? span.toRecordedSpan() : span));
     for (const [at, span] of spans.entries()) this.#ring[at] = span;
     for (const span of [...spans.slice(this.#next), ...spans.slice(0, this.#next)].sort((a, b) => a.start - b.start)) {
       add(byTrace, span.traceId, span);

@@ -44,7 +44,7 @@ const noAttributes: Attributes = Object.freeze({});
 
 /** A span that has ended. Most are forgotten before anybody reads them, so what is read is made when somebody does. */
 export interface EndedSpan {
-  recorded(): RecordedSpan;
+  toRecordedSpan(): RecordedSpan;
 }
 export type SpanSink = (span: EndedSpan) => void;
 
@@ -128,7 +128,7 @@ class RecordingSpan implements Span, EndedSpan {
     this.#sink(this);
   }
 
-  recorded(): RecordedSpan {
+  toRecordedSpan(): RecordedSpan {
     const { traceId, spanId } = this.spanContext();
     const attributes: Record<string, string | number | boolean> = {};
     for (const [key, value] of Object.entries(this.#attributes)) if (value !== undefined) attributes[key] = plain(value);

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 
 export interface ExporterOptions {

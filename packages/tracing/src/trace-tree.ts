@@ -4,9 +4,9 @@ export interface TreeNode {
   readonly span: RecordedSpan;
   readonly children: readonly TreeNode[];
   /** Milliseconds between what caused the span and its start, and what they were spent on. */
-  readonly wait: Wait | undefined;
+  readonly wait: WaitTime | undefined;
 }
-export interface Wait {
+export interface WaitTime {
   readonly watchMs: number;
   readonly queueMs: number;
 }
@@ -30,7 +30,7 @@ export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] 
 }
 
 /** A span that starts after its cause has ended waited: first until the watch told of the write, then in the queue. */
-function waitOf(span: RecordedSpan, parent: RecordedSpan): Wait | undefined {
+function waitOf(span: RecordedSpan, parent: RecordedSpan): WaitTime | undefined {
   if (span.start < parent.end) return undefined;
   const enqueued = span.attributes['oarlock.enqueued_at'];
   const told = typeof enqueued === 'number' ? Math.min(Math.max(enqueued, parent.end), span.start) : span.start;

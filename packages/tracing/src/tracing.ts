@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { RecordedSpan, SpanStore } from '@oarlock/spi/spans';
 import type { Tracer } from '@opentelemetry/api';
@@ -36,9 +36,9 @@ export function openTracing({ enabled, keep, otlp, forward, observe, clock, log 
     ...(forward === undefined ? [] : [new SpanExporter({ clock, log, send: forward })]),
   ];
   const sink: SpanSink = (span) => {
-    if (forward === undefined) store.keep(span);
+    if (forward === undefined) store.addEnded(span);
     if (observe === undefined && exporters.length === 0) return;
-    const recorded = span.recorded();
+    const recorded = span.toRecordedSpan();
     observe?.(recorded);
     for (const exporter of exporters) exporter.add(recorded);
   };

@@ -1,7 +1,7 @@
 import { MemorySpanStore } from '@oarlock/tracing/memory-span-store';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { span } from './spans.ts';
+import { span } from './support/spans.ts';
 
 describe('the span store', () => {
   it('finds spans by trace and by object, oldest first', () => {
@@ -11,9 +11,9 @@ describe('the span store', () => {
     const other = span('other', { traceId: 'f'.repeat(32), attributes: { 'oarlock.object': 'pods/d/b' } });
     store.add([late, other, early]);
     expect(store.trace(early.traceId)).toEqual([early, late]);
-    expect(store.about('pods/d/a')).toEqual([early, late]);
-    expect(store.about('pods/d/b')).toEqual([other]);
-    expect(store.about('pods/d/c')).toEqual([]);
+    expect(store.forObject('pods/d/a')).toEqual([early, late]);
+    expect(store.forObject('pods/d/b')).toEqual([other]);
+    expect(store.forObject('pods/d/c')).toEqual([]);
     expect(store.trace('0'.repeat(32))).toEqual([]);
   });
 
@@ -22,7 +22,7 @@ describe('the span store', () => {
     const sync = span('sync', { name: 'sync pod', attributes: { 'oarlock.key': 'd/a' } });
     const cycle = span('cycle', { name: 'schedule', start: 1, attributes: { 'oarlock.key': 'd/a' } });
     store.add([sync, cycle, span('loop', { name: 'reconcile deployment', attributes: { 'oarlock.key': 'd/a' } })]);
-    expect(store.about('pods/d/a')).toEqual([sync, cycle]);
+    expect(store.forObject('pods/d/a')).toEqual([sync, cycle]);
   });
 
   it('keeps the latest, and forgets the oldest wholly', () => {
@@ -46,7 +46,7 @@ describe('the span store', () => {
           for (const trace of [0, 1, 2, 3, 4])
             expect(store.trace(String(trace).repeat(32))).toEqual(kept.filter(({ traceId }) => traceId.startsWith(String(trace))));
           for (const object of [0, 1, 2, 3])
-            expect(store.about(`pods/d/${object}`)).toEqual(
+            expect(store.forObject(`pods/d/${object}`)).toEqual(
               kept.filter(({ attributes }) => attributes['oarlock.object'] === `pods/d/${object}`),
             );
         },

@@ -1,4 +1,4 @@
-import { causeOf, failSpan, formatTraceparent, inSpan, parseTraceparent, startSpan } from '@oarlock/kernel/tracing';
+import { spanContextOf, failSpan, formatTraceparent, inSpan, parseTraceparent, startSpan } from '@oarlock/kernel/tracing';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { recordingTracer } from '@oarlock/tracing/recording-tracer';
 import { SpanStatusCode } from '@opentelemetry/api';
@@ -9,7 +9,7 @@ let tracer: ReturnType<typeof recordingTracer>;
 beforeEach(() => {
   recorded = [];
   tracer = recordingTracer('apiserver', 'host:7', (span) => {
-    recorded.push(span.recorded());
+    recorded.push(span.toRecordedSpan());
   });
 });
 const only = () => {
@@ -49,16 +49,16 @@ describe('the recording tracer', () => {
 
   it('continues the trace of its cause, in this process or another', () => {
     const first = startSpan(tracer, 'first');
-    const second = startSpan(tracer, 'second', { cause: causeOf(first) });
+    const second = startSpan(tracer, 'second', { spanContext: spanContextOf(first) });
     const remote = parseTraceparent(formatTraceparent(second.spanContext()));
-    startSpan(tracer, 'third', { cause: remote }).end();
+    startSpan(tracer, 'third', { spanContext: remote }).end();
     expect(only()).toMatchObject({ traceId: first.spanContext().traceId, parentId: second.spanContext().spanId });
   });
 
   it('keeps links to the other causes', () => {
     const [a, b, c] = [startSpan(tracer, 'a'), startSpan(tracer, 'b'), startSpan(tracer, 'c')].map((span) => span.spanContext());
     if (!a || !b || !c) throw new Error('no contexts');
-    const span = startSpan(tracer, 'joined', { cause: a, links: [b] });
+    const span = startSpan(tracer, 'joined', { spanContext: a, links: [b] });
     span.addLink({ context: c });
     span.end();
     expect(only()).toMatchObject({

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 import { buildTrees, criticalPath, failedPaths, renderTrees, type TreeNode } from '@oarlock/tracing/trace-tree';
 import { describe, expect, it } from 'vitest';
-import { span, spanId } from './spans.ts';
+import { span, spanId } from './support/spans.ts';
 
 /** Compares with a file beside the test; `UPDATE_GOLDEN=1` writes it. */
 function golden(name: string, text: string): void {

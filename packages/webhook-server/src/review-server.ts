@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import { ReviewError } from './reviews.ts';
 
 /** An object and the one before it, with what is around them. */
@@ -17,7 +17,7 @@ export interface ReviewServerOptions {
   readonly certificate: string;
   readonly key: string;
   /** What answers a review that is posted to a path. */
-  readonly answers: ReadonlyMap<string, (review: unknown) => Promise<object>>;
+  readonly handlers: ReadonlyMap<string, (review: unknown) => Promise<object>>;
   readonly log: Logger;
 }
 
@@ -53,7 +53,7 @@ export class ReviewServer {
   }
 
   /** Another certificate for connections to come. */
-  renew(certificate: string, key: string): void {
+  updateCertificate(certificate: string, key: string): void {
     this.#server.setSecureContext({ cert: certificate, key, minVersion: 'TLSv1.2' });
   }
 
@@ -74,7 +74,7 @@ export class ReviewServer {
     const path = (request.url ?? '/').replace(/\?.*$/, '');
     if (request.method === 'GET' && path === '/healthz') return end(response, 200, 'ok');
     if (request.method === 'GET' && path === '/readyz') return this.#ready ? end(response, 200, 'ok') : end(response, 503, 'stopping');
-    const answer = this.#options.answers.get(path);
+    const answer = this.#options.handlers.get(path);
     if (answer === undefined) return end(response, 404, 'there is nothing here');
     if (request.method !== 'POST') return end(response, 405, 'reviews are posted');
     const body = await read(request);

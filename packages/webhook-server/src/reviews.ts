@@ -1,8 +1,15 @@
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { resource as resourceOf } from '@oarlock/api/resource';
-import { differences, jsonPatch } from '@oarlock/kernel/differences';
-import { isVerdict, reaches, type AdmissionPlugin, type AdmissionRequest, type Operation, type Verdict } from '@oarlock/spi/admission';
+import { diffJson, toJsonPatch } from '@oarlock/primitives/json-diff';
+import {
+  isAdmissionDecision,
+  matchesRules,
+  type AdmissionPlugin,
+  type AdmissionRequest,
+  type Operation,
+  type AdmissionDecision,
+} from '@oarlock/spi/admission';
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 
@@ -34,7 +41,7 @@ function identityOf(value: unknown): Identity {
   };
 }
 
-export interface Sent {
+export interface ReviewedRequest {
   readonly request: AdmissionRequest;
   readonly uid: string;
   readonly warnings: readonly string[];
@@ -42,7 +49,7 @@ export interface Sent {
 }
 
 /** The request that an AdmissionReview (`admission.k8s.io/v1`) is about. @throws ReviewError */
-export function admissionRequestOf(review: unknown): Sent {
+export function admissionRequestOf(review: unknown): ReviewedRequest {
   const { fields } = bodyOf(review, 'AdmissionReview', 'admission.k8s.io', 'request');
   const { uid, resource, kind, subResource, namespace, name, operation, object, oldObject, options, userInfo, dryRun } = fields;
   const { group, version, resource: plural } = fieldsOf(resource);
@@ -72,18 +79,18 @@ export function admissionRequestOf(review: unknown): Sent {
 }
 
 /** The AdmissionReview that answers one. Rejects with what the plugin throws: the webhook's failurePolicy decides on it then. */
-export async function answerAdmission(plugin: AdmissionPlugin, phase: 'mutate' | 'validate', review: unknown): Promise<object> {
+export async function reviewAdmission(plugin: AdmissionPlugin, phase: 'mutate' | 'validate', review: unknown): Promise<object> {
   const { request, uid, warnings, annotations } = admissionRequestOf(review);
-  let verdict: Verdict = { allowed: true };
+  let verdict: AdmissionDecision = { allowed: true };
   let { object } = request;
-  const asked = reaches(plugin.matches, request) && plugin.idle?.(request.operation, request.resource, request.subresource) !== true;
+  const asked = matchesRules(plugin.matches, request) && plugin.isIdle?.(request.operation, request.resource, request.subresource) !== true;
   if (asked && phase === 'mutate' && object !== undefined && plugin.mutate !== undefined) {
     const answer = await plugin.mutate(request);
-    if (isVerdict(answer)) verdict = answer;
+    if (isAdmissionDecision(answer)) verdict = answer;
     else object = answer;
   }
   if (asked && phase === 'validate' && plugin.validate !== undefined) verdict = await plugin.validate(request);
-  const patch = object === request.object ? [] : jsonPatch(differences(request.object, object));
+  const patch = object === request.object ? [] : toJsonPatch(diffJson(request.object, object));
   return {
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
@@ -100,7 +107,7 @@ export async function answerAdmission(plugin: AdmissionPlugin, phase: 'mutate' |
 
 const codes = { Forbidden: 403, Invalid: 422, Conflict: 409, TooManyRequests: 429, BadRequest: 400, NotFound: 404 } as const;
 
-function statusOf({ message, reason = 'Forbidden', field, status }: Extract<Verdict, { readonly allowed: false }>): object {
+function statusOf({ message, reason = 'Forbidden', field, status }: Extract<AdmissionDecision, { readonly allowed: false }>): object {
   if (status !== undefined) return status;
   const whole = field === undefined ? message : `${field}: ${message}`;
   return {
@@ -113,7 +120,7 @@ function statusOf({ message, reason = 'Forbidden', field, status }: Extract<Verd
 }
 
 /** The TokenReview that answers one. Rejects with what the plugin throws. */
-export async function answerToken(plugin: Authenticator, review: unknown): Promise<object> {
+export async function reviewToken(plugin: Authenticator, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'TokenReview', 'authentication.k8s.io', 'spec');
   const token = text(fields['token']);
   const audiences = texts(fields['audiences']);
@@ -129,13 +136,13 @@ export async function answerToken(plugin: Authenticator, review: unknown): Promi
     const user = { username: name, ...(uid !== undefined && { uid }), groups, ...(extra && { extra }) };
     return { ...answer, status: { authenticated: true, user, audiences: result.audiences ?? audiences } };
   }
-  return { ...answer, status: { authenticated: false, ...(result.outcome === 'rejected' && { error: result.because }) } };
+  return { ...answer, status: { authenticated: false, ...(result.outcome === 'rejected' && { error: result.reason }) } };
 }
 
 /** The SubjectAccessReview that answers one. Rejects with what the plugin throws. */
-export async function answerAccess(plugin: Authorizer, review: unknown): Promise<object> {
+export async function reviewAccess(plugin: Authorizer, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'SubjectAccessReview', 'authorization.k8s.io', 'spec');
-  const { decision, because = '' } = await plugin.authorize(attributesOf(fields));
+  const { decision, reason: because = '' } = await plugin.authorize(attributesOf(fields));
   const status = {
     allowed: decision === 'allow',
     ...(decision === 'deny' && { denied: true }),

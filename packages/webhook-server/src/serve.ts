@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { EventWriter } from '@oarlock/client/events';
-import { httpClient, type HttpClient } from '@oarlock/client/http-client';
-import { SharedInformers } from '@oarlock/client/informers';
+import { EventBroadcaster } from '@oarlock/client/events/event-broadcaster';
+import { httpClient, type HttpClient } from '@oarlock/client/http/client';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { loadKubeconfig } from '@oarlock/client/kubeconfig';
-import { systemClock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { slotOf, type Plugin } from '@oarlock/kernel/plugin';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
@@ -14,9 +14,9 @@ import { Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { ReviewServer } from './review-server.ts';
-import { answerAccess, answerAdmission, answerToken } from './reviews.ts';
+import { reviewAccess, reviewAdmission, reviewToken } from './reviews.ts';
 
-const mounted = '/var/run/secrets/kubernetes.io/serviceaccount';
+const mountedCertificates = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** Endpoints and their proxies hear of a pod that stops only after a moment. */
 const drainMs = 3_000;
 
@@ -40,8 +40,8 @@ async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
   if (kubeconfig !== undefined) return httpClient({ ...(await loadKubeconfig(kubeconfig)).options, userAgent });
   return httpClient({
     server: 'https://kubernetes.default.svc',
-    ca: readFileSync(join(mounted, 'ca.crt'), 'utf8'),
-    tokenFile: join(mounted, 'token'),
+    ca: readFileSync(join(mountedCertificates, 'ca.crt'), 'utf8'),
+    tokenFile: join(mountedCertificates, 'token'),
     userAgent,
   });
 }
@@ -67,8 +67,8 @@ export async function serve(plugin: Plugin, args: readonly string[] = process.ar
   const stops: (() => Promise<void> | void)[] = [];
   if (Object.values(plugin.needs).some((need) => [Client, Informers, Events].some(({ token }) => token === slotOf(need).token))) {
     const client = await clientOf(values.kubeconfig);
-    const informers = new SharedInformers({ client, log, clock: systemClock });
-    const events = new EventWriter({ client, log, clock: systemClock, random: Math.random });
+    const informers = new SharedInformerFactory({ client, log, clock: systemClock });
+    const events = new EventBroadcaster({ client, log, clock: systemClock, random: Math.random });
     host.provide(Client, client).provide(Informers, informers).provide(Events, events);
     informers.start();
     stops.push(
@@ -77,17 +77,24 @@ export async function serve(plugin: Plugin, args: readonly string[] = process.ar
       () => informers.stop(),
     );
   }
-  host.place({ plugin, config });
+  host.add({ plugin, config });
   await host.start();
   stops.push(() => host.stop());
   const pair = () => ['tls.crt', 'tls.key'].map((name) => readFileSync(join(values.tls, name), 'utf8')) as [string, string];
   const [certificate, key] = pair();
-  const server = new ReviewServer({ port: Number(values.port), address: values.address, certificate, key, answers: answersOf(host), log });
+  const server = new ReviewServer({
+    port: Number(values.port),
+    address: values.address,
+    certificate,
+    key,
+    handlers: handlersOf(host),
+    log,
+  });
   const port = await server.start();
   // a Secret that changes is mounted anew as a whole
   const renewals = watch(values.tls, () => {
     try {
-      server.renew(...pair());
+      server.updateCertificate(...pair());
     } catch (error) {
       log.warn({ err: error }, 'the certificate that is there now cannot be used yet');
     }
@@ -104,15 +111,15 @@ export async function serve(plugin: Plugin, args: readonly string[] = process.ar
   for (const stop of stops.reverse()) await stop();
 }
 
-function answersOf(host: PluginHost): ReadonlyMap<string, (review: unknown) => Promise<object>> {
+function handlersOf(host: PluginHost): ReadonlyMap<string, (review: unknown) => Promise<object>> {
   const [admission] = host.get(Admission);
   const [authn] = host.get(Authn);
   const [authz] = host.get(Authz);
   return new Map([
     ...(admission === undefined ? [] : (['mutate', 'validate'] as const)).map(
-      (phase) => [`/${phase}`, (review: unknown) => answerAdmission(admission as NonNullable<typeof admission>, phase, review)] as const,
+      (phase) => [`/${phase}`, (review: unknown) => reviewAdmission(admission as NonNullable<typeof admission>, phase, review)] as const,
     ),
-    ...(authn === undefined ? [] : ([['/authenticate', (review: unknown) => answerToken(authn, review)]] as const)),
-    ...(authz === undefined ? [] : ([['/authorize', (review: unknown) => answerAccess(authz, review)]] as const)),
+    ...(authn === undefined ? [] : ([['/authenticate', (review: unknown) => reviewToken(authn, review)]] as const)),
+    ...(authz === undefined ? [] : ([['/authorize', (review: unknown) => reviewAccess(authz, review)]] as const)),
   ]);
 }

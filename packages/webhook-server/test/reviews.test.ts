@@ -2,11 +2,11 @@ import { request } from 'node:https';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openKeys } from '@oarlock/cluster/keys';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { openKeys } from '@oarlock/cluster/pki/keys';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { allow, deny, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { ReviewServer } from '@oarlock/webhook-server/review-server';
-import { answerAccess, answerAdmission, answerToken, ReviewError } from '@oarlock/webhook-server/reviews';
+import { reviewAccess, reviewAdmission, reviewToken, ReviewError } from '@oarlock/webhook-server/reviews';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const plugin: AdmissionPlugin = {
@@ -41,7 +41,7 @@ const reviewOf = (more: object = {}) => ({
   },
 });
 const responseOf = async (phase: 'mutate' | 'validate', more?: object) =>
-  ((await answerAdmission(plugin, phase, reviewOf(more))) as { readonly response: Readonly<Record<string, unknown>> }).response;
+  ((await reviewAdmission(plugin, phase, reviewOf(more))) as { readonly response: Readonly<Record<string, unknown>> }).response;
 
 describe('an AdmissionReview', () => {
   it('is answered with a JSON patch, warnings and annotations', async () => {
@@ -83,8 +83,8 @@ describe('an AdmissionReview', () => {
   });
 
   it('is refused when it is none', async () => {
-    await expect(answerAdmission(plugin, 'mutate', { kind: 'Pod' })).rejects.toThrow(ReviewError);
-    await expect(answerAdmission(plugin, 'mutate', undefined)).rejects.toThrow('expected a AdmissionReview');
+    await expect(reviewAdmission(plugin, 'mutate', { kind: 'Pod' })).rejects.toThrow(ReviewError);
+    await expect(reviewAdmission(plugin, 'mutate', undefined)).rejects.toThrow('expected a AdmissionReview');
   });
 });
 
@@ -94,13 +94,13 @@ it('answers a TokenReview', async () => {
     authenticate: ({ bearerToken }: { readonly bearerToken?: string }) =>
       bearerToken === 'good'
         ? { outcome: 'authenticated' as const, identity: { name: 'ada', groups: ['a'], extra: { x: ['y'] } } }
-        : { outcome: 'rejected' as const, because: 'unknown' },
+        : { outcome: 'rejected' as const, reason: 'unknown' },
   };
-  expect(await answerToken(authenticator, review('good'))).toMatchObject({
+  expect(await reviewToken(authenticator, review('good'))).toMatchObject({
     kind: 'TokenReview',
     status: { authenticated: true, user: { username: 'ada', groups: ['a'], extra: { x: ['y'] } }, audiences: ['api'] },
   });
-  expect(await answerToken(authenticator, review('bad'))).toMatchObject({ status: { authenticated: false, error: 'unknown' } });
+  expect(await reviewToken(authenticator, review('bad'))).toMatchObject({ status: { authenticated: false, error: 'unknown' } });
 });
 
 it('answers a SubjectAccessReview', async () => {
@@ -109,11 +109,11 @@ it('answers a SubjectAccessReview', async () => {
   const authorizer = {
     authorize: (attributes: object) => {
       asked.push(attributes);
-      return 'path' in attributes ? { decision: 'deny' as const, because: 'no paths' } : { decision: 'allow' as const, because: 'it may' };
+      return 'path' in attributes ? { decision: 'deny' as const, reason: 'no paths' } : { decision: 'allow' as const, reason: 'it may' };
     },
   };
   const resourceAttributes = { verb: 'get', group: 'apps', resource: 'deployments', namespace: 'a', name: 'web' };
-  expect(await answerAccess(authorizer, review({ resourceAttributes }))).toMatchObject({ status: { allowed: true, reason: 'it may' } });
+  expect(await reviewAccess(authorizer, review({ resourceAttributes }))).toMatchObject({ status: { allowed: true, reason: 'it may' } });
   expect(asked[0]).toEqual({
     ...resourceAttributes,
     kind: 'resource',
@@ -122,7 +122,7 @@ it('answers a SubjectAccessReview', async () => {
     subresource: '',
   });
   const nonResourceAttributes = { verb: 'get', path: '/metrics' };
-  expect(await answerAccess(authorizer, review({ nonResourceAttributes }))).toMatchObject({ status: { allowed: false, denied: true } });
+  expect(await reviewAccess(authorizer, review({ nonResourceAttributes }))).toMatchObject({ status: { allowed: false, denied: true } });
 });
 
 describe('the server', () => {
@@ -135,8 +135,8 @@ describe('the server', () => {
     const { keys } = await openKeys(directory, 'https://nobody');
     const { certificate, key } = await keys.issue({ commonName: 'webhook', dnsNames: ['localhost'], usages: ['server'] });
     ca = keys.caBundle;
-    const answers = new Map([['/validate', (review: unknown) => answerAdmission(plugin, 'validate', review)]]);
-    server = new ReviewServer({ port: 0, address: '127.0.0.1', certificate, key, answers, log: silentLogger });
+    const answers = new Map([['/validate', (review: unknown) => reviewAdmission(plugin, 'validate', review)]]);
+    server = new ReviewServer({ port: 0, address: '127.0.0.1', certificate, key, handlers: answers, log: silentLogger });
     port = await server.start();
   });
   afterAll(async () => {

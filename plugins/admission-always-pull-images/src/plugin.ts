@@ -13,18 +13,18 @@ const imagesOf = ({ spec }: Pod): ReadonlySet<string> =>
     ].filter((image) => image !== undefined),
   );
 
-function pulling<T extends Container | EphemeralContainer>(list: readonly T[] | undefined): readonly T[] | undefined {
+function withAlwaysPull<T extends Container | EphemeralContainer>(list: readonly T[] | undefined): readonly T[] | undefined {
   return list?.every(({ imagePullPolicy }) => imagePullPolicy === always) === false
     ? list.map((each) => (each.imagePullPolicy === always ? each : { ...each, imagePullPolicy: always }))
     : list;
 }
-const pulled = (volume: Volume): boolean => volume.image === undefined || volume.image.pullPolicy === always;
-const changes = (next: Pod, old: Pod | undefined): boolean => {
+const withAlwaysPulledVolume = (volume: Volume): boolean => volume.image === undefined || volume.image.pullPolicy === always;
+const imagesChanged = (next: Pod, old: Pod | undefined): boolean => {
   const before = old && imagesOf(old);
   return before === undefined || [...imagesOf(next)].some((image) => !before.has(image));
 };
 
-/** Has every image pulled with the credentials of the pod that uses it, so that nobody runs another one's private images. */
+/** Sets imagePullPolicy to Always (AlwaysPullImages), so that pods need their own credentials for private images cached on a node. */
 export default Admission.plugin({
   id: 'admission-always-pull-images',
   config: z.strictObject({}),
@@ -34,13 +34,15 @@ export default Admission.plugin({
       if (object === undefined) return allow;
       const pod: Pod = object;
       const { spec } = pod;
-      if (spec === undefined || !changes(pod, old)) return object;
-      const containers = pulling(spec.containers) ?? [];
-      const initContainers = pulling(spec.initContainers);
-      const ephemeralContainers = pulling(spec.ephemeralContainers);
+      if (spec === undefined || !imagesChanged(pod, old)) return object;
+      const containers = withAlwaysPull(spec.containers) ?? [];
+      const initContainers = withAlwaysPull(spec.initContainers);
+      const ephemeralContainers = withAlwaysPull(spec.ephemeralContainers);
       const volumes =
-        spec.volumes?.every(pulled) === false
-          ? spec.volumes.map((volume) => (pulled(volume) ? volume : { ...volume, image: { ...volume.image, pullPolicy: always } }))
+        spec.volumes?.every(withAlwaysPulledVolume) === false
+          ? spec.volumes.map((volume) =>
+              withAlwaysPulledVolume(volume) ? volume : { ...volume, image: { ...volume.image, pullPolicy: always } },
+            )
           : spec.volumes;
       if (
         containers === spec.containers &&
@@ -60,7 +62,7 @@ export default Admission.plugin({
     },
     validate({ object, old }) {
       const pod: Pod = object ?? {};
-      if (!changes(pod, old)) return allow;
+      if (!imagesChanged(pod, old)) return allow;
       for (const field of ['initContainers', 'containers', 'ephemeralContainers'] as const) {
         const at = pod.spec?.[field]?.findIndex(({ imagePullPolicy }) => imagePullPolicy !== always) ?? -1;
         if (at >= 0)

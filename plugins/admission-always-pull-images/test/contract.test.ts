@@ -1,6 +1,6 @@
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -24,7 +24,7 @@ admissionContract('admission-always-pull-images', async () => ({
         pods,
         pod({ initContainers: [{ name: 'i', image: 'y', imagePullPolicy: 'Never' }], volumes: [{ name: 'v', image: { reference: 'z' } }] }),
       ),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => {
         expect(policies(object)).toEqual(['Always', 'Always']);
         expect(as(object).spec?.volumes?.[0]?.image).toEqual({ reference: 'z', pullPolicy: 'Always' });
@@ -35,13 +35,13 @@ admissionContract('admission-always-pull-images', async () => ({
       request: admissionRequest('UPDATE', pods, pod({ containers: [{ name: 'c', image: 'new', imagePullPolicy: 'IfNotPresent' }] }), {
         old: pod(),
       }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(policies(object)).toEqual(['Always']),
     },
     {
       title: 'an update without a new image',
       request: admissionRequest('UPDATE', pods, pod({ nodeName: 'n' }), { old: pod() }),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
   ],
 }));

@@ -1,7 +1,7 @@
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import type { Attributes } from '@oarlock/spi/authz';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -18,16 +18,16 @@ const approval = (user: string, next = csr('a.io/b'), old = csr('a.io/b')) =>
 admissionContract('admission-certificate-approval', async () => ({
   plugin: (await openAdmission(plugin, { allows })).plugin,
   cases: [
-    { title: 'by name', request: approval('approve a.io/b'), outcome: 'allowed' },
-    { title: 'by domain', request: approval('approve a.io/*'), outcome: 'allowed' },
+    { title: 'by name', request: approval('approve a.io/b'), expected: 'allowed' },
+    { title: 'by domain', request: approval('approve a.io/*'), expected: 'allowed' },
     {
       title: 'another signer',
       request: approval('approve a.io/c'),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'user not permitted to approve requests with signerName "a.io/b"',
     },
-    { title: 'another verb', request: approval('sign a.io/b'), outcome: 'denied' },
-    { title: 'a signer that was not asked for', request: approval('approve a.io/c', csr('a.io/c')), outcome: 'denied' },
-    { title: 'status', request: { ...approval('x'), subresource: 'status' }, outcome: 'ignored' },
+    { title: 'another verb', request: approval('sign a.io/b'), expected: 'denied' },
+    { title: 'a signer that was not asked for', request: approval('approve a.io/c', csr('a.io/c')), expected: 'denied' },
+    { title: 'status', request: { ...approval('x'), subresource: 'status' }, expected: 'ignored' },
   ],
 }));

@@ -1,13 +1,13 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
-import { maySign } from '@oarlock/spi/signers';
+import { isAuthorizedForSignerName } from '@oarlock/admission-rules/signers';
 import { z } from 'zod';
 
 const failed = ({ status }: CertificateSigningRequest) => (status?.conditions ?? []).filter(({ type }) => type === 'Failed');
 
-/** Lets only those hand out a certificate, or say that there will be none, who may `sign` for its signer. */
+/** Requires the `sign` permission for the signer to issue a certificate or set the Failed condition (CertificateSigning). */
 export default Admission.plugin({
   id: 'admission-certificate-signing',
   config: z.strictObject({}),
@@ -21,7 +21,7 @@ export default Admission.plugin({
       ];
       if (next.status?.certificate === before.status?.certificate && jsonEqual(failed(next), failed(before))) return allow;
       const signerName = before.spec?.signerName ?? '';
-      return (await maySign(authz, identity, 'sign', signerName))
+      return (await isAuthorizedForSignerName(authz, identity, 'sign', signerName))
         ? allow
         : deny(`user not permitted to sign requests with signerName ${JSON.stringify(signerName)}`);
     },

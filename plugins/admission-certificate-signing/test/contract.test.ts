@@ -1,7 +1,7 @@
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import type { Attributes } from '@oarlock/spi/authz';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -23,15 +23,15 @@ const signed = csr({ certificate: 'x' });
 admissionContract('admission-certificate-signing', async () => ({
   plugin: (await openAdmission(plugin, { allows })).plugin,
   cases: [
-    { title: 'by name', request: status('sign a.io/b', signed), outcome: 'allowed' },
-    { title: 'by domain', request: status('sign a.io/*', signed), outcome: 'allowed' },
-    { title: 'nothing of weight', request: status('x', csr({ conditions: [{ type: 'Approved', status: 'True' }] })), outcome: 'allowed' },
+    { title: 'by name', request: status('sign a.io/b', signed), expected: 'allowed' },
+    { title: 'by domain', request: status('sign a.io/*', signed), expected: 'allowed' },
+    { title: 'nothing of weight', request: status('x', csr({ conditions: [{ type: 'Approved', status: 'True' }] })), expected: 'allowed' },
     {
       title: 'somebody else',
       request: status('approve a.io/b', signed),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'user not permitted to sign requests with signerName "a.io/b"',
     },
-    { title: 'a failure', request: status('x', csr({ conditions: [{ type: 'Failed', status: 'True' }] })), outcome: 'denied' },
+    { title: 'a failure', request: status('x', csr({ conditions: [{ type: 'Failed', status: 'True' }] })), expected: 'denied' },
   ],
 }));

@@ -4,15 +4,15 @@ import { z } from 'zod';
 
 const masters = 'system:masters';
 
-/** Organizations in the subject of a PKCS #10 request. @throws Error when it is none */
+/** Returns the organizations in the subject of a PKCS #10 request. @throws Error if the request is invalid */
 async function organizationsOf(request: string): Promise<readonly string[]> {
-  await import('reflect-metadata'); // the library's own container wants it first
+  await import('reflect-metadata'); // required before the import of @peculiar/x509
   const { Pkcs10CertificateRequest } = await import('@peculiar/x509');
   const pem = Buffer.from(request, 'base64').toString('utf8');
   return new Pkcs10CertificateRequest(pem).subjectName.getField('O');
 }
 
-/** Keeps the group that may do everything out of certificates that clients ask for. */
+/** Rejects client certificate requests with the group system:masters (CertificateSubjectRestriction). */
 export default Admission.plugin({
   id: 'admission-certificate-subject-restriction',
   config: z.strictObject({}),

@@ -3,7 +3,7 @@ import 'reflect-metadata';
 import { certificateSigningRequests } from '@oarlock/api/resources';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -22,12 +22,12 @@ const create = (object: CertificateSigningRequest) => admissionRequest('CREATE',
 admissionContract('admission-certificate-subject-restriction', async () => ({
   plugin: (await openAdmission(plugin)).plugin,
   cases: [
-    { title: 'an ordinary group', request: create(await csr('O=devs,CN=ada')), outcome: 'allowed' },
-    { title: 'another signer', request: create(await csr('O=system:masters,CN=ada', 'a.io/b')), outcome: 'allowed' },
+    { title: 'an ordinary group', request: create(await csr('O=devs,CN=ada')), expected: 'allowed' },
+    { title: 'another signer', request: create(await csr('O=system:masters,CN=ada', 'a.io/b')), expected: 'allowed' },
     {
       title: 'masters',
       request: create(await csr('O=devs,O=system:masters,CN=ada')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed',
     },
     {
@@ -36,7 +36,7 @@ admissionContract('admission-certificate-subject-restriction', async () => ({
         metadata: { name: 'r' },
         spec: { signerName: 'kubernetes.io/kube-apiserver-client', request: 'eA==', usages: [] },
       }),
-      outcome: 'denied',
+      expected: 'denied',
       message: /^failed to parse CSR: /,
     },
   ],

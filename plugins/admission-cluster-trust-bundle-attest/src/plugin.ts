@@ -1,15 +1,15 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
-import { maySign } from '@oarlock/spi/signers';
+import { isAuthorizedForSignerName } from '@oarlock/admission-rules/signers';
 import { z } from 'zod';
 
 interface Bundle extends KubeObject {
   readonly spec?: { readonly signerName?: string; readonly trustBundle?: string };
 }
 
-/** Lets only those publish the trust bundle of a signer who may `attest` for it. */
+/** Requires the `attest` permission for the signer to write its ClusterTrustBundles (ClusterTrustBundleAttest). */
 export default Admission.plugin({
   id: 'admission-cluster-trust-bundle-attest',
   config: z.strictObject({}),
@@ -20,7 +20,7 @@ export default Admission.plugin({
       const next: Bundle = object ?? {};
       if (old !== undefined && jsonEqual(next.spec, (old as Bundle).spec)) return allow;
       const signerName = next.spec?.signerName ?? '';
-      return signerName === '' || (await maySign(authz, identity, 'attest', signerName))
+      return signerName === '' || (await isAuthorizedForSignerName(authz, identity, 'attest', signerName))
         ? allow
         : deny(`user not permitted to attest for signerName ${JSON.stringify(signerName)}`);
     },

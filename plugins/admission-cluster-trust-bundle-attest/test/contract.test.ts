@@ -1,7 +1,7 @@
 import { resource } from '@oarlock/api/resource';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Attributes } from '@oarlock/spi/authz';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -23,19 +23,19 @@ admissionContract('admission-cluster-trust-bundle-attest', async () => ({
     {
       title: 'by name',
       request: admissionRequest('CREATE', bundles, bundle('a.io/b'), { identity: named('attest a.io/b') }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
     {
       title: 'by domain',
       request: admissionRequest('CREATE', bundles, bundle('a.io/b'), { identity: named('attest a.io/*') }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
-    { title: 'of no signer', request: admissionRequest('CREATE', bundles, bundle('')), outcome: 'allowed' },
-    { title: 'unchanged', request: admissionRequest('UPDATE', bundles, bundle('a.io/b'), { old: bundle('a.io/b') }), outcome: 'allowed' },
+    { title: 'of no signer', request: admissionRequest('CREATE', bundles, bundle('')), expected: 'allowed' },
+    { title: 'unchanged', request: admissionRequest('UPDATE', bundles, bundle('a.io/b'), { old: bundle('a.io/b') }), expected: 'allowed' },
     {
       title: 'somebody else',
       request: admissionRequest('UPDATE', bundles, bundle('a.io/b', 'y'), { old: bundle('a.io/b') }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'user not permitted to attest for signerName "a.io/b"',
     },
   ],

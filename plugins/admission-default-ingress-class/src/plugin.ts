@@ -1,16 +1,16 @@
 import { ingressClasses } from '@oarlock/api/resources';
-import { parseTime } from '@oarlock/api/time';
+import { parseTime } from '@oarlock/api/values/time';
 import type { Ingress, IngressClass } from '@oarlock/api/types/networking-v1';
 import { Admission, allow } from '@oarlock/spi/admission';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-const mark = 'ingressclass.kubernetes.io/is-default-class';
+const defaultClassAnnotation = 'ingressclass.kubernetes.io/is-default-class';
 const old = 'kubernetes.io/ingress.class';
-const made = ({ metadata }: IngressClass) => parseTime(metadata?.creationTimestamp ?? '') ?? 0;
+const creationTime = ({ metadata }: IngressClass) => parseTime(metadata?.creationTimestamp ?? '') ?? 0;
 const nameOf = ({ metadata }: IngressClass) => metadata?.name ?? '';
 
-/** Names the default IngressClass in Ingresses that name none; the newest of several, then the first by name. */
+/** Sets the default IngressClass of Ingresses without one (DefaultIngressClass): of several defaults the newest, then the first by name. */
 export default Admission.plugin({
   id: 'admission-default-ingress-class',
   config: z.strictObject({}),
@@ -22,8 +22,8 @@ export default Admission.plugin({
       const { spec, metadata }: Ingress = object;
       if (spec?.ingressClassName !== undefined || metadata?.annotations?.[old] !== undefined) return object;
       const [first] = (await client.list(ingressClasses)).items
-        .filter((each) => each.metadata?.annotations?.[mark] === 'true')
-        .sort((a, b) => made(b) - made(a) || (nameOf(a) < nameOf(b) ? -1 : 1));
+        .filter((each) => each.metadata?.annotations?.[defaultClassAnnotation] === 'true')
+        .sort((a, b) => creationTime(b) - creationTime(a) || (nameOf(a) < nameOf(b) ? -1 : 1));
       return first === undefined ? object : { ...object, spec: { ...spec, ingressClassName: nameOf(first) } };
     },
   }),

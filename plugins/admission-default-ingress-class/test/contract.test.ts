@@ -1,6 +1,6 @@
 import { ingressClasses, ingresses } from '@oarlock/api/resources';
 import type { Ingress } from '@oarlock/api/types/networking-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -28,14 +28,14 @@ admissionContract('admission-default-ingress-class', async () => ({
     {
       title: 'none named',
       request: admissionRequest('CREATE', ingresses, ingress()),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(chosen(object)).toBe('new'),
     },
-    { title: 'one named', request: admissionRequest('CREATE', ingresses, ingress({ ingressClassName: 'no' })), outcome: 'ignored' },
+    { title: 'one named', request: admissionRequest('CREATE', ingresses, ingress({ ingressClassName: 'no' })), expected: 'ignored' },
     {
       title: 'the old annotation',
       request: admissionRequest('CREATE', ingresses, ingress({}, { 'kubernetes.io/ingress.class': 'x' })),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
   ],
 }));

@@ -1,6 +1,6 @@
 import { persistentVolumeClaims, storageClasses } from '@oarlock/api/resources';
 import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -29,25 +29,25 @@ admissionContract('admission-default-storage-class', async () => ({
     {
       title: 'none named',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim()),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(chosen(object)).toBe('new'),
     },
     {
       title: 'one named',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim({ storageClassName: 'other' })),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(chosen(object)).toBe('other'),
     },
     {
       title: 'no class asked for',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim({ storageClassName: '' })),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
     {
       title: 'the old annotation',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim({}, { 'volume.beta.kubernetes.io/storage-class': 'x' })),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
-    { title: 'an update', request: admissionRequest('UPDATE', persistentVolumeClaims, claim()), outcome: 'ignored' },
+    { title: 'an update', request: admissionRequest('UPDATE', persistentVolumeClaims, claim()), expected: 'ignored' },
   ],
 }));

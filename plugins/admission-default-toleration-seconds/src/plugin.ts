@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const seconds = z.int().min(0);
 
-/** Lets pods stay for some minutes on a node that is not ready or out of reach, unless they say otherwise. */
+/** Adds tolerations for not-ready and unreachable nodes, 300 seconds by default, to pods without them (DefaultTolerationSeconds). */
 export default Admission.plugin({
   id: 'admission-default-toleration-seconds',
   config: z.strictObject({ notReadySeconds: seconds.default(300), unreachableSeconds: seconds.default(300) }),

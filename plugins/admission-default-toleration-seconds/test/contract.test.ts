@@ -1,6 +1,6 @@
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -20,7 +20,7 @@ admissionContract('admission-default-toleration-seconds', async () => ({
     {
       title: 'none',
       request: admissionRequest('CREATE', pods, pod()),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) =>
         expect(as(object).spec?.tolerations).toEqual([
           { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
@@ -34,18 +34,18 @@ admissionContract('admission-default-toleration-seconds', async () => ({
         pods,
         pod({ tolerations: [{ key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 5 }] }),
       ),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(keys(object)).toEqual(['node.kubernetes.io/not-ready 5', 'node.kubernetes.io/unreachable 300']),
     },
     {
       title: 'everything is tolerated',
       request: admissionRequest('CREATE', pods, pod({ tolerations: [{ operator: 'Exists' }] })),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
     {
       title: 'another effect does not count',
       request: admissionRequest('UPDATE', pods, pod({ tolerations: [{ operator: 'Exists', effect: 'NoSchedule' }] })),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(keys(object)).toHaveLength(3),
     },
   ],

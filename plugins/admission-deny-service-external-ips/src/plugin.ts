@@ -2,7 +2,7 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Keeps Services from claiming addresses that are not the cluster's. What is there may stay. */
+/** Rejects new external IPs of Services (DenyServiceExternalIPs); existing ones can stay. */
 export default Admission.plugin({
   id: 'admission-deny-service-external-ips',
   config: z.strictObject({}),

@@ -1,5 +1,5 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { Admission, allow, deny, type AdmissionRequest } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
@@ -18,10 +18,10 @@ interface EventLike extends KubeObject {
 
 const limit = z.strictObject({
   type: z.enum(['Server', 'Namespace', 'User', 'SourceAndObject']),
-  /** Events a second, and how many may come at once. */
+  /** Events per second; `burst` is the maximum at once. */
   qps: z.number().positive(),
   burst: z.int().min(1),
-  /** How many keys are remembered; the one that was quiet longest is forgotten. */
+  /** Maximum number of keys with a token bucket; the least recently used one is evicted. */
   cacheSize: z.int().min(1).max(65_536).default(4096),
 });
 type Limit = z.output<typeof limit>;
@@ -43,16 +43,16 @@ function keyOf(type: Limit['type'], { namespace, identity, object }: AdmissionRe
   ].join('');
 }
 
-interface Bucket {
+interface TokenBucket {
   tokens: number;
   at: number;
 }
 
 /** A token bucket for each key. */
-class Buckets {
+class TokenBuckets {
   readonly #limit: Limit;
   readonly #clock: Clock;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new Map<string, TokenBucket>();
 
   constructor(limit: Limit, clock: Clock) {
     this.#limit = limit;
@@ -64,7 +64,7 @@ class Buckets {
     const bucket = this.#buckets.get(key) ?? { tokens: burst, at: now };
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.at) * qps) / 1000);
     bucket.at = now;
-    this.#buckets.delete(key); // to the end: the first is the one that was quiet longest
+    this.#buckets.delete(key); // move to the end: the first entry is the least recently used
     this.#buckets.set(key, bucket);
     if (this.#buckets.size > cacheSize)
       for (const oldest of this.#buckets.keys()) {
@@ -77,12 +77,12 @@ class Buckets {
   }
 }
 
-/** Keeps floods of Events from the store. */
+/** Limits the rate of Event writes (EventRateLimit). */
 export default Admission.plugin({
   id: 'admission-event-rate-limit',
   config: z.strictObject({ limits: z.array(limit).min(1) }),
   create({ config }, { clock }) {
-    const limits = config.limits.map((each) => ({ type: each.type, buckets: new Buckets(each, clock) }));
+    const limits = config.limits.map((each) => ({ type: each.type, buckets: new TokenBuckets(each, clock) }));
     return {
       matches: [{ resources: ['events', 'events.events.k8s.io'], operations: ['CREATE', 'UPDATE'] }],
       validate(request) {

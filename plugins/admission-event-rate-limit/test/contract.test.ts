@@ -1,5 +1,5 @@
 import { events } from '@oarlock/api/resources';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -8,7 +8,7 @@ const event = (namespace: string, name = 'e') => ({ metadata: { namespace, name 
 
 admissionContract('admission-event-rate-limit', async () => ({
   plugin: (await openAdmission(plugin, { config: { limits: [{ type: 'Namespace', qps: 1000, burst: 10_000 }] } })).plugin,
-  cases: [{ title: 'within the limit', request: admissionRequest('CREATE', events, event('d')), outcome: 'allowed' }],
+  cases: [{ title: 'within the limit', request: admissionRequest('CREATE', events, event('d')), expected: 'allowed' }],
 }));
 
 describe('admission-event-rate-limit', () => {

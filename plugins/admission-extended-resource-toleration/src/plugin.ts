@@ -2,7 +2,7 @@ import type { Pod, Toleration } from '@oarlock/api/types/core-v1';
 import { Admission, allow } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** A resource that some vendor names: not one of Kubernetes' own. */
+/** Returns true for an extended resource: a name with a domain other than Kubernetes' own. */
 function isExtended(name: string): boolean {
   const slash = name.indexOf('/');
   if (slash < 0 || name.startsWith('requests.')) return false;
@@ -10,7 +10,7 @@ function isExtended(name: string): boolean {
   return domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
 }
 
-/** Lets pods that ask for special hardware onto nodes that are kept for it by a taint of the resource's name. */
+/** Adds tolerations of taints named after the extended resources that a pod requests (ExtendedResourceToleration). */
 export default Admission.plugin({
   id: 'admission-extended-resource-toleration',
   config: z.strictObject({}),

@@ -1,6 +1,6 @@
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -19,10 +19,10 @@ admissionContract('admission-extended-resource-toleration', async () => ({
     {
       title: 'an extended resource',
       request: admissionRequest('CREATE', pods, asking('example.com/gpu')),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.tolerations).toEqual([{ key: 'example.com/gpu', operator: 'Exists' }]),
     },
-    { title: 'a native one', request: admissionRequest('CREATE', pods, asking('hugepages-2Mi')), outcome: 'ignored' },
-    { title: "one of Kubernetes' own", request: admissionRequest('CREATE', pods, asking('x.kubernetes.io/y')), outcome: 'ignored' },
+    { title: 'a native one', request: admissionRequest('CREATE', pods, asking('hugepages-2Mi')), expected: 'ignored' },
+    { title: "one of Kubernetes' own", request: admissionRequest('CREATE', pods, asking('x.kubernetes.io/y')), expected: 'ignored' },
   ],
 }));

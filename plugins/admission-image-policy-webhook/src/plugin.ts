@@ -1,9 +1,9 @@
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { isObject } from '@oarlock/api/json';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
-import { goReason } from '@oarlock/spi/go-reason';
-import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
-import { JsonClient } from '@oarlock/spi/json-post';
+import { isObject } from '@oarlock/api/json/json';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import { goErrorText } from '@oarlock/webhook-client/go-error-text';
+import { jsonEndpointKeys, hasOneEndpoint, oneEndpointMessage } from '@oarlock/webhook-client/endpoint-config';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
 
 const marked = /^[^/]*\.image-policy\.k8s\.io\//;
@@ -17,7 +17,7 @@ interface Review {
   readonly audit: Readonly<Record<string, string>>;
 }
 
-/** The question as an ImageReview asks it: images, annotations that are meant for it, the namespace. */
+/** Returns the spec of the ImageReview: images, annotations for the webhook, the namespace. */
 function specOf({ metadata, spec }: Pod, namespace: string): Readonly<Record<string, unknown>> {
   const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])].map(
     ({ image }) => ({ image: image ?? '' }),
@@ -36,20 +36,20 @@ function reviewOf(body: unknown): Review {
   };
 }
 
-/** Asks a service outside whether the images of a pod may be used. */
+/** Asks an external webhook whether the images of a pod are allowed (ImagePolicyWebhook). */
 export default Admission.plugin({
   id: 'admission-image-policy-webhook',
   config: z
     .strictObject({
       ...jsonEndpointKeys,
-      /** Seconds for which an answer is taken without another look. */
+      /** Seconds for which a positive decision is cached. */
       allowTTL: z.number().min(0).max(1800).default(50),
       denyTTL: z.number().min(0).max(1800).default(50),
       timeoutSeconds: z.number().positive().max(30).default(10),
-      /** Lets pods in when there is no answer. */
+      /** Allows pods if the webhook is not available. */
       defaultAllow: z.boolean().default(false),
     })
-    .refine(namesOneEndpoint, oneEndpointWanted),
+    .refine(hasOneEndpoint, oneEndpointMessage),
   create({ config }, { clock, log }) {
     const service = new JsonClient(config);
     const cache = new Map<string, { readonly review: Review; readonly until: number }>();
@@ -61,7 +61,7 @@ export default Admission.plugin({
         { apiVersion: 'imagepolicy.k8s.io/v1alpha1', kind: 'ImageReview', metadata: {}, spec },
         config.timeoutSeconds * 1000,
       );
-      if (code < 200 || code > 299) throw new Error(`the image policy webhook answered ${code}`);
+      if (code < 200 || code > 299) throw new Error(`the image policy webhook returned status ${code}`);
       const review = reviewOf(body);
       cache.delete(key);
       if (cache.size >= maxCached)
@@ -72,13 +72,13 @@ export default Admission.plugin({
       cache.set(key, { review, until: clock.now() + (review.allowed ? config.allowTTL : config.denyTTL) * 1000 });
       return review;
     };
-    const judge = async (request: AdmissionRequest, pod: Pod): Promise<Verdict> => {
+    const reviewImages = async (request: AdmissionRequest, pod: Pod): Promise<AdmissionDecision> => {
       let review: Review;
       try {
         review = await ask(specOf(pod, request.namespace));
       } catch (error) {
-        log.warn({ err: error }, 'the image policy webhook does not answer');
-        if (!config.defaultAllow) return deny(goReason(error));
+        log.warn({ err: error }, 'calling the image policy webhook failed');
+        if (!config.defaultAllow) return deny(goErrorText(error));
         request.annotate(`${prefix}failed-open`, 'true');
         return allow;
       }
@@ -96,10 +96,10 @@ export default Admission.plugin({
         { resources: ['pods'], operations: ['CREATE', 'UPDATE'] },
         { resources: ['pods/ephemeralcontainers'], operations: ['UPDATE'] },
       ],
-      validate(request): Verdict | Promise<Verdict> {
+      validate(request): AdmissionDecision | Promise<AdmissionDecision> {
         const { object, old } = request;
         if (object === undefined || (old !== undefined && images(object) === images(old))) return allow;
-        return judge(request, object);
+        return reviewImages(request, object);
       },
     };
   },

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -50,22 +50,22 @@ async function open(config: object = {}) {
 admissionContract('admission-image-policy-webhook', async () => ({
   ...(await open()),
   cases: [
-    { title: 'good images', request: admissionRequest('CREATE', pods, pod('good/web')), outcome: 'allowed' },
+    { title: 'good images', request: admissionRequest('CREATE', pods, pod('good/web')), expected: 'allowed' },
     {
       title: 'a wrong image',
       request: admissionRequest('CREATE', pods, pod('evil/web')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'image policy webhook backend denied one or more images: evil/web is not good',
     },
     {
       title: 'an update to a wrong image',
       request: admissionRequest('UPDATE', pods, pod('evil/web'), { old: pod('good/web') }),
-      outcome: 'denied',
+      expected: 'denied',
     },
     {
       title: 'an update of something else',
       request: admissionRequest('UPDATE', pods, pod('evil/web', { a: 'b' }), { old: pod('evil/web') }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
   ],
 }));
@@ -102,7 +102,7 @@ describe('admission-image-policy-webhook', () => {
     const failed = await open();
     failed.breakDown();
     const request = admissionRequest('CREATE', pods, pod('good/web'));
-    expect(await failed.plugin.validate?.(request)).toEqual({ allowed: false, message: 'the image policy webhook answered 500' });
+    expect(await failed.plugin.validate?.(request)).toEqual({ allowed: false, message: 'the image policy webhook returned status 500' });
     await failed.dispose();
     const { plugin: alone, dispose } = await openAdmission(plugin, { config: { url: 'http://127.0.0.1:1/' } });
     expect(await alone.validate?.(request)).toEqual({ allowed: false, message: 'dial tcp 127.0.0.1:1: connect: connection refused' });

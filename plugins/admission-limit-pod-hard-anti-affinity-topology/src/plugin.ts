@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const hostname = 'kubernetes.io/hostname';
 
-/** Keeps pods from claiming whole zones for themselves. */
+/** Rejects required pod anti-affinity with a topology key other than the hostname (LimitPodHardAntiAffinityTopology). */
 export default Admission.plugin({
   id: 'admission-limit-pod-hard-anti-affinity-topology',
   config: z.strictObject({}),

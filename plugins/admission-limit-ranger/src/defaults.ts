@@ -1,15 +1,18 @@
 import type { Container, LimitRange, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 
 const annotation = 'kubernetes.io/limit-ranger';
-type Amounts = NonNullable<ResourceRequirements['requests']>;
+type ResourceList = NonNullable<ResourceRequirements['requests']>;
 
-/** Amounts that are missing, and the whole. */
-function filled(held: Amounts = {}, given: Amounts): { readonly names: readonly string[]; readonly amounts: Amounts } {
-  const names = Object.keys(given).filter((name) => held[name] === undefined);
-  return { names, amounts: names.length === 0 ? held : { ...given, ...held } };
+/** Returns the defaults for missing resources, and the completed list. */
+function mergeResources(
+  held: ResourceList = {},
+  resources: ResourceList,
+): { readonly names: readonly string[]; readonly amounts: ResourceList } {
+  const names = Object.keys(resources).filter((name) => held[name] === undefined);
+  return { names, amounts: names.length === 0 ? held : { ...resources, ...held } };
 }
 
-/** The pod with the defaults of a LimitRange where its containers ask for nothing, and an annotation that says so; the same pod when nothing is missing. */
+/** Returns the pod with the defaults of a LimitRange and an annotation that lists them; the same pod if nothing is missing. */
 export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
   const requests: Record<string, string | number> = {};
   const limits: Record<string, string | number> = {};
@@ -18,16 +21,16 @@ export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
     Object.assign(requests, defaultRequest);
     Object.assign(limits, defaultLimit);
   }
-  const said: string[] = [];
+  const annotationParts: string[] = [];
   const complete =
     (what: string) =>
     (container: Container): Container => {
       const { resources } = container;
-      const asked = filled(resources?.requests, requests as Amounts);
-      const limited = filled(resources?.limits, limits as Amounts);
+      const asked = mergeResources(resources?.requests, requests as ResourceList);
+      const limited = mergeResources(resources?.limits, limits as ResourceList);
       if (asked.names.length === 0 && limited.names.length === 0) return container;
-      if (asked.names.length > 0) said.push(`${[...asked.names].sort().join(', ')} request for ${what} ${container.name}`);
-      if (limited.names.length > 0) said.push(`${[...limited.names].sort().join(', ')} limit for ${what} ${container.name}`);
+      if (asked.names.length > 0) annotationParts.push(`${[...asked.names].sort().join(', ')} request for ${what} ${container.name}`);
+      if (limited.names.length > 0) annotationParts.push(`${[...limited.names].sort().join(', ')} limit for ${what} ${container.name}`);
       return {
         ...container,
         resources: {
@@ -41,12 +44,12 @@ export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
   if (spec === undefined) return pod;
   const containers = (spec.containers ?? []).map(complete('container'));
   const initContainers = spec.initContainers?.map(complete('init container'));
-  if (said.length === 0) return pod;
+  if (annotationParts.length === 0) return pod;
   return {
     ...pod,
     metadata: {
       ...pod.metadata,
-      annotations: { ...pod.metadata?.annotations, [annotation]: `LimitRanger plugin set: ${said.join('; ')}` },
+      annotations: { ...pod.metadata?.annotations, [annotation]: `LimitRanger plugin set: ${annotationParts.join('; ')}` },
     },
     spec: { ...spec, containers, ...(initContainers && { initContainers }) },
   };

@@ -4,18 +4,18 @@ import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { withDefaults } from './defaults.ts';
-import { claimFault, podFault } from './limits.ts';
+import { claimLimitViolation, podLimitViolation } from './limits.ts';
 
-/** Applies the LimitRanges of a namespace to new pods and to claims. */
+/** Applies the LimitRanges of a namespace to new pods and to claims (LimitRanger). */
 export default Admission.plugin({
   id: 'admission-limit-ranger',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
-    const known = informers.of(limitRanges);
-    /** Answers at once where the cache is filled, as it is but for the first moments. */
+    const known = informers.forResource(limitRanges);
+    /** Synchronous if the cache is synced, as it is except at startup. */
     const withRanges = <T>(namespace: string, use: (ranges: readonly LimitRange[]) => T): T | Promise<T> =>
-      known.synced ? use(known.list(namespace)) : client.list(limitRanges, { namespace }).then(({ items }) => use(items));
+      known.hasSynced ? use(known.list(namespace)) : client.list(limitRanges, { namespace }).then(({ items }) => use(items));
     return {
       matches: [
         { resources: ['pods'], operations: ['CREATE'] },
@@ -28,11 +28,11 @@ export default Admission.plugin({
         return withRanges(namespace, (ranges) => ranges.reduce<Pod>(withDefaults, object));
       },
       validate({ object, old, namespace, resource }) {
-        // what is going away may change to be let go
+        // an object that is being deleted can be updated, for example to remove finalizers
         if (object === undefined || old?.metadata?.deletionTimestamp !== undefined) return allow;
         return withRanges(namespace, (ranges) => {
           for (const range of ranges) {
-            const fault = resource.resource === 'pods' ? podFault(object, range) : claimFault(object, range);
+            const fault = resource.resource === 'pods' ? podLimitViolation(object, range) : claimLimitViolation(object, range);
             if (fault !== undefined) return deny(fault);
           }
           return allow;

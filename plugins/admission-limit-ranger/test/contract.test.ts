@@ -1,6 +1,6 @@
 import { limitRanges, persistentVolumeClaims, pods } from '@oarlock/api/resources';
 import type { LimitRangeItem, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -33,7 +33,7 @@ admissionContract('admission-limit-ranger', async () => ({
       request: asking('defaults', undefined, {
         initContainers: [{ name: 'i', image: 'x', resources: { limits: { cpu: '1' }, requests: { cpu: '1' } } }],
       }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => {
         expect(as(object).spec?.containers[0]?.resources).toEqual({ limits: { cpu: '500m', memory: '1Gi' }, requests: { cpu: '100m' } });
         expect(as(object).spec?.initContainers?.[0]?.resources).toEqual({ limits: { cpu: '1', memory: '1Gi' }, requests: { cpu: '1' } });
@@ -46,54 +46,54 @@ admissionContract('admission-limit-ranger', async () => ({
     {
       title: 'partial defaults',
       request: asking('defaults', { requests: { cpu: '50m' }, limits: { memory: '2Gi' } }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) =>
         expect(as(object).spec?.containers[0]?.resources).toEqual({ limits: { cpu: '500m', memory: '2Gi' }, requests: { cpu: '50m' } }),
     },
-    { title: 'nothing to limit', request: asking('free'), outcome: 'ignored' },
-    { title: 'within the limits', request: asking('narrow', both('500m', '1')), outcome: 'allowed' },
+    { title: 'nothing to limit', request: asking('free'), expected: 'ignored' },
+    { title: 'within the limits', request: asking('narrow', both('500m', '1')), expected: 'allowed' },
     {
       title: 'too little',
       request: asking('narrow', both('50m', '100m')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'minimum cpu usage per Container is 100m, but request is 50m',
     },
     {
       title: 'nothing asked',
       request: asking('narrow'),
-      outcome: 'denied',
+      expected: 'denied',
       message:
         /^\[minimum cpu usage per Container is 100m.  No request is specified, maximum cpu usage per Container is 1.  No limit is specified, cpu max limit to request ratio per Container is 2, but no request is specified or request is 0\]$/,
     },
     {
       title: 'too much',
       request: asking('narrow', both('1500m')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'maximum cpu usage per Container is 1, but limit is 1500m',
     },
     {
       title: 'too wide',
       request: asking('narrow', both('100m', '1')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'cpu max limit to request ratio per Container is 2, but provided ratio is 10.000000',
     },
     {
       title: 'a pod as a whole',
       request: asking('whole', both('1'), { initContainers: [{ name: 'i', image: 'x', resources: both('3') }] }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'maximum cpu usage per Pod is 2, but limit is 3',
     },
-    { title: 'a claim', request: admissionRequest('CREATE', persistentVolumeClaims, claim('1Gi')), outcome: 'allowed' },
+    { title: 'a claim', request: admissionRequest('CREATE', persistentVolumeClaims, claim('1Gi')), expected: 'allowed' },
     {
       title: 'a small claim',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim('1Mi')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi',
     },
     {
       title: 'a large claim',
       request: admissionRequest('UPDATE', persistentVolumeClaims, claim('3Gi'), { old: claim('1Gi') }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi',
     },
     {
@@ -101,7 +101,7 @@ admissionContract('admission-limit-ranger', async () => ({
       request: admissionRequest('UPDATE', persistentVolumeClaims, claim('3Gi'), {
         old: { metadata: { namespace: 'claims', name: 'c', deletionTimestamp: 'x' } },
       }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
   ],
 }));

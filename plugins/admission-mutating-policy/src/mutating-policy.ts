@@ -1,34 +1,34 @@
 import type { MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding } from '@oarlock/api/types/admissionregistration-v1';
-import { admissionEnvironment } from '@oarlock/admission-rules/environment';
+import { admissionEnvironment } from '@oarlock/admission-rules/admission-environment';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
-import { bindingMatcherOf, matcherOf, type ReadyBinding, type ReadyPolicy } from '@oarlock/admission-rules/policy-dispatch';
-import type { ExpressionFault } from '@oarlock/admission-rules/policy-configuration';
+import { bindingMatcherOf, matcherOf, type CompiledBinding, type CompiledPolicy } from '@oarlock/admission-rules/policy-dispatch';
+import type { ExpressionError } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyVariables } from '@oarlock/admission-rules/policy-variables';
 import { compile, type Program } from '@oarlock/cel/program';
-import { bool, list } from '@oarlock/cel/type';
+import { bool, list } from '@oarlock/cel/types/type';
 import { jsonPatchType, mutationStruct, objectType } from './mutation-types.ts';
 
-export interface ReadyMutation {
+export interface CompiledMutation {
   readonly type: 'ApplyConfiguration' | 'JSONPatch';
   readonly program: Program;
 }
-export interface ReadyMutatingPolicy extends ReadyPolicy {
-  readonly mutations: readonly ReadyMutation[];
+export interface CompiledMutatingPolicy extends CompiledPolicy {
+  readonly mutations: readonly CompiledMutation[];
   readonly variables: PolicyVariables;
   readonly reinvokes: boolean;
-  readonly faults: readonly ExpressionFault[];
+  readonly faults: readonly ExpressionError[];
 }
 
-/** Compiles everything that a policy says, once per version of it. */
-export function readyPolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): ReadyMutatingPolicy {
-  const faults: ExpressionFault[] = [];
+/** Compiles the expressions of a policy; called once per version. */
+export function compilePolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): CompiledMutatingPolicy {
+  const faults: ExpressionError[] = [];
   const params = spec.paramKind !== undefined;
   const scope = { params, struct: mutationStruct };
   const variables = new PolicyVariables(spec.variables, scope);
   for (const { index, message } of variables.faults)
     faults.push({ field: `spec.variables[${index}].expression`, expression: spec.variables?.[index]?.expression ?? '', message });
   const env = admissionEnvironment({ ...scope, variables: variables.type });
-  const mutations = (spec.mutations ?? []).flatMap(({ patchType, applyConfiguration, jsonPatch }, i): ReadyMutation[] => {
+  const mutations = (spec.mutations ?? []).flatMap(({ patchType, applyConfiguration, jsonPatch }, i): CompiledMutation[] => {
     const applies = patchType === 'ApplyConfiguration';
     const expression = (applies ? applyConfiguration : jsonPatch)?.expression ?? '';
     const { program, message } = compile(expression, env, { expect: [applies ? objectType : list(jsonPatchType)] });
@@ -45,7 +45,7 @@ export function readyPolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): R
     name: metadata?.name ?? '',
     matcher: matcherOf(spec.matchConstraints),
     conditions,
-    ignoresFaults: spec.failurePolicy === 'Ignore',
+    ignoresFailures: spec.failurePolicy === 'Ignore',
     paramKind: spec.paramKind,
     fault: faults.length === 0 ? undefined : faults.map(({ field, message }) => `${field}: compilation failed: ${message}`).join('; '),
     mutations,
@@ -55,7 +55,7 @@ export function readyPolicy({ metadata, spec = {} }: MutatingAdmissionPolicy): R
   };
 }
 
-export function readyBinding({ metadata, spec = {} }: MutatingAdmissionPolicyBinding): ReadyBinding {
+export function compileBinding({ metadata, spec = {} }: MutatingAdmissionPolicyBinding): CompiledBinding {
   return {
     name: metadata?.name ?? '',
     policyName: spec.policyName ?? '',

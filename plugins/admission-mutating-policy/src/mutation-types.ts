@@ -1,8 +1,8 @@
-import { dyn, string, type ObjectType } from '@oarlock/cel/type';
+import { dyn, string, type ObjectType } from '@oarlock/cel/types/type';
 
 const anyField = /^Object(?:\.[A-Za-z_][A-Za-z0-9_]*)*$/;
 
-/** The object that a policy applies, or a part of it: any field may be set. */
+/** The type of an apply configuration or a part of it: any field may be set. */
 const applied = (name: string): ObjectType => ({ kind: 'object', name, field: () => dyn, fields: () => [] });
 
 export const objectType = applied('Object');
@@ -14,7 +14,7 @@ export const jsonPatchType: ObjectType = {
   fields: () => Object.keys(patchFields),
 };
 
-/** The structs that expressions of mutations may make: `Object`, `Object.spec.template`, `JSONPatch`. */
+/** Returns the struct types of mutation expressions: `Object`, `Object.spec.template`, `JSONPatch`. */
 export function mutationStruct(name: string): ObjectType | undefined {
   if (name === 'JSONPatch') return jsonPatchType;
   if (name === 'Object') return objectType;

@@ -1,29 +1,29 @@
-import { isObject } from '@oarlock/api/json';
-import { applyJsonPatch } from '@oarlock/api/json-patch';
+import { isObject } from '@oarlock/api/json/json';
+import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
 import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
 import { deducedType, type FieldType } from '@oarlock/api/managed-fields/field-type';
 import { mergeTyped } from '@oarlock/api/managed-fields/typed-merge';
 import { gvkOf } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
-import { schemaOf } from '@oarlock/api/schema';
+import { schemaOf } from '@oarlock/api/schema/schema';
 import { StatusError } from '@oarlock/api/status';
-import { CelError } from '@oarlock/cel/cel-error';
-import { toJson } from '@oarlock/cel/json-value';
-import type { Value } from '@oarlock/cel/value';
+import { CelError } from '@oarlock/cel/values/cel-error';
+import { toJson } from '@oarlock/cel/values/json-value';
+import type { Value } from '@oarlock/cel/values/value';
 
-/** Why a mutation cannot be made. */
-export class MutationFault extends Error {}
+/** Thrown if a mutation cannot be applied. */
+export class MutationError extends Error {}
 
 const types = new BuiltinTypes();
 
-/** The object with a configuration merged into it, as server-side apply would. @throws MutationFault */
+/** Returns the object with an apply configuration merged into it, as server-side apply does. @throws MutationError */
 export function applyConfiguration(object: KubeObject, value: Value): KubeObject {
   const config = json(value, 'Object');
-  if (!isObject(config)) throw new MutationFault('the expression must evaluate to an object');
+  if (!isObject(config)) throw new MutationError('the expression must evaluate to an object');
   const schema = schemaOf(gvkOf(object));
   const type = schema === undefined ? deducedType : types.of(schema);
   const atomic = atomicPath(type, config, '');
-  if (atomic !== undefined) throw new MutationFault(`invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: ${atomic}`);
+  if (atomic !== undefined) throw new MutationError(`invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: ${atomic}`);
   const { metadata } = object;
   const merged = mergeTyped(type, object, config) as KubeObject;
   return {
@@ -38,18 +38,18 @@ export function applyConfiguration(object: KubeObject, value: Value): KubeObject
   };
 }
 
-/** The object as the operations of a JSON patch leave it. @throws MutationFault */
+/** Returns the object after the operations of a JSON patch. @throws MutationError */
 export function applyPatch(object: KubeObject, value: Value): KubeObject {
   const operations = json(value, 'JSONPatch');
-  if (!Array.isArray(operations)) throw new MutationFault('the expression must evaluate to a list of JSONPatch');
+  if (!Array.isArray(operations)) throw new MutationError('the expression must evaluate to a list of JSONPatch');
   let next: unknown;
   try {
     next = applyJsonPatch(object, operations);
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
-    throw new MutationFault(`JSON Patch: ${error.message}`, { cause: error });
+    throw new MutationError(`JSON Patch: ${error.message}`, { cause: error });
   }
-  if (!isObject(next)) throw new MutationFault('JSON Patch: the result is not an object');
+  if (!isObject(next)) throw new MutationError('JSON Patch: the result is not an object');
   return next as KubeObject;
 }
 
@@ -59,17 +59,17 @@ function json(value: Value, root: string): unknown {
       if (root !== 'Object' || typeName === 'map') return;
       const expected = ['Object', ...path].join('.');
       if (typeName !== expected)
-        throw new MutationFault(
+        throw new MutationError(
           `unexpected type name ${JSON.stringify(typeName)}, expected ${JSON.stringify(expected)}, which matches field name path from root Object type`,
         );
     });
   } catch (error) {
-    if (error instanceof CelError) throw new MutationFault(error.message, { cause: error });
+    if (error instanceof CelError) throw new MutationError(error.message, { cause: error });
     throw error;
   }
 }
 
-/** Where a configuration would replace what has one owner as a whole. */
+/** Returns the path of an atomic list, map or struct that a configuration would replace. */
 function atomicPath(type: FieldType, config: unknown, path: string): string | undefined {
   if (type === deducedType) return undefined;
   if (Array.isArray(config)) {

@@ -1,28 +1,28 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { mutatingAdmissionPolicies, mutatingAdmissionPolicyBindings } from '@oarlock/api/resources';
-import { perCallLimit, runtimeBudget } from '@oarlock/cel/estimate';
-import type { Bindings } from '@oarlock/cel/frame';
+import { perCallLimit, runtimeBudget } from '@oarlock/cel/cost-estimate';
+import type { Bindings } from '@oarlock/cel/interpreter/frame';
 import { isExempt } from '@oarlock/admission-rules/matcher';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
-import { boundOf, dispatch, policyRefusal, type Bound, type ReadyBinding } from '@oarlock/admission-rules/policy-dispatch';
-import { ParamsAccess } from '@oarlock/admission-rules/params-access';
-import { configurationGroup, judgeConfiguration, type PolicySort } from '@oarlock/admission-rules/policy-configuration';
+import { toPolicyHooks, dispatch, policyRejection, type PolicyHook, type CompiledBinding } from '@oarlock/admission-rules/policy-dispatch';
+import { ParamAccess } from '@oarlock/admission-rules/param-access';
+import { configurationGroup, validateConfiguration, type PolicyResources } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyParams } from '@oarlock/admission-rules/policy-params';
-import { Reinvocation } from '@oarlock/admission-rules/reinvocation';
+import { ReinvocationContext } from '@oarlock/admission-rules/reinvocation-context';
 import type { RequestBindings } from '@oarlock/admission-rules/request-bindings';
-import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
+import { ConfigurationSource } from '@oarlock/admission-rules/configuration-source';
 import { asRequested } from '@oarlock/admission-rules/versioned-request';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { readyBinding, readyPolicy, type ReadyMutatingPolicy } from './mutating-policy.ts';
-import { applyConfiguration, applyPatch, MutationFault } from './mutation.ts';
+import { compileBinding, compilePolicy, type CompiledMutatingPolicy } from './mutating-policy.ts';
+import { applyConfiguration, applyPatch, MutationError } from './mutation.ts';
 
-type Policies = readonly Bound<ReadyMutatingPolicy, ReadyBinding>[];
+type Policies = readonly PolicyHook<CompiledMutatingPolicy, CompiledBinding>[];
 
-/** Changes objects by MutatingAdmissionPolicies and their bindings. */
+/** Mutates objects by MutatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
   id: 'admission-mutating-policy',
   config: z.strictObject({}),
@@ -32,84 +32,84 @@ export default Admission.plugin({
     const forget = () => {
       bound = undefined;
     };
-    const policies = new RuleObjects(client, informers, mutatingAdmissionPolicies, readyPolicy, forget);
-    const bindings = new RuleObjects(client, informers, mutatingAdmissionPolicyBindings, readyBinding, forget);
+    const policies = new ConfigurationSource(client, informers, mutatingAdmissionPolicies, compilePolicy, forget);
+    const bindings = new ConfigurationSource(client, informers, mutatingAdmissionPolicyBindings, compileBinding, forget);
     const surroundings = { namespaces: new NamespaceObjects(informers, client), params: new PolicyParams(client), authz };
-    const sort: PolicySort = {
+    const sort: PolicyResources = {
       policies: 'mutatingadmissionpolicies',
       bindings: 'mutatingadmissionpolicybindings',
-      faults: (policy) => readyPolicy(policy).faults,
+      faults: (policy) => compilePolicy(policy).faults,
       paramKind: (name) => policies.get(name)?.paramKind,
-      access: new ParamsAccess(authz, surroundings.params),
+      access: new ParamAccess(authz, surroundings.params),
     };
     const memory = {};
 
     const current = async (): Promise<Policies> => {
       const [those, by] = await Promise.all([policies.all(), bindings.all()]);
-      return boundOf(those, by);
+      return toPolicyHooks(those, by);
     };
     const known = (): Policies | Promise<Policies> => {
       if (bound !== undefined) return bound;
       const [those, by] = [policies.all(), bindings.all()];
       if (those instanceof Promise || by instanceof Promise) return current();
-      bound = boundOf(those, by);
+      bound = toPolicyHooks(those, by);
       return bound;
     };
 
-    const change = async (request: AdmissionRequest, given: KubeObject, of: Policies): Promise<KubeObject | Verdict> => {
-      let object = given;
-      let refusal: string | undefined;
-      const { round } = request;
-      const state = Reinvocation.of(round, memory);
-      if (round?.again === true) state.begin(object);
+    const change = async (request: AdmissionRequest, submitted: KubeObject, of: Policies): Promise<KubeObject | AdmissionDecision> => {
+      let object = submitted;
+      let denialMessage: string | undefined;
+      const { mutation: round } = request;
+      const state = ReinvocationContext.of(round, memory);
+      if (round?.isReinvocation === true) state.begin(object);
       await dispatch(
         of,
         request,
         surroundings,
         () => object,
         async ({ policy, binding, request: seen, bindings }) => {
-          if (refusal !== undefined) return;
+          if (denialMessage !== undefined) return;
           const id = `${policy.name}/${binding.name}/${nameOf(bindings)}`;
-          if (round?.again === true && !state.isDue(id)) return;
+          if (round?.isReinvocation === true && !state.isDue(id)) return;
           try {
-            const shown = seen.object as KubeObject;
-            const next = await mutated(policy, bindings, shown);
+            const versionedObject = seen.object as KubeObject;
+            const next = await applyMutations(policy, bindings, versionedObject);
             if (next === undefined) return;
-            if (!jsonEqual(next, shown)) {
-              object = deepFreeze(shown === object ? next : await asRequested(request, next));
+            if (!jsonEqual(next, versionedObject)) {
+              object = deepFreeze(versionedObject === object ? next : await asRequested(request, next));
               state.changed();
               round?.reinvoke();
             }
             if (policy.reinvokes) state.called(id);
           } catch (error) {
-            if (!(error instanceof MutationFault)) throw error;
-            if (!policy.ignoresFaults) refusal = refused(policy.name, binding.name, error.message);
+            if (!(error instanceof MutationError)) throw error;
+            if (!policy.ignoresFailures) denialMessage = rejectedBy(policy.name, binding.name, error.message);
           }
         },
         ({ policy, binding, message }) => {
-          refusal ??= refused(policy.name, binding?.name, message);
+          denialMessage ??= rejectedBy(policy.name, binding?.name, message);
         },
       );
       state.end(object);
-      return refusal === undefined ? object : deny(refusal, { status: policyRefusal(request, refusal) });
+      return denialMessage === undefined ? object : deny(denialMessage, { status: policyRejection(request, denialMessage) });
     };
 
     return {
       matches: [{ resources: ['*'], operations: ['*'] }],
-      idle: (_, { group }) => policies.empty && group !== configurationGroup,
-      mutate(request): KubeObject | Promise<KubeObject | Verdict> {
+      isIdle: (_, { group }) => policies.empty && group !== configurationGroup,
+      mutate(request): KubeObject | Promise<KubeObject | AdmissionDecision> {
         const object = request.object as KubeObject;
         if (isExempt(request)) return object;
         const of = known();
-        if (of instanceof Promise) return of.then((settled) => change(request, object, settled));
+        if (of instanceof Promise) return of.then((compiled) => change(request, object, compiled));
         return of.some(({ policy }) => policy.matcher.covers(request)) ? change(request, object, of) : object;
       },
-      validate: (request) => (request.resource.group === configurationGroup ? judgeConfiguration(request, sort) : allow),
+      validate: (request) => (request.resource.group === configurationGroup ? validateConfiguration(request, sort) : allow),
     };
   },
 });
 
-const refused = (policy: string, binding: string | undefined, message: string) =>
+const rejectedBy = (policy: string, binding: string | undefined, message: string) =>
   `policy '${policy}'${binding === undefined ? '' : ` with binding '${binding}'`} denied request: ${message}`;
 
 function nameOf({ params }: RequestBindings): string {
@@ -117,10 +117,14 @@ function nameOf({ params }: RequestBindings): string {
   return `${namespace}/${name}`;
 }
 
-/** What a policy makes of an object, one mutation after the other; undefined when its conditions say that it is not for it. @throws MutationFault */
-async function mutated(policy: ReadyMutatingPolicy, bindings: RequestBindings, given: KubeObject): Promise<KubeObject | undefined> {
+/** Applies the mutations of a policy in order; returns undefined if its match conditions exclude the request. @throws MutationError */
+async function applyMutations(
+  policy: CompiledMutatingPolicy,
+  bindings: RequestBindings,
+  original: KubeObject,
+): Promise<KubeObject | undefined> {
   let left = runtimeBudget;
-  let [object, scope] = [given, bindings];
+  let [object, scope] = [original, bindings];
   const bind = () => {
     const of = scope as unknown as Bindings;
     scope.variables = policy.variables.bind(of, (cost) => {
@@ -130,13 +134,13 @@ async function mutated(policy: ReadyMutatingPolicy, bindings: RequestBindings, g
   };
   const matched = policy.conditions.evaluate(bind());
   const conditions = matched instanceof Promise ? await matched : matched;
-  if (conditions.fault !== undefined) throw new MutationFault(conditions.fault);
+  if (conditions.fault !== undefined) throw new MutationError(conditions.fault);
   if (!conditions.matches) return undefined;
   for (const { type, program } of policy.mutations) {
     const outcome = program.evaluateAsync(bind(), Math.max(0, Math.min(perCallLimit, left)));
     const { value, error, cost } = outcome instanceof Promise ? await outcome : outcome;
     left -= cost;
-    if (error !== undefined) throw new MutationFault(`expression '${program.source}' resulted in error: ${error.message}`);
+    if (error !== undefined) throw new MutationError(`expression '${program.source}' resulted in error: ${error.message}`);
     object = deepFreeze(type === 'ApplyConfiguration' ? applyConfiguration(object, value) : applyPatch(object, value));
     scope = scope.on(object);
   }

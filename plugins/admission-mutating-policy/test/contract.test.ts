@@ -10,8 +10,8 @@ import type {
   Mutation,
 } from '@oarlock/api/types/admissionregistration-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { Admission, isVerdict, type AdmissionRequest, type MutationRound, type Verdict } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Admission, isAdmissionDecision, type AdmissionRequest, type MutationPass, type AdmissionDecision } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -61,14 +61,14 @@ async function open({ policies, bindings = [binding()], others = [] }: World) {
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .place({ plugin: openAuthz() })
-    .place({ plugin })
+    .add({ plugin: openAuthz() })
+    .add({ plugin })
     .get(Admission);
   if (created === undefined) throw new Error('not created');
   await api.settle();
   return { api, plugin: created };
 }
-async function mutate(world: World, request = create()): Promise<KubeObject | Verdict | undefined> {
+async function mutate(world: World, request = create()): Promise<KubeObject | AdmissionDecision | undefined> {
   const { api, plugin: created } = await open(world);
   try {
     return await created.mutate?.(request);
@@ -76,8 +76,8 @@ async function mutate(world: World, request = create()): Promise<KubeObject | Ve
     await api.stop();
   }
 }
-const messageOf = (answer: KubeObject | Verdict | undefined) =>
-  answer !== undefined && isVerdict(answer) && !answer.allowed ? answer.message : 'allowed';
+const messageOf = (answer: KubeObject | AdmissionDecision | undefined) =>
+  answer !== undefined && isAdmissionDecision(answer) && !answer.allowed ? answer.message : 'allowed';
 
 admissionContract('admission-mutating-policy', async () => {
   const { api, plugin: created } = await open({
@@ -89,14 +89,14 @@ admissionContract('admission-mutating-policy', async () => {
       {
         title: 'a label',
         request: create(),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(object?.metadata?.labels).toEqual({ app: 'web', seen: 'yes' }),
       },
-      { title: 'a deletion', request: admissionRequest('DELETE', deployments, undefined, { old: deployment() }), outcome: 'ignored' },
+      { title: 'a deletion', request: admissionRequest('DELETE', deployments, undefined, { old: deployment() }), expected: 'ignored' },
       {
         title: 'a policy that does not compile',
         request: admissionRequest('CREATE', mutatingAdmissionPolicies, policy({ mutations: [applying('1')] })),
-        outcome: 'denied',
+        expected: 'denied',
         message: /must evaluate to Object/,
       },
     ],
@@ -203,8 +203,8 @@ describe('what errors mean', () => {
 
 it('has a second turn when the object changed behind it, and it wants one', async () => {
   const memory = new Map<object, unknown>();
-  const rounds = (again: boolean): MutationRound & { asked: number } => {
-    const round = { again, memory, asked: 0, reinvoke: () => void round.asked++ };
+  const rounds = (again: boolean): MutationPass & { asked: number } => {
+    const round = { isReinvocation: again, pluginState: memory, asked: 0, reinvoke: () => void round.asked++ };
     return round;
   };
   const count = [applying('Object{spec: Object.spec{replicas: object.spec.replicas + 1}}')];
@@ -213,8 +213,8 @@ it('has a second turn when the object changed behind it, and it wants one', asyn
     bindings: [binding({ policyName: 'a' }, 'a'), binding({ policyName: 'b' }, 'b')],
   });
   const first = rounds(false);
-  const object = (await created.mutate?.(create(deployment(), { round: first }))) as KubeObject;
+  const object = (await created.mutate?.(create(deployment(), { mutation: first }))) as KubeObject;
   expect([first.asked, object]).toMatchObject([2, { spec: { replicas: 3 } }]);
-  expect(await created.mutate?.(create(object, { round: rounds(true) }))).toMatchObject({ spec: { replicas: 4 } });
+  expect(await created.mutate?.(create(object, { mutation: rounds(true) }))).toMatchObject({ spec: { replicas: 4 } });
   await api.stop();
 });

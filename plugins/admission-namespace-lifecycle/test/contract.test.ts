@@ -3,7 +3,7 @@ import { resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -33,7 +33,7 @@ async function open(config: unknown = {}) {
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .place({ plugin, config })
+    .add({ plugin, config })
     .get(Admission);
   if (created === undefined) throw new Error('not created');
   await clock.settle();
@@ -47,53 +47,53 @@ admissionContract('admission-namespace-lifecycle', async () => {
   return {
     plugin: created,
     cases: [
-      { title: 'a namespace that is there', request: admissionRequest('CREATE', configMaps, map('here')), outcome: 'allowed' },
+      { title: 'a namespace that is there', request: admissionRequest('CREATE', configMaps, map('here')), expected: 'allowed' },
       {
         title: 'a namespace that is not there',
         request: admissionRequest('CREATE', configMaps, map('nowhere')),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'namespaces "nowhere" not found',
       },
       {
         title: 'a namespace that is going',
         request: admissionRequest('CREATE', configMaps, map('going')),
-        outcome: 'denied',
+        expected: 'denied',
         message: /unable to create new content in namespace going because it is being terminated$/,
       },
       {
         title: 'a namespace that was just deleted',
         request: admissionRequest('CREATE', pods, { ...map('marked'), kind: 'Pod', spec: { containers: [] } }),
-        outcome: 'denied',
+        expected: 'denied',
         message: /being terminated/,
       },
       {
         title: 'something below an object',
         request: admissionRequest('CREATE', pods, map('nowhere'), { subresource: 'eviction' }),
-        outcome: 'denied',
+        expected: 'denied',
       },
-      { title: 'an object of no namespace', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), outcome: 'ignored' },
-      { title: 'a namespace itself', request: admissionRequest('CREATE', namespaces, namespace('new')), outcome: 'ignored' },
+      { title: 'an object of no namespace', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), expected: 'ignored' },
+      { title: 'a namespace itself', request: admissionRequest('CREATE', namespaces, namespace('new')), expected: 'ignored' },
       {
         title: 'an update where nothing new comes',
         request: admissionRequest('UPDATE', configMaps, map('going'), { old: map('going') }),
-        outcome: 'ignored',
+        expected: 'ignored',
       },
       {
         title: 'a deletion where everything goes',
         request: admissionRequest('DELETE', configMaps, undefined, { old: map('going'), namespace: 'going' }),
-        outcome: 'ignored',
+        expected: 'ignored',
       },
       {
         title: 'a question about access, which says nothing of what is there',
         request: admissionRequest('CREATE', reviews, { metadata: { namespace: 'nowhere' } }),
-        outcome: 'ignored',
+        expected: 'ignored',
       },
-      { title: "the end of a namespace of one's own", request: removal('here'), outcome: 'allowed' },
-      { title: 'the end of default', request: removal('default'), outcome: 'denied', message: 'this namespace may not be deleted' },
-      { title: 'the end of kube-system', request: removal('kube-system'), outcome: 'denied' },
+      { title: "the end of a namespace of one's own", request: removal('here'), expected: 'allowed' },
+      { title: 'the end of default', request: removal('default'), expected: 'denied', message: 'this namespace may not be deleted' },
+      { title: 'the end of kube-system', request: removal('kube-system'), expected: 'denied' },
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    breakDown: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
     dispose: () => api.stop(),
   };
 });

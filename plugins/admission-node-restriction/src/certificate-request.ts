@@ -1,10 +1,10 @@
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
-import { allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 
 const ofKubelets: ReadonlySet<string> = new Set(['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving']);
 
 /** A node asks for certificates in its own name, and no other. */
-export async function certificateRequest(node: string, { operation, object }: AdmissionRequest): Promise<Verdict> {
+export async function admitCertificateSigningRequest(node: string, { operation, object }: AdmissionRequest): Promise<AdmissionDecision> {
   const { spec } = (object ?? {}) as CertificateSigningRequest;
   if (operation !== 'CREATE' || !ofKubelets.has(spec?.signerName ?? '')) return allow;
   const wanted = `system:node:${node}`;

@@ -1,18 +1,19 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Identity } from '@oarlock/spi/authn';
+import { Authz } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { certificateRequest } from './certificate-request.ts';
+import { admitCertificateSigningRequest } from './certificate-request.ts';
 import { changedLabels, isForbidden } from './node-labels.ts';
-import { addressBlock } from './own-blocks.ts';
-import { eviction, pod, podStatus, token } from './own-pods.ts';
-import { storageCapacity, volumeSnapshot } from './own-snapshots.ts';
-import { attachment, claim, persistentVolume, snapshotContent } from './own-volumes.ts';
+import { admitIPBlock } from './ip-blocks.ts';
+import { admitPodEviction, admitPod, admitPodStatus, admitServiceAccountToken } from './pods.ts';
+import { admitStorageCapacity, admitVolumeSnapshot } from './volume-snapshots.ts';
+import { admitVolumeAttachment, admitPersistentVolumeClaim, admitPersistentVolume, admitVolumeSnapshotContent } from './volumes.ts';
 
 const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
@@ -23,7 +24,7 @@ function nodeOf({ name, groups }: Identity): string | undefined {
   return groups.includes('system:nodes') && name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
 }
 
-function ownNode(node: string, { operation, name, object, old }: AdmissionRequest): Verdict {
+function admitNode(node: string, { operation, name, object, old }: AdmissionRequest): AdmissionDecision {
   const next: Node = object ?? {};
   const before: Node = old ?? {};
   const requested = name === '' ? (next.metadata?.name ?? '') : name;
@@ -45,18 +46,18 @@ function ownNode(node: string, { operation, name, object, old }: AdmissionReques
   return forbidden.length === 0 ? allow : deny(`is not allowed to modify labels: ${forbidden.join(', ')}`);
 }
 
-function lease(node: string, { operation, namespace, name, object }: AdmissionRequest): Verdict {
+function admitLease(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   if (namespace !== leaseNamespace) return deny(`can only access leases in the ${quoted(leaseNamespace)} system namespace`);
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
   return requested === node ? allow : deny('can only access node lease with the same name as the requesting node');
 }
 
-function csiNode(node: string, { operation, name, object }: AdmissionRequest): Verdict {
+function admitCSINode(node: string, { operation, name, object }: AdmissionRequest): AdmissionDecision {
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
   return requested === node ? allow : deny('can only access CSINode with the same name as the requesting node');
 }
 
-function slice(node: string, { operation, object, old }: AdmissionRequest): Verdict {
+function admitResourceSlice(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   const nodeName = (of: KubeObject | undefined) => (of as { readonly spec?: { readonly nodeName?: string } } | undefined)?.spec?.nodeName;
   if (operation === 'CREATE')
     return nodeName(object) === node ? allow : deny('can only create ResourceSlice with the same NodeName as the requesting node');
@@ -64,7 +65,7 @@ function slice(node: string, { operation, object, old }: AdmissionRequest): Verd
 }
 
 /** A node that joined puts its DNS server behind the cluster's name for it: with a slice of its own, for itself. */
-function endpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): Verdict {
+function admitEndpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   const own = `kube-dns-${node}`;
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
   if (namespace !== 'kube-system' || requested !== own)
@@ -88,7 +89,7 @@ const reported: ReadonlySet<string> = new Set([
 ]);
 
 /** A node reports on the expansion of a claim, and nothing else of it. */
-function claimStatus(node: string, { operation, object, old }: AdmissionRequest): Verdict {
+function admitPVCStatus(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = (claim: PersistentVolumeClaim) => ({
     ...claim,
@@ -104,8 +105,8 @@ function claimStatus(node: string, { operation, object, old }: AdmissionRequest)
 export default Admission.plugin({
   id: 'admission-node-restriction',
   config: z.strictObject({}),
-  needs: { client: Client },
-  create: ({ client }) => ({
+  needs: { client: Client, authz: Authz },
+  create: ({ client, authz }) => ({
     matches: [
       {
         resources: [
@@ -138,52 +139,52 @@ export default Admission.plugin({
         operations: ['CREATE', 'UPDATE', 'DELETE'],
       },
     ],
-    validate(request): Verdict | Promise<Verdict> {
+    validate(request): AdmissionDecision | Promise<AdmissionDecision> {
       const { identity, resource, subresource } = request;
       const node = nodeOf(identity);
       if (node === undefined) return allow;
       if (node === '') return deny(`could not determine node from user ${quoted(identity.name)}`);
       switch (`${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`) {
         case 'pods':
-          return pod(client, node, request);
+          return admitPod(client, node, request);
         case 'pods/status':
-          return podStatus(node, request);
+          return admitPodStatus(node, request);
         case 'pods/eviction':
-          return eviction(client, node, request);
+          return admitPodEviction(client, node, request);
         case 'nodes':
         case 'nodes/status':
-          return ownNode(node, request);
+          return admitNode(node, request);
         case 'serviceaccounts/token':
-          return token(client, node, request);
+          return admitServiceAccountToken({ client, authz }, node, request);
         case 'persistentvolumes':
-          return persistentVolume(node, request);
+          return admitPersistentVolume(client, node, request);
         case 'persistentvolumeclaims':
-          return claim(node, request);
+          return admitPersistentVolumeClaim(node, request);
         case 'volumeattachments.storage.k8s.io':
         case 'volumeattachments.storage.k8s.io/status':
-          return attachment(node, request);
+          return admitVolumeAttachment(node, request);
         case 'volumesnapshotcontents.snapshot.storage.k8s.io':
         case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
-          return snapshotContent(node, request);
+          return admitVolumeSnapshotContent(node, request);
         case 'volumesnapshots.snapshot.storage.k8s.io':
         case 'volumesnapshots.snapshot.storage.k8s.io/status':
-          return volumeSnapshot(client, node, request);
+          return admitVolumeSnapshot(client, node, request);
         case 'csistoragecapacities.storage.k8s.io':
-          return storageCapacity(node, request);
+          return admitStorageCapacity(node, request);
         case 'ipblocks.network.oarlock.dev':
-          return addressBlock(client, node, request);
+          return admitIPBlock(client, node, request);
         case 'persistentvolumeclaims/status':
-          return claimStatus(node, request);
+          return admitPVCStatus(node, request);
         case 'leases.coordination.k8s.io':
-          return lease(node, request);
+          return admitLease(node, request);
         case 'csinodes.storage.k8s.io':
-          return csiNode(node, request);
+          return admitCSINode(node, request);
         case 'resourceslices.resource.k8s.io':
-          return slice(node, request);
+          return admitResourceSlice(node, request);
         case 'endpointslices.discovery.k8s.io':
-          return endpointSlice(node, request);
+          return admitEndpointSlice(node, request);
         case 'certificatesigningrequests.certificates.k8s.io':
-          return certificateRequest(node, request);
+          return admitCertificateSigningRequest(node, request);
         default:
           return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
       }

@@ -19,7 +19,7 @@ const namesConfigMap = ({ configMap, projected }: Volume): boolean =>
   configMap !== undefined || projected?.sources?.some((source) => source.configMap !== undefined) === true;
 
 /** What a volume that names neither Secret nor ConfigMap leans on. */
-function leansOn({ csi, glusterfs, persistentVolumeClaim, ephemeral, projected }: Volume): string | undefined {
+function referencedObject({ csi, glusterfs, persistentVolumeClaim, ephemeral, projected }: Volume): string | undefined {
   if (csi !== undefined) return 'csidrivers (via CSI volumes)';
   if (glusterfs !== undefined) return 'endpoints (via glusterFS volumes)';
   if (persistentVolumeClaim !== undefined) return 'persistentvolumeclaims';
@@ -55,7 +55,7 @@ export function referenceOf({ spec }: Pod): string | undefined {
     return 'configmaps';
   if ((spec.resourceClaims?.length ?? 0) > 0) return 'resourceclaims';
   for (const volume of volumes) {
-    const reference = leansOn(volume);
+    const reference = referencedObject(volume);
     if (reference !== undefined) return reference;
   }
   return undefined;

@@ -18,7 +18,7 @@ import { failure } from '@oarlock/api/status';
 import type { Node, PersistentVolume, Pod } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission, type AdmissionRequest } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -462,16 +462,16 @@ admissionContract('admission-node-restriction', () => {
   api.seed(snapshotContents, {
     metadata: { name: 'snapcontent-uid-of-taken', labels: { 'snapshot.storage.kubernetes.io/managed-by': 'n2' } },
   });
-  const [created] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Admission);
+  const [created] = new PluginHost({ clock }).provide(Client, api.client()).add({ plugin }).get(Admission);
   if (created === undefined) throw new Error('not created');
   return {
     plugin: created,
     cases: [
-      ...denied.map(([title, request, message]) => ({ title, request, message, outcome: 'denied' as const })),
-      ...allowed.map(([title, request]) => ({ title, request, outcome: 'allowed' as const })),
+      ...denied.map(([title, request, message]) => ({ title, request, message, expected: 'denied' as const })),
+      ...allowed.map(([title, request]) => ({ title, request, expected: 'allowed' as const })),
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    breakDown: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
     dispose: () => api.stop(),
   };
 });

@@ -1,16 +1,16 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
 import type { OwnerReference } from '@oarlock/api/object';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
-import { Authz, decisionOf, type Authorizer } from '@oarlock/spi/authz';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import { Authz, authorizeChain, type Authorizer } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Whoever can name an owner can have an object deleted: they have to be allowed to delete it themselves. */
+/** Checks the permission to delete the object: a user who can set owners can have the object deleted by the garbage collector. */
 async function mayDelete(
   authz: readonly Authorizer[],
   { identity, resource, subresource, namespace, name }: AdmissionRequest,
-): Promise<Verdict> {
-  const { decision, because } = await decisionOf(authz, {
+): Promise<AdmissionDecision> {
+  const { decision, reason: because } = await authorizeChain(authz, {
     kind: 'resource',
     identity,
     verb: 'delete',
@@ -24,17 +24,17 @@ async function mayDelete(
   return decision === 'allow' ? allow : deny(`cannot set an ownerRef on a resource you can't delete: ${because ?? ''}, <nil>`);
 }
 
-/** Whoever blocks the deletion of an owner does what only a finalizer could. */
+/** Checks the permission to update the finalizers of the owner: blockOwnerDeletion delays its deletion like a finalizer. */
 async function mayBlock(
   authz: readonly Authorizer[],
   { identity, namespace }: AdmissionRequest,
   { apiVersion, kind, name }: OwnerReference,
-): Promise<Verdict> {
+): Promise<AdmissionDecision> {
   const { group, version } = parseApiVersion(apiVersion);
   const owner = kindOf({ group, version, kind });
   if (owner === undefined)
     return deny(`cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion ${apiVersion} Kind ${kind}`);
-  const { decision, because } = await decisionOf(authz, {
+  const { decision, reason: because } = await authorizeChain(authz, {
     kind: 'resource',
     identity,
     verb: 'update',
@@ -50,14 +50,14 @@ async function mayBlock(
     : deny(`cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: ${because ?? ''}, <nil>`);
 }
 
-/** Lets only those name owners who may delete the object, and block owners from going whose finalizers they may change. */
+/** Requires permission to delete the object to set owners, and to update finalizers of an owner to block its deletion (OwnerReferencesPermissionEnforcement). */
 export default Admission.plugin({
   id: 'admission-owner-references-permission-enforcement',
   config: z.strictObject({}),
   needs: { authz: Authz },
   create: ({ authz }) => ({
     matches: [{ resources: ['*'], operations: ['CREATE', 'UPDATE'] }],
-    validate(request): Verdict | Promise<Verdict> {
+    validate(request): AdmissionDecision | Promise<AdmissionDecision> {
       const { object, old, resource, subresource } = request;
       if (resource.group === '' && resource.resource === 'pods' && subresource === 'status') return allow;
       const next = object?.metadata?.ownerReferences ?? [];

@@ -1,6 +1,6 @@
 import { pods } from '@oarlock/api/resources';
 import type { Attributes } from '@oarlock/spi/authz';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -21,41 +21,45 @@ const allows = (asked: Attributes) =>
 admissionContract('admission-owner-references-permission-enforcement', async () => ({
   plugin: (await openAdmission(plugin, { allows })).plugin,
   cases: [
-    { title: 'no owner', request: admissionRequest('CREATE', pods, pod(), said('none')), outcome: 'allowed' },
+    { title: 'no owner', request: admissionRequest('CREATE', pods, pod(), said('none')), expected: 'allowed' },
     {
       title: 'the same owners',
       request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...said('none'), old: pod(owner('ReplicaSet')) }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
-    { title: 'who may delete', request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), said('one')), outcome: 'allowed' },
+    { title: 'who may delete', request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), said('one')), expected: 'allowed' },
     {
       title: 'who may not',
       request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), said('none')),
-      outcome: 'denied',
+      expected: 'denied',
       message: /^cannot set an ownerRef on a resource you can't delete: /,
     },
     {
       title: 'who takes one away and may not',
       request: admissionRequest('UPDATE', pods, pod(), { ...said('none'), old: pod(owner('ReplicaSet')) }),
-      outcome: 'denied',
+      expected: 'denied',
     },
-    { title: 'who may block', request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), said('both')), outcome: 'allowed' },
+    {
+      title: 'who may block',
+      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), said('both')),
+      expected: 'allowed',
+    },
     {
       title: 'who may not block',
       request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), said('one')),
-      outcome: 'denied',
+      expected: 'denied',
       message: /^cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: /,
     },
     {
       title: 'an owner of no known kind',
       request: admissionRequest('CREATE', pods, pod(owner('Rocket', true)), said('both')),
-      outcome: 'denied',
+      expected: 'denied',
       message: /cannot find RESTMapping for APIVersion apps\/v1 Kind Rocket/,
     },
     {
       title: 'status of a pod',
       request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...said('none'), old: pod(), subresource: 'status' }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
   ],
 }));

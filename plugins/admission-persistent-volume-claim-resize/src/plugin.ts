@@ -1,4 +1,4 @@
-import { compareQuantity } from '@oarlock/api/quantity';
+import { compareQuantity } from '@oarlock/api/values/quantity';
 import { storageClasses } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
@@ -10,7 +10,7 @@ const sizeOf = ({ spec }: PersistentVolumeClaim) => spec?.resources?.requests?.[
 const classOf = ({ spec, metadata }: PersistentVolumeClaim) =>
   metadata?.annotations?.['volume.beta.kubernetes.io/storage-class'] ?? spec?.storageClassName ?? '';
 
-/** Lets claims grow only when they are bound and their StorageClass says that volumes may be expanded. */
+/** Allows expansion only of bound claims whose StorageClass has allowVolumeExpansion (PersistentVolumeClaimResize). */
 export default Admission.plugin({
   id: 'admission-persistent-volume-claim-resize',
   config: z.strictObject({}),

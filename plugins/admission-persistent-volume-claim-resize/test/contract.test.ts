@@ -1,6 +1,6 @@
 import { persistentVolumeClaims, storageClasses } from '@oarlock/api/resources';
 import type { PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import plugin from '../src/plugin.ts';
 
@@ -23,15 +23,15 @@ admissionContract('admission-persistent-volume-claim-resize', async () => ({
       ),
   })),
   cases: [
-    { title: 'it grows', request: update(claim('2Gi'), claim('1Gi')), outcome: 'allowed' },
-    { title: 'it stays', request: update(claim('1024Mi', 'fixed'), claim('1Gi', 'fixed')), outcome: 'allowed' },
-    { title: 'a class that does not grow', request: update(claim('2Gi', 'fixed'), claim('1Gi', 'fixed')), outcome: 'denied', message },
-    { title: 'a class that is not there', request: update(claim('2Gi', 'none'), claim('1Gi', 'none')), outcome: 'denied', message },
-    { title: 'no class', request: update(claim('2Gi', ''), claim('1Gi', '')), outcome: 'denied', message },
+    { title: 'it grows', request: update(claim('2Gi'), claim('1Gi')), expected: 'allowed' },
+    { title: 'it stays', request: update(claim('1024Mi', 'fixed'), claim('1Gi', 'fixed')), expected: 'allowed' },
+    { title: 'a class that does not grow', request: update(claim('2Gi', 'fixed'), claim('1Gi', 'fixed')), expected: 'denied', message },
+    { title: 'a class that is not there', request: update(claim('2Gi', 'none'), claim('1Gi', 'none')), expected: 'denied', message },
+    { title: 'no class', request: update(claim('2Gi', ''), claim('1Gi', '')), expected: 'denied', message },
     {
       title: 'not bound',
       request: update(claim('2Gi'), claim('1Gi', 'grows', 'Pending')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'Only bound persistent volume claims can be expanded',
     },
   ],

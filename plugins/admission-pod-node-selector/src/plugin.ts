@@ -1,5 +1,5 @@
 import { namespaces } from '@oarlock/api/resources';
-import { parseLabelSelector } from '@oarlock/api/label-selector';
+import { parseLabelSelector } from '@oarlock/api/selectors/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
@@ -8,7 +8,7 @@ import { z } from 'zod';
 const annotation = 'scheduler.alpha.kubernetes.io/node-selector';
 type Labels = Readonly<Record<string, string>>;
 
-/** `a=b,c=d` as labels. @throws Error when it says anything else */
+/** Parses `a=b,c=d` to labels. @throws Error for any other syntax */
 function labelsOf(text: string): Labels {
   const labels: Record<string, string> = {};
   for (const { key, operator, values } of parseLabelSelector(text).requirements) {
@@ -27,18 +27,18 @@ const selector = z.string().transform((text, context) => {
   }
 });
 
-/** Keeps the pods of a namespace on the nodes that are meant for it. */
+/** Merges the node selector of the namespace into pods and restricts their own (PodNodeSelector). */
 export default Admission.plugin({
   id: 'admission-pod-node-selector',
   config: z.strictObject({
-    /** For namespaces without an annotation of their own: `env=dev,disk=ssd`. */
+    /** The node selector of namespaces without the annotation: `env=dev,disk=ssd`. */
     clusterDefaultNodeSelector: selector.prefault(''),
-    /** By namespace: which labels its pods may ask for. */
+    /** The labels that pods of a namespace may select. */
     namespaces: z.record(z.string(), selector).default({}),
   }),
   needs: { client: Client, informers: Informers },
   create({ client, informers, config }) {
-    const known = informers.of(namespaces);
+    const known = informers.forResource(namespaces);
     const wantedIn = async (name: string): Promise<Labels> => {
       const { metadata } = known.get(name) ?? (await client.get(namespaces, { name }));
       const text = metadata?.annotations?.[annotation];

@@ -1,6 +1,6 @@
 import { namespaces, pods } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -26,26 +26,26 @@ admissionContract('admission-pod-node-selector', async () => ({
     {
       title: 'the default',
       request: inside('d'),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.nodeSelector).toEqual({ env: 'prod' }),
     },
     {
       title: "the namespace's own",
       request: inside('own', { a: 'b' }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.nodeSelector).toEqual({ a: 'b', env: 'dev' }),
     },
-    { title: 'within the list', request: inside('narrow', { disk: 'ssd' }), outcome: 'allowed' },
+    { title: 'within the list', request: inside('narrow', { disk: 'ssd' }), expected: 'allowed' },
     {
       title: 'another value',
       request: inside('own', { env: 'prod' }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'pod node label selector conflicts with its namespace node label selector',
     },
     {
       title: 'beyond the list',
       request: inside('narrow', { a: 'b' }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'pod node label selector labels conflict with its namespace whitelist',
     },
   ],

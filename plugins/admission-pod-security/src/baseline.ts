@@ -1,7 +1,7 @@
 import type { Container, EphemeralContainer } from '@oarlock/api/types/core-v1';
 import { containersNamed, plural, quoted, type PodView, type Violation } from './pod-view.ts';
 
-/** One rule; undefined when a pod does not violate it. `minor` is the release of Kubernetes whose rules apply. */
+/** A check; returns undefined if the pod passes. `minor` is the Kubernetes version of the policy. */
 export type Rule = (pod: PodView, minor: number) => Violation | undefined;
 type Any = Container | EphemeralContainer;
 
@@ -37,7 +37,7 @@ const sysctls: readonly (readonly [since: number, names: readonly string[]])[] =
   [32, ['net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem']],
 ];
 const unique = (list: readonly string[]): string[] => [...new Set(list)].sort();
-/** Subjects of a sentence: `pod and containers "a", "b"`. */
+/** Returns the subject of a message: `pod and containers "a", "b"`. */
 const subjects = (pod: boolean, containers: readonly Any[]): string =>
   [...(pod ? ['pod'] : []), ...(containers.length > 0 ? [containersNamed(containers)] : [])].join(' and ');
 
@@ -121,7 +121,7 @@ const privileged: Rule = ({ containers }) => {
     : { reason: 'privileged', detail: `${containersNamed(wrong)} must not set securityContext.privileged=true` };
 };
 
-const procMount: Rule = ({ containers, ownUsers }, minor) => {
+const procMount: Rule = ({ containers, hasUserNamespace: ownUsers }, minor) => {
   if (ownUsers && minor >= 35) return undefined;
   const typeOf = ({ securityContext }: Any) => securityContext?.procMount ?? 'Default';
   const wrong = containers.filter((each) => typeOf(each) !== 'Default');
@@ -153,8 +153,8 @@ const seLinuxOptions: Rule = ({ spec, containers }, minor) => {
   };
 };
 
-/** Types of seccomp profiles that pod and containers set and may not. */
-export function wrongSeccomp({ spec, containers }: PodView): {
+/** Returns the forbidden seccomp profile types of pod and containers. */
+export function seccompViolation({ spec, containers }: PodView): {
   readonly pod: string | undefined;
   readonly containers: readonly Any[];
   readonly detail: string[];
@@ -190,7 +190,7 @@ const seccompAnnotations: Rule = ({ annotations }) => {
 };
 const seccompProfile: Rule = (pod, minor) => {
   if (minor < 19) return seccompAnnotations(pod, minor);
-  const { detail } = wrongSeccomp(pod);
+  const { detail } = seccompViolation(pod);
   return detail.length === 0 ? undefined : { reason: 'seccompProfile', detail: detail.join(', ') };
 };
 
@@ -208,7 +208,7 @@ const hostProcess: Rule = ({ spec, containers }) => {
     : undefined;
 };
 
-/** The rules of the level `baseline`, in the order of their names upstream; `replaced` says which rule of `restricted` takes their place. */
+/** The checks of `baseline`, ordered by their upstream names; `replaced` names the check of `restricted` that overrides one. */
 export const baseline: readonly {
   readonly rule: Rule;
   readonly since: number;

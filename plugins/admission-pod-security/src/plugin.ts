@@ -1,17 +1,17 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { groupResource } from '@oarlock/api/resource';
 import { namespaces, pods } from '@oarlock/api/resources';
 import type { Namespace, Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { described, latest, levels, named, parseLevel, parseVersion, violations, type Policy } from './policy.ts';
+import { described, latest, levels, named, parseLevel, parseVersion, violations, type LevelVersion } from './policy.ts';
 
 const prefix = 'pod-security.kubernetes.io/';
 const modes = ['enforce', 'audit', 'warn'] as const;
 type Mode = (typeof modes)[number];
-type Policies = Readonly<Record<Mode, Policy>>;
+type Policies = Readonly<Record<Mode, LevelVersion>>;
 
 const level = z.enum(levels).default('privileged');
 const version = z
@@ -19,10 +19,10 @@ const version = z
   .refine((text) => parseVersion(text) !== undefined, 'latest or v1.x')
   .default('latest');
 const names = z.array(z.string().min(1)).default([]);
-/** Existing pods that are looked at when a namespace is tightened. */
+/** Maximum number of existing pods checked when the policy of a namespace becomes stricter. */
 const maxPods = 3000;
 
-/** Where each kind keeps the template of its pods. */
+/** The pod template of each workload kind. */
 const templates: Readonly<Record<string, (object: KubeObject) => Pick<Pod, 'metadata' | 'spec'> | undefined>> = {
   podtemplates: (object) => (object as { readonly template?: PodTemplateSpec }).template,
   ...Object.fromEntries(
@@ -40,8 +40,8 @@ const templates: Readonly<Record<string, (object: KubeObject) => Pick<Pod, 'meta
 
 const noLabels: Readonly<Record<string, string>> = Object.freeze({});
 
-/** Faults in the labels of a namespace, in upstream's words. */
-function labelFault(labels: Readonly<Record<string, string>>): Verdict {
+/** Validates the policy labels of a namespace; errors are upstream's. */
+function labelFault(labels: Readonly<Record<string, string>>): AdmissionDecision {
   for (const mode of modes) {
     const text = labels[`${prefix}${mode}`];
     if (text !== undefined && parseLevel(text) === undefined)
@@ -59,11 +59,11 @@ function labelFault(labels: Readonly<Record<string, string>>): Verdict {
   return allow;
 }
 
-/** Only what a node or the scheduler changes of a pod is of no interest. */
+/** Compares the fields that checks use, to skip updates of other fields by kubelets and the scheduler. */
 const sameSpec = (a: Pod, b: Pod): boolean =>
   jsonEqual(a.spec, b.spec) && jsonEqual(a.metadata?.annotations ?? {}, b.metadata?.annotations ?? {});
 
-/** Judges pods by the Pod Security Standards that their namespace asks for. */
+/** Enforces the Pod Security Standards selected by the labels of the namespace (PodSecurity). */
 export default Admission.plugin({
   id: 'admission-pod-security',
   config: z.strictObject({
@@ -81,23 +81,23 @@ export default Admission.plugin({
   }),
   needs: { client: Client, informers: Informers },
   create({ client, informers, config }) {
-    const known = informers.of(namespaces);
+    const known = informers.forResource(namespaces);
     const exempt = {
       users: new Set(config.exemptions.usernames),
       classes: new Set(config.exemptions.runtimeClasses),
       namespaces: new Set(config.exemptions.namespaces),
     };
-    const policyOf = (labels: Readonly<Record<string, string>>, mode: Mode): Policy => {
+    const policyOf = (labels: Readonly<Record<string, string>>, mode: Mode): LevelVersion => {
       const text = labels[`${prefix}${mode}`];
       const release = labels[`${prefix}${mode}-version`];
       const parsed = text === undefined ? config.defaults[mode] : parseLevel(text);
-      // what nobody understands is taken for the strictest
+      // an invalid level or version selects the strictest policy
       const { minor } = parseVersion(release ?? (text === undefined ? config.defaults[`${mode}-version`] : 'latest')) ?? {
         minor: undefined,
       };
       return { level: parsed ?? 'restricted', minor: minor !== undefined && minor > latest ? undefined : minor };
     };
-    /** Many pods are made in one namespace, whose labels are the same object until it changes. */
+    /** Policies by the labels object of the namespace, which stays the same object until the namespace changes. */
     const read = new WeakMap<Readonly<Record<string, string>>, Policies>();
     const policies = (labels: Readonly<Record<string, string>> = noLabels): Policies => {
       let known = read.get(labels);
@@ -109,12 +109,12 @@ export default Admission.plugin({
     };
     const isOpen = ({ enforce, audit, warn }: Policies) => [enforce, audit, warn].every((policy) => policy.level === 'privileged');
 
-    const judge = (
+    const evaluatePod = (
       request: AdmissionRequest,
       { enforce, audit, warn }: Policies,
       pod: Pick<Pod, 'metadata' | 'spec'>,
       enforced: boolean,
-    ): Verdict => {
+    ): AdmissionDecision => {
       if (exempt.classes.has(pod.spec?.runtimeClassName ?? '')) {
         request.annotate(`${prefix}exempt`, 'runtimeClass');
         return allow;
@@ -132,8 +132,8 @@ export default Admission.plugin({
       return allow;
     };
 
-    /** Who tightens a namespace is told what in it would not be let in again. */
-    const warnOfPods = async (request: AdmissionRequest, policy: Policy): Promise<void> => {
+    /** Returns warnings about existing pods that violate a stricter policy. */
+    const warnOfPods = async (request: AdmissionRequest, policy: LevelVersion): Promise<void> => {
       const { items, metadata } = await client.list(pods, { namespace: request.name, limit: maxPods });
       const found = new Map<string, string[]>();
       for (const pod of items) {
@@ -156,12 +156,12 @@ export default Admission.plugin({
       for (const line of lines.sort()) request.warn(line);
     };
 
-    const space = async (request: AdmissionRequest): Promise<Verdict> => {
+    const space = async (request: AdmissionRequest): Promise<AdmissionDecision> => {
       const labels = request.object?.metadata?.labels ?? {};
       const before = request.old?.metadata?.labels ?? {};
       const verdict = labelFault(labels);
       if (!verdict.allowed) {
-        // labels that were wrong before may stay until somebody sees to them
+        // labels that were invalid before can stay
         return request.old !== undefined && !labelFault(before).allowed ? allow : verdict;
       }
       if (request.operation !== 'UPDATE' || request.dryRun || exempt.namespaces.has(request.name)) return allow;
@@ -171,22 +171,22 @@ export default Admission.plugin({
       return allow;
     };
 
-    const judged = (request: AdmissionRequest, { metadata }: Namespace): Verdict => {
+    const evaluateRequest = (request: AdmissionRequest, { metadata }: Namespace): AdmissionDecision => {
       const { object, old, resource } = request;
       const asked = policies(metadata?.labels);
       if (isOpen(asked) || object === undefined) return allow;
       const name = groupResource(resource);
-      if (name === 'pods') return old !== undefined && sameSpec(object, old) ? allow : judge(request, asked, object, true);
+      if (name === 'pods') return old !== undefined && sameSpec(object, old) ? allow : evaluatePod(request, asked, object, true);
       const template = templates[name]?.(object);
       if (template === undefined || (old !== undefined && jsonEqual(template, templates[name]?.(old)))) return allow;
-      return judge(request, asked, template, false);
+      return evaluatePod(request, asked, template, false);
     };
 
     return {
       matches: [
         { resources: ['pods', 'pods/ephemeralcontainers', 'namespaces', ...Object.keys(templates)], operations: ['CREATE', 'UPDATE'] },
       ],
-      validate(request): Verdict | Promise<Verdict> {
+      validate(request): AdmissionDecision | Promise<AdmissionDecision> {
         const { resource, namespace, identity } = request;
         if (resource.group === '' && resource.resource === 'namespaces') return space(request);
         if (exempt.namespaces.has(namespace)) {
@@ -198,8 +198,8 @@ export default Admission.plugin({
           return allow;
         }
         const cached = known.get(namespace);
-        if (cached !== undefined) return judged(request, cached);
-        return client.get(namespaces, { name: namespace }).then((found) => judged(request, found));
+        if (cached !== undefined) return evaluateRequest(request, cached);
+        return client.get(namespaces, { name: namespace }).then((found) => evaluateRequest(request, found));
       },
     };
   },

@@ -1,14 +1,14 @@
 import type { Container, EphemeralContainer, Pod, PodSpec } from '@oarlock/api/types/core-v1';
 
-/** What rules look at. */
+/** The parts of a pod that checks use. */
 export interface PodView {
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: PodSpec;
-  /** Of every sort, in the order in which they are listed in messages. */
+  /** All containers: init, regular and ephemeral, in the order of messages. */
   readonly containers: readonly (Container | EphemeralContainer)[];
   readonly windows: boolean;
-  /** The users of the pod are not those of the host (KEP-127). */
-  readonly ownUsers: boolean;
+  /** True for hostUsers=false: users of the pod are not users of the host (KEP-127). */
+  readonly hasUserNamespace: boolean;
 }
 
 export function viewOf({ metadata, spec = { containers: [] } }: Pick<Pod, 'metadata' | 'spec'>): PodView {
@@ -17,11 +17,11 @@ export function viewOf({ metadata, spec = { containers: [] } }: Pick<Pod, 'metad
     spec,
     containers: [...(spec.initContainers ?? []), ...(spec.containers ?? []), ...(spec.ephemeralContainers ?? [])],
     windows: spec.os?.name === 'windows',
-    ownUsers: spec.hostUsers === false,
+    hasUserNamespace: spec.hostUsers === false,
   };
 }
 
-/** What a rule found: `host namespaces (hostNetwork=true)` is a reason and a detail. */
+/** The result of a failed check: `host namespaces (hostNetwork=true)` is a reason and a detail. */
 export interface Violation {
   readonly reason: string;
   readonly detail: string;
@@ -29,6 +29,6 @@ export interface Violation {
 
 export const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
 export const plural = (one: string, count: number): string => (count === 1 ? one : `${one}s`);
-/** `container "a"`, `containers "a", "b"`. */
+/** Formats `container "a"` or `containers "a", "b"`. */
 export const containersNamed = (list: readonly { readonly name: string }[]): string =>
   `${plural('container', list.length)} ${quoted(list.map(({ name }) => name))}`;

@@ -5,26 +5,26 @@ import { restricted } from './restricted.ts';
 
 export const levels = ['privileged', 'baseline', 'restricted'] as const;
 export type Level = (typeof levels)[number];
-/** The release that this server is of. */
+/** The minor version of this server. */
 export const latest = 36;
 
-export interface Policy {
+export interface LevelVersion {
   readonly level: Level;
-  /** Of `v1.minor`; undefined for `latest`. */
+  /** The minor version of `v1.minor`; undefined for `latest`. */
   readonly minor: number | undefined;
 }
 
 export const parseLevel = (text: string): Level | undefined => levels.find((level) => level === text);
-/** `latest` or `v1.24`. */
+/** Parses `latest` or `v1.24`. */
 export function parseVersion(text: string): { readonly minor: number | undefined } | undefined {
   if (text === 'latest') return { minor: undefined };
   const minor = /^v1\.([0-9]{1,4})$/.exec(text)?.[1];
   return minor === undefined ? undefined : { minor: Number(minor) };
 }
-export const named = ({ level, minor }: Policy): string => `${level}:${minor === undefined ? 'latest' : `v1.${minor}`}`;
+export const named = ({ level, minor }: LevelVersion): string => `${level}:${minor === undefined ? 'latest' : `v1.${minor}`}`;
 
-/** What of a pod a policy does not allow, rule by rule in upstream's order. */
-export function violations({ level, minor = latest }: Policy, pod: Pick<Pod, 'metadata' | 'spec'>): readonly Violation[] {
+/** Returns the violations of a policy by a pod, in upstream's order of checks. */
+export function violations({ level, minor = latest }: LevelVersion, pod: Pick<Pod, 'metadata' | 'spec'>): readonly Violation[] {
   if (level === 'privileged') return [];
   const view = viewOf(pod);
   const more = level === 'restricted' ? restricted.filter(({ since }) => minor >= since) : [];
@@ -36,5 +36,5 @@ export function violations({ level, minor = latest }: Policy, pod: Pick<Pod, 'me
   return rules.flatMap(({ rule }) => rule(view, minor) ?? []);
 }
 
-/** `host namespaces (hostNetwork=true), privileged (container "a" must not ...)` */
+/** Formats violations: `host namespaces (hostNetwork=true), privileged (container "a" must not ...)` */
 export const described = (found: readonly Violation[]): string => found.map(({ reason, detail }) => `${reason} (${detail})`).join(', ');

@@ -1,5 +1,5 @@
 import type { Container, EphemeralContainer } from '@oarlock/api/types/core-v1';
-import { wrongSeccomp, type Rule } from './baseline.ts';
+import { seccompViolation, type Rule } from './baseline.ts';
 import { containersNamed, plural, quoted } from './pod-view.ts';
 
 type Any = Container | EphemeralContainer;
@@ -54,7 +54,7 @@ const volumes: Rule = ({ spec }) => {
   };
 };
 
-const runAsNonRoot: Rule = ({ spec, containers, ownUsers }, minor) => {
+const runAsNonRoot: Rule = ({ spec, containers, hasUserNamespace: ownUsers }, minor) => {
   if (ownUsers && minor >= 35) return undefined;
   const own = spec.securityContext?.runAsNonRoot;
   const explicit = containers.filter(({ securityContext }) => securityContext?.runAsNonRoot === false);
@@ -62,7 +62,7 @@ const runAsNonRoot: Rule = ({ spec, containers, ownUsers }, minor) => {
   const reason = 'runAsNonRoot != true';
   if (own === false || explicit.length > 0) {
     const who = [...(own === false ? ['pod'] : []), ...(explicit.length > 0 ? [containersNamed(explicit)] : [])].join(' and ');
-    // a container that says so itself makes no difference to what the pod says
+    // a container with an explicit value does not change the error about the pod
     if (explicit.length > 0 || implicit.length > 0) return { reason, detail: `${who} must not set securityContext.runAsNonRoot=false` };
   }
   return implicit.length === 0
@@ -70,7 +70,7 @@ const runAsNonRoot: Rule = ({ spec, containers, ownUsers }, minor) => {
     : { reason, detail: `pod or ${containersNamed(implicit)} must set securityContext.runAsNonRoot=true` };
 };
 
-const runAsUser: Rule = ({ spec, containers, ownUsers }, minor) => {
+const runAsUser: Rule = ({ spec, containers, hasUserNamespace: ownUsers }, minor) => {
   if (ownUsers && minor >= 35) return undefined;
   const own = spec.securityContext?.runAsUser === 0;
   const wrong = containers.filter(({ securityContext }) => securityContext?.runAsUser === 0);
@@ -84,7 +84,7 @@ const runAsUser: Rule = ({ spec, containers, ownUsers }, minor) => {
 
 const seccomp: Rule = (pod, minor) => {
   if (pod.windows && minor >= 25) return undefined;
-  const { detail } = wrongSeccomp(pod);
+  const { detail } = seccompViolation(pod);
   const own = pod.spec.securityContext?.seccompProfile?.type;
   const missing =
     own === undefined ? pod.containers.filter(({ securityContext }) => securityContext?.seccompProfile?.type === undefined) : [];
@@ -97,7 +97,7 @@ const seccomp: Rule = (pod, minor) => {
   return details.length === 0 ? undefined : { reason: 'seccompProfile', detail: details.join(', ') };
 };
 
-/** What `restricted` asks beyond `baseline`, in the order of their names upstream. */
+/** The checks that `restricted` adds to `baseline`, ordered by their upstream names. */
 export const restricted: readonly {
   readonly rule: Rule;
   readonly since: number;

@@ -1,6 +1,6 @@
 import { deployments, namespaces, pods } from '@oarlock/api/resources';
 import type { Container, Pod, PodSpec } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -232,34 +232,34 @@ const create = (namespace: string, pod: Pod, more: object = {}) => admissionRequ
 admissionContract('admission-pod-security', async () => ({
   ...(await seeded()),
   cases: [
-    { title: 'a namespace that asks for nothing', request: create('d', privileged), outcome: 'allowed' },
-    { title: 'within baseline', request: create('base', plain()), outcome: 'allowed' },
+    { title: 'a namespace that asks for nothing', request: create('d', privileged), expected: 'allowed' },
+    { title: 'within baseline', request: create('base', plain()), expected: 'allowed' },
     {
       title: 'beyond baseline',
       request: create('base', privileged),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)',
     },
     {
       title: 'rules of another release',
       request: create('old', plain({}, { securityContext: { runAsNonRoot: true } })),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
     {
       title: 'beyond restricted',
       request: create('strict', plain()),
-      outcome: 'denied',
+      expected: 'denied',
       message: /^violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false/,
     },
     {
       title: 'an update of what was let in',
       request: admissionRequest('UPDATE', pods, inside('strict', plain()), { old: inside('strict', plain()) }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
     {
       title: 'an update that makes it worse',
       request: admissionRequest('UPDATE', pods, inside('base', privileged), { old: inside('base', plain()) }),
-      outcome: 'denied',
+      expected: 'denied',
     },
     {
       title: 'an ephemeral container',
@@ -269,35 +269,35 @@ admissionContract('admission-pod-security', async () => ({
         inside('base', plain({}, { ephemeralContainers: [{ name: 'e', securityContext: { privileged: true } }] })),
         { old: inside('base', plain()), subresource: 'ephemeralcontainers' },
       ),
-      outcome: 'denied',
+      expected: 'denied',
     },
-    { title: 'a trusted user', request: create('strict', privileged, { identity: { name: 'trusted', groups: [] } }), outcome: 'allowed' },
-    { title: 'a runtime class', request: create('strict', plain({}, { runtimeClassName: 'vm' })), outcome: 'allowed' },
-    { title: 'an exempt namespace', request: create('exempt', privileged), outcome: 'allowed' },
+    { title: 'a trusted user', request: create('strict', privileged, { identity: { name: 'trusted', groups: [] } }), expected: 'allowed' },
+    { title: 'a runtime class', request: create('strict', plain({}, { runtimeClassName: 'vm' })), expected: 'allowed' },
+    { title: 'an exempt namespace', request: create('exempt', privileged), expected: 'allowed' },
     {
       title: 'a template is only warned of',
       request: admissionRequest('CREATE', deployments, {
         metadata: { namespace: 'strict', name: 'x' },
         spec: { selector: {}, template: { spec: privileged.spec ?? { containers: [] } } },
       }),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
     {
       title: 'a wrong level',
       request: admissionRequest('CREATE', namespaces, space('x', { enforce: 'strict' })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'Invalid value: "strict": must be one of privileged, baseline, restricted',
     },
     {
       title: 'a wrong version',
       request: admissionRequest('CREATE', namespaces, space('x', { warn: 'baseline', 'warn-version': '1.24' })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'Invalid value: "1.24": must be "latest" or "v1.x"',
     },
     {
       title: 'a right one',
       request: admissionRequest('CREATE', namespaces, space('x', { enforce: 'baseline', 'enforce-version': 'v1.24' })),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
   ],
 }));

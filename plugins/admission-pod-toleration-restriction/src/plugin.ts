@@ -1,4 +1,4 @@
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import { namespaces } from '@oarlock/api/resources';
 import type { Pod, Toleration } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
@@ -17,7 +17,7 @@ const toleration = z.strictObject({
 const list = z.array(toleration);
 const memoryPressure: Toleration = { key: 'node.kubernetes.io/memory-pressure', operator: 'Exists', effect: 'NoSchedule' };
 
-/** Whether one toleration tolerates all that another does. */
+/** Returns true if toleration `a` tolerates every taint that `b` tolerates. */
 function covers(a: Toleration, b: Toleration): boolean {
   if (a.key && a.key !== b.key) return false;
   if (a.effect && a.effect !== b.effect) return false;
@@ -35,24 +35,24 @@ const isBestEffort = ({ spec }: Pod): boolean =>
     [resources?.requests, resources?.limits].every((amounts) => !('cpu' in (amounts ?? {})) && !('memory' in (amounts ?? {}))),
   );
 
-/** Gives the pods of a namespace its tolerations, and keeps them to those that it allows. */
+/** Adds the tolerations of the namespace to its pods and restricts their own (PodTolerationRestriction). */
 export default Admission.plugin({
   id: 'admission-pod-toleration-restriction',
   config: z.strictObject({
-    /** For namespaces without annotations of their own. */
+    /** The default tolerations of namespaces without annotation. */
     default: list.default([]),
     whitelist: list.default([]),
   }),
   needs: { client: Client, informers: Informers },
   create({ client, informers, config }) {
-    const known = informers.of(namespaces);
+    const known = informers.forResource(namespaces);
     const listed = async (name: string, annotation: string, otherwise: readonly Toleration[]): Promise<readonly Toleration[]> => {
       const { metadata } = known.get(name) ?? (await client.get(namespaces, { name }));
       const text = metadata?.annotations?.[annotation];
       if (text === undefined) return otherwise;
       const value: unknown = text === '' ? [] : JSON.parse(text);
       if (!Array.isArray(value) || !value.every(isObject))
-        throw new Error(`the annotation ${annotation} of namespace ${name} is no list of tolerations`);
+        throw new Error(`the annotation ${annotation} of namespace ${name} is not a list of tolerations`);
       return value as readonly Toleration[];
     };
     return {

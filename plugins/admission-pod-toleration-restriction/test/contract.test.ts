@@ -1,6 +1,6 @@
 import { namespaces, pods } from '@oarlock/api/resources';
 import type { Pod, Toleration } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -28,33 +28,33 @@ admissionContract('admission-pod-toleration-restriction', async () => ({
       ),
   })),
   cases: [
-    { title: 'nothing to say', request: inside('d'), outcome: 'ignored' },
+    { title: 'nothing to say', request: inside('d'), expected: 'ignored' },
     {
       title: "the namespace's defaults",
       request: inside('own'),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.tolerations).toEqual([own]),
     },
     {
       title: 'they are covered',
       request: inside('own', { tolerations: [{ operator: 'Exists' }] }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.tolerations).toHaveLength(1),
     },
     {
       title: 'a pod that asks for something',
       request: inside('d', { containers: busy }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) =>
         expect(as(object).spec?.tolerations).toEqual([
           { key: 'node.kubernetes.io/memory-pressure', operator: 'Exists', effect: 'NoSchedule' },
         ]),
     },
-    { title: 'within the list', request: inside('narrow', { tolerations: [own] }), outcome: 'allowed' },
+    { title: 'within the list', request: inside('narrow', { tolerations: [own] }), expected: 'allowed' },
     {
       title: 'beyond the list',
       request: inside('narrow', { tolerations: [{ key: 'other', operator: 'Exists' }] }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist',
     },
   ],

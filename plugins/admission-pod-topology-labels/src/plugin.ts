@@ -5,21 +5,21 @@ import { Admission, allow } from '@oarlock/spi/admission';
 import { Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-/** The labels of nodes that say where they are (KEP-4742). */
+/** Topology labels that are copied from nodes (KEP-4742). */
 const keys = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'] as const;
 
-/** Gives a pod the labels that say where its node is: with its binding, or when it is created on a node. Nodes that are not known give none. */
+/** Copies the topology labels of the node to a pod, on its binding or on create with a node name (PodTopologyLabels). Unknown nodes add none. */
 export default Admission.plugin({
   id: 'admission-pod-topology-labels',
   config: z.strictObject({}),
   needs: { informers: Informers },
   create({ informers }) {
-    const known = informers.of(nodes);
+    const known = informers.forResource(nodes);
     const labelled = (object: KubeObject, node: string | undefined): KubeObject => {
-      const given = known.get(node ?? '')?.metadata?.labels ?? {};
+      const nodeLabels = known.get(node ?? '')?.metadata?.labels ?? {};
       const held = object.metadata?.labels ?? {};
       const labels = Object.fromEntries(
-        keys.flatMap((key) => (given[key] === undefined || given[key] === held[key] ? [] : [[key, given[key]]])),
+        keys.flatMap((key) => (nodeLabels[key] === undefined || nodeLabels[key] === held[key] ? [] : [[key, nodeLabels[key]]])),
       );
       if (Object.keys(labels).length === 0) return object;
       return { ...object, metadata: { ...object.metadata, labels: { ...held, ...labels } } };

@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { nodes, pods } from '@oarlock/api/resources';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -26,24 +26,24 @@ admissionContract('admission-pod-topology-labels', async () => ({
     {
       title: 'a binding to a node in a zone and a region',
       request: bind(binding('both', { mine: 'x', [zone]: 'forged' })),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(object?.metadata?.labels).toEqual({ mine: 'x', [zone]: 'z1', [region]: 'r1' }),
     },
     {
       title: 'a binding to a node in a zone',
       request: bind(binding('one')),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(object?.metadata?.labels).toEqual({ [zone]: 'z2' }),
     },
-    { title: 'a binding to a node that is nowhere', request: bind(binding('none')), outcome: 'allowed' },
-    { title: 'a binding to a node that is not known', request: bind(binding('gone')), outcome: 'allowed' },
+    { title: 'a binding to a node that is nowhere', request: bind(binding('none')), expected: 'allowed' },
+    { title: 'a binding to a node that is not known', request: bind(binding('gone')), expected: 'allowed' },
     {
       title: 'a pod that is created on a node',
       request: admissionRequest('CREATE', pods, pod('both')),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(object?.metadata?.labels).toEqual({ [zone]: 'z1', [region]: 'r1' }),
     },
-    { title: 'a pod without a node', request: admissionRequest('CREATE', pods, pod()), outcome: 'allowed' },
-    { title: 'an update', request: admissionRequest('UPDATE', pods, pod('both')), outcome: 'ignored' },
+    { title: 'a pod without a node', request: admissionRequest('CREATE', pods, pod()), expected: 'allowed' },
+    { title: 'an update', request: admissionRequest('UPDATE', pods, pod('both')), expected: 'ignored' },
   ],
 }));

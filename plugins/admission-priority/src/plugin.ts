@@ -4,19 +4,19 @@ import { isStatus } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PriorityClass } from '@oarlock/api/types/scheduling-v1';
 import type { PodGroup } from '@oarlock/api/types/scheduling-v1alpha2';
-import { Admission, allow, deny, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-const lower = 'PreemptLowerPriority';
+const lowerPreemptionPolicy = 'PreemptLowerPriority';
 
-/** Turns the name of a PriorityClass into the number by which pods are scheduled, and sees to it that one class at most is the default. */
+/** Sets the priority of pods from their PriorityClass and allows one default class (Priority). */
 export default Admission.plugin({
   id: 'admission-priority',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
-    const classes = informers.of(priorityClasses);
+    const classes = informers.forResource(priorityClasses);
     const named = async (name: string): Promise<PriorityClass | undefined> => {
       const cached = classes.get(name);
       if (cached !== undefined) return cached;
@@ -27,7 +27,7 @@ export default Admission.plugin({
         throw error;
       }
     };
-    /** The lowest, should there be several for a moment. */
+    /** Returns the default class; the one with the lowest value if several exist for a moment. */
     const fallback = () =>
       classes
         .list()
@@ -36,17 +36,17 @@ export default Admission.plugin({
           (least, each) => (least === undefined || (each.value ?? 0) < (least.value ?? 0) ? each : least),
           undefined,
         );
-    const created = (pod: Pod): Pod | Verdict | Promise<Pod | Verdict> => {
+    const created = (pod: Pod): Pod | AdmissionDecision | Promise<Pod | AdmissionDecision> => {
       const name = pod.spec?.priorityClassName ?? '';
       return name === '' ? ranked(pod, fallback()) : named(name).then((found) => ranked(pod, found));
     };
-    const ranked = (pod: Pod, found: PriorityClass | undefined): Pod | Verdict => {
+    const ranked = (pod: Pod, found: PriorityClass | undefined): Pod | AdmissionDecision => {
       const { spec } = pod;
       if (spec === undefined) return pod;
       const name = spec.priorityClassName ?? '';
       if (name !== '' && found === undefined) return deny(`no PriorityClass with name ${name} was found`);
       const priority = found?.value ?? 0;
-      const preemptionPolicy = found?.preemptionPolicy ?? lower;
+      const preemptionPolicy = found?.preemptionPolicy ?? lowerPreemptionPolicy;
       if (spec.priority !== undefined && spec.priority !== priority)
         return deny(
           `the integer value of priority (${spec.priority}) must not be provided in pod spec; priority admission controller computed ${priority} from the given PriorityClass name`,
@@ -64,7 +64,7 @@ export default Admission.plugin({
         return pod;
       return { ...pod, spec: { ...spec, priority, preemptionPolicy, ...(priorityClassName !== undefined && { priorityClassName }) } };
     };
-    const rankedGroup = (group: PodGroup, found: PriorityClass | undefined): PodGroup | Verdict => {
+    const rankedGroup = (group: PodGroup, found: PriorityClass | undefined): PodGroup | AdmissionDecision => {
       const { spec } = group;
       const name = spec.priorityClassName ?? '';
       if (name !== '' && found === undefined) return deny(`no PriorityClass with name ${name} was found`);
@@ -77,13 +77,13 @@ export default Admission.plugin({
       if (spec.priority === priority && name === (priorityClassName ?? '')) return group;
       return { ...group, spec: { ...spec, priority, ...(priorityClassName !== undefined && { priorityClassName }) } };
     };
-    const createdGroup = (group: PodGroup): PodGroup | Verdict | Promise<PodGroup | Verdict> => {
+    const createdGroup = (group: PodGroup): PodGroup | AdmissionDecision | Promise<PodGroup | AdmissionDecision> => {
       const name = group.spec.priorityClassName ?? '';
       return name === '' ? rankedGroup(group, fallback()) : named(name).then((found) => rankedGroup(group, found));
     };
-    const onlyDefault = async (made: KubeObject | undefined): Promise<Verdict> => {
+    const onlyDefault = async (defaultClass: KubeObject | undefined): Promise<AdmissionDecision> => {
       const { items } = await client.list(priorityClasses);
-      const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== made?.metadata?.name);
+      const other = items.find(({ globalDefault, metadata }) => globalDefault === true && metadata?.name !== defaultClass?.metadata?.name);
       return other === undefined
         ? allow
         : deny(`PriorityClass ${other.metadata?.name ?? ''} is already marked as default. Only one default can exist`);
@@ -99,7 +99,7 @@ export default Admission.plugin({
         if (resource.resource === 'podgroups') return createdGroup(object as PodGroup);
         if (resource.resource !== 'pods') return object;
         if (operation === 'CREATE') return created(object);
-        // clients of before there were priorities leave them out
+        // old clients omit priority fields on update
         const { spec } = object as Pod;
         const before = (old as Pod | undefined)?.spec;
         if (spec === undefined || before === undefined) return object;

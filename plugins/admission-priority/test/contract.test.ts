@@ -1,7 +1,7 @@
 import { podGroupsV1alpha2, pods, priorityClasses } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { PodGroup } from '@oarlock/api/types/scheduling-v1alpha2';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -25,75 +25,75 @@ admissionContract('admission-priority', async () => ({
     {
       title: 'a class by name',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high' })),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec).toMatchObject({ priority: 1000, preemptionPolicy: 'Never' }),
     },
     {
       title: 'no class',
       request: admissionRequest('CREATE', pods, pod()),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) =>
         expect(as(object).spec).toMatchObject({ priority: 7, preemptionPolicy: 'PreemptLowerPriority', priorityClassName: 'usual' }),
     },
     {
       title: 'the right number',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', priority: 1000 })),
-      outcome: 'allowed',
+      expected: 'allowed',
     },
     {
       title: 'an update that leaves it out',
       request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }) }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(as(object).spec?.priority).toBe(5),
     },
     {
       title: 'a class that is not there',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'none' })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'no PriorityClass with name none was found',
     },
     {
       title: 'a number of its own',
       request: admissionRequest('CREATE', pods, pod({ priority: 8 })),
-      outcome: 'denied',
+      expected: 'denied',
       message:
         'the integer value of priority (8) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name',
     },
     {
       title: 'a policy of its own',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', preemptionPolicy: 'PreemptLowerPriority' })),
-      outcome: 'denied',
+      expected: 'denied',
       message: /^the string value of PreemptionPolicy \(PreemptLowerPriority\)/,
     },
     {
       title: 'a pod group with a class',
       request: admissionRequest('CREATE', podGroupsV1alpha2, group('high')),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'high', priority: 1000 }),
     },
     {
       title: 'a pod group without one',
       request: admissionRequest('CREATE', podGroupsV1alpha2, group()),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'usual', priority: 7 }),
     },
     {
       title: 'a pod group with a class that is not there',
       request: admissionRequest('CREATE', podGroupsV1alpha2, group('none')),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'no PriorityClass with name none was found',
     },
     {
       title: 'a second default',
       request: admissionRequest('CREATE', priorityClasses, { metadata: { name: 'x' }, value: 1, globalDefault: true }),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'PriorityClass usual is already marked as default. Only one default can exist',
     },
-    { title: 'the default again', request: admissionRequest('UPDATE', priorityClasses, usual, { old: usual }), outcome: 'allowed' },
+    { title: 'the default again', request: admissionRequest('UPDATE', priorityClasses, usual, { old: usual }), expected: 'allowed' },
     {
       title: 'status',
       request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }), subresource: 'status' }),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
   ],
 }));

@@ -1,19 +1,28 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Amounts } from '@oarlock/api/pod-resources';
-import { addQuantity, compareQuantity, zero } from '@oarlock/api/quantity';
-import { increase, isBestEffort, limited, measured, quotaCovers, quotaUsage, scopesOf, sumOf } from '@oarlock/api/quota';
+import type { Resources } from '@oarlock/api/component-helpers/pod-resources';
+import { addQuantity, compareQuantity, zeroQuantity } from '@oarlock/api/values/quantity';
+import {
+  positiveDelta,
+  isBestEffort,
+  maskResources,
+  evaluatedResources,
+  quotaMatches,
+  quotaUsage,
+  scopeSelectorsOf,
+  addResources,
+} from '@oarlock/api/quota/quota';
 import { groupResource } from '@oarlock/api/resource';
 import { resourceQuotas } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { limitedResources, nameOf, uncovered, type LimitedResource } from './limited-resources.ts';
+import { limitedResources, nameOf, uncoveredLimitedResource, type LimitedResource } from './limited-resources.ts';
 
-/** How often a charge is tried against writers elsewhere. */
+/** Maximum attempts of a quota update with conflicts. */
 const attempts = 32;
-const nothing: Amounts = new Map();
+const nothing: Resources = new Map();
 const required = /^(requests\.|limits\.)?(cpu|memory)$/;
 
 const printed = (amounts: Iterable<readonly [string, unknown]>): string =>
@@ -22,8 +31,8 @@ const printed = (amounts: Iterable<readonly [string, unknown]>): string =>
     .sort()
     .join(',');
 
-/** What a quota limits and a pod does not state, container by container: `must specify limits.cpu for: a,b`. */
-function unstated({ spec: { hard = {} } = {} }: ResourceQuota, { spec }: Pod): string | undefined {
+/** Returns the limited resources that a pod does not specify, by container: `must specify limits.cpu for: a,b`. */
+function missingRequiredResources({ spec: { hard = {} } = {} }: ResourceQuota, { spec }: Pod): string | undefined {
   const missing: string[] = [];
   for (const name of Object.keys(hard)
     .filter((each) => required.test(each))
@@ -39,12 +48,12 @@ function unstated({ spec: { hard = {} } = {} }: ResourceQuota, { spec }: Pod): s
   return missing.length === 0 ? undefined : `must specify ${missing.join('; ')}`;
 }
 
-interface Charge {
+interface QuotaDelta {
   readonly quota: ResourceQuota;
-  readonly delta: Amounts;
+  readonly delta: Resources;
 }
 
-/** Keeps namespaces within their ResourceQuotas. */
+/** Enforces the ResourceQuotas of namespaces (ResourceQuota). */
 export default Admission.plugin({
   id: 'admission-resource-quota',
   config: z.strictObject({ limitedResources }),
@@ -52,38 +61,38 @@ export default Admission.plugin({
   create({ client, informers, config }, { clock }) {
     const rules = new Map<string, LimitedResource[]>();
     for (const rule of config.limitedResources) rules.set(nameOf(rule), [...(rules.get(nameOf(rule)) ?? []), rule]);
-    const known = informers.of(resourceQuotas);
+    const known = informers.forResource(resourceQuotas);
     const turns = new Map<string, Promise<unknown>>();
 
-    /** What a request adds to a quota; undefined when it is none of the quota's business. */
-    const chargeOf = (quota: ResourceQuota, { resource, object, old }: AdmissionRequest): Charge | Verdict | undefined => {
+    /** Returns the usage that a request adds to a quota; undefined if the quota does not match. */
+    const chargeOf = (quota: ResourceQuota, { resource, object, old }: AdmissionRequest): QuotaDelta | AdmissionDecision | undefined => {
       const what = groupResource(resource);
-      if (object === undefined || !quotaCovers(quota, what, object)) return undefined;
+      if (object === undefined || !quotaMatches(quota, what, object)) return undefined;
       if (what === 'pods' && old === undefined) {
         const fault =
-          scopesOf(quota.spec).some(({ scopeName }) => scopeName === 'BestEffort') && isBestEffort(object)
+          scopeSelectorsOf(quota.spec).some(({ scopeName }) => scopeName === 'BestEffort') && isBestEffort(object)
             ? undefined
-            : unstated(quota, object);
+            : missingRequiredResources(quota, object);
         if (fault !== undefined) return deny(`failed quota: ${quota.metadata?.name ?? ''}: ${fault}`);
       }
-      const usage = (each: KubeObject) => limited(quota, quotaUsage(what, each, clock.now()));
-      const delta = increase(usage(object), old !== undefined && quotaCovers(quota, what, old) ? usage(old) : nothing);
+      const usage = (each: KubeObject) => maskResources(quota, quotaUsage(what, each, clock.now()));
+      const delta = positiveDelta(usage(object), old !== undefined && quotaMatches(quota, what, old) ? usage(old) : nothing);
       return delta.size === 0 ? undefined : { quota, delta };
     };
 
-    /** The quota as it is to be after a charge, or why there is none. */
-    const charged = ({ quota, delta }: Charge): ResourceQuota | Verdict => {
+    /** Returns the quota with the added usage, or the denial. */
+    const charged = ({ quota, delta }: QuotaDelta): ResourceQuota | AdmissionDecision => {
       const { hard = {}, used = {} } = quota.status ?? {};
       const name = quota.metadata?.name ?? '';
       const unknown = [...delta.keys()].filter((each) => hard[each] === undefined || used[each] === undefined).sort();
       if (unknown.length > 0) return deny(`status unknown for quota: ${name}, resources: ${unknown.join(',')}`);
-      const held = new Map([...delta.keys()].map((each) => [each, addQuantity(used[each] ?? 0, zero)]));
-      const next = sumOf(held, delta);
+      const held = new Map([...delta.keys()].map((each) => [each, addQuantity(used[each] ?? 0, zeroQuantity)]));
+      const next = addResources(held, delta);
       const exceeded = [...next].filter(([each, amount]) => compareQuantity(amount, hard[each] ?? 0) > 0).map(([each]) => each);
       if (exceeded.length > 0) {
         const of = (amounts: (each: string) => unknown) => printed(exceeded.map((each) => [each, amounts(each)]));
         return deny(
-          `exceeded quota: ${name}, requested: ${of((each) => delta.get(each))}, used: ${of((each) => held.get(each))}, limited: ${of((each) => addQuantity(hard[each] ?? 0, zero))}`,
+          `exceeded quota: ${name}, requested: ${of((each) => delta.get(each))}, used: ${of((each) => held.get(each))}, limited: ${of((each) => addQuantity(hard[each] ?? 0, zeroQuantity))}`,
         );
       }
       return {
@@ -91,16 +100,16 @@ export default Admission.plugin({
         status: { ...quota.status, used: { ...used, ...Object.fromEntries([...next].map(([each, amount]) => [each, amount.toString()])) } },
       };
     };
-    const isRefusal = (value: ResourceQuota | Charge | Verdict): value is Verdict => 'allowed' in value;
+    const isDenial = (value: ResourceQuota | QuotaDelta | AdmissionDecision): value is AdmissionDecision => 'allowed' in value;
 
-    const charge = async (name: string, first: ResourceQuota, request: AdmissionRequest): Promise<Verdict> => {
+    const charge = async (name: string, first: ResourceQuota, request: AdmissionRequest): Promise<AdmissionDecision> => {
       let quota = first;
-      // what is cached may be behind: a refusal counts only when it was made on what is stored
+      // the cache may be stale: deny only based on the stored quota
       for (let attempt = 0, fresh = false; attempt < attempts; attempt++) {
         const due = chargeOf(quota, request);
         if (due === undefined) return allow;
-        const next = isRefusal(due) ? due : charged(due);
-        if (isRefusal(next)) {
+        const next = isDenial(due) ? due : charged(due);
+        if (isDenial(next)) {
           if (fresh) return next;
         } else if (request.dryRun) {
           return allow;
@@ -109,7 +118,7 @@ export default Admission.plugin({
             await client.update(resourceQuotas, next, { subresource: 'status' });
             return allow;
           } catch (error) {
-            if (isStatus(error, 'NotFound')) return allow; // a quota that is gone limits nothing
+            if (isStatus(error, 'NotFound')) return allow; // the quota has been deleted
             if (!isStatus(error, 'Conflict')) throw error;
           }
         }
@@ -124,7 +133,7 @@ export default Admission.plugin({
       return deny(`the quota ${name} is charged by too many at once`, { reason: 'Conflict' });
     };
 
-    const chargeAll = async (quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<Verdict> => {
+    const chargeAll = async (quotas: readonly ResourceQuota[], request: AdmissionRequest): Promise<AdmissionDecision> => {
       for (const quota of quotas) {
         const verdict = await charge(quota.metadata?.name ?? '', quota, request);
         if (!verdict.allowed) return verdict;
@@ -137,26 +146,26 @@ export default Admission.plugin({
         { resources: ['*'], operations: ['CREATE'] },
         { resources: ['services', 'persistentvolumeclaims', 'pods/resize'], operations: ['UPDATE'] },
       ],
-      validate(request): Verdict | Promise<Verdict> {
+      validate(request): AdmissionDecision | Promise<AdmissionDecision> {
         const { namespace, resource, subresource, operation } = request;
         if (namespace === '' || (operation === 'CREATE' && subresource !== '')) return allow;
-        if (operation === 'UPDATE' && !measured.has(groupResource(resource))) return allow;
+        if (operation === 'UPDATE' && !evaluatedResources.has(groupResource(resource))) return allow;
         const quotas = known.list(namespace);
         const strict = rules.get(groupResource(resource));
         if (strict !== undefined && operation === 'CREATE' && request.object !== undefined) {
           const what = groupResource(resource);
-          const because = uncovered(strict, what, request.object, quotaUsage(what, request.object, clock.now()), quotas);
+          const because = uncoveredLimitedResource(strict, what, request.object, quotaUsage(what, request.object, clock.now()), quotas);
           if (because !== undefined) return deny(because);
         }
         if (quotas.length === 0) return allow;
-        // by name, as everybody does: two requests never wait for each other's second quota
+        // a global order by name prevents deadlocks of requests that update several quotas
         const sorted = [...quotas].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1));
-        // one after the other within a namespace: who waits a turn does not have to try again
+        // serialize the requests of a namespace: waiting is cheaper than update conflicts
         const turn = (turns.get(namespace) ?? Promise.resolve()).then(() => chargeAll(sorted, request));
-        const settled = turn.catch(() => undefined);
-        turns.set(namespace, settled);
-        void settled.then(() => {
-          if (turns.get(namespace) === settled) turns.delete(namespace);
+        const completed = turn.catch(() => undefined);
+        turns.set(namespace, completed);
+        void completed.then(() => {
+          if (turns.get(namespace) === completed) turns.delete(namespace);
         });
         return turn;
       },

@@ -1,7 +1,7 @@
 import { configMaps, persistentVolumeClaims, pods, resourceQuotas, services } from '@oarlock/api/resources';
 import type { Pod, ResourceQuota } from '@oarlock/api/types/core-v1';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -108,61 +108,61 @@ admissionContract('admission-resource-quota', async () => {
     plugin: opened.plugin,
     dispose: () => opened.dispose(),
     cases: [
-      { title: 'within the quota', request: create(pod('compute', { cpu: '1', memory: '1' })), outcome: 'allowed' },
-      { title: 'a namespace without one', request: create(pod('free')), outcome: 'ignored' },
+      { title: 'within the quota', request: create(pod('compute', { cpu: '1', memory: '1' })), expected: 'allowed' },
+      { title: 'a namespace without one', request: create(pod('free')), expected: 'ignored' },
       {
         title: 'something that is not stated',
         request: create(pod('compute', { memory: '1' })),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'failed quota: q: must specify cpu for: c',
       },
       {
         title: 'more than there is',
         request: create(pod('full', { cpu: '750m' })),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'exceeded quota: q, requested: cpu=750m,pods=1, used: cpu=500m,pods=2, limited: cpu=1,pods=2',
       },
       {
         title: 'a count',
         request: admissionRequest('CREATE', configMaps, { metadata: { namespace: 'objects', name: 'c' } }),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=0, limited: count/configmaps=0',
       },
       {
         title: 'node ports',
         request: admissionRequest('CREATE', services, service('NodePort', 3)),
-        outcome: 'denied',
+        expected: 'denied',
         message: /services.nodeports=3/,
       },
       {
         title: 'a Service that takes more',
         request: admissionRequest('UPDATE', services, service('LoadBalancer', 3), { old: service('ClusterIP', 3) }),
-        outcome: 'denied',
+        expected: 'denied',
       },
       {
         title: 'a Service that takes no more',
         request: admissionRequest('UPDATE', services, service('NodePort', 3), { old: service('NodePort', 3) }),
-        outcome: 'allowed',
+        expected: 'allowed',
       },
       {
         title: 'a claim of a class',
         request: admissionRequest('CREATE', persistentVolumeClaims, claim('2Gi')),
-        outcome: 'denied',
+        expected: 'denied',
         message: /used: fast.storageclass.storage.k8s.io\/requests.storage=1Gi, limited: .*=2Gi/,
       },
-      { title: 'best effort', request: create(pod('effort')), outcome: 'denied' },
-      { title: 'not best effort', request: create(pod('effort', { cpu: '1' })), outcome: 'allowed' },
-      { title: 'terminating', request: create(pod('terminating', {}, { activeDeadlineSeconds: 5 })), outcome: 'denied' },
-      { title: 'not terminating', request: create(pod('terminating')), outcome: 'allowed' },
-      { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), outcome: 'denied' },
-      { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), outcome: 'allowed' },
+      { title: 'best effort', request: create(pod('effort')), expected: 'denied' },
+      { title: 'not best effort', request: create(pod('effort', { cpu: '1' })), expected: 'allowed' },
+      { title: 'terminating', request: create(pod('terminating', {}, { activeDeadlineSeconds: 5 })), expected: 'denied' },
+      { title: 'not terminating', request: create(pod('terminating')), expected: 'allowed' },
+      { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), expected: 'denied' },
+      { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), expected: 'allowed' },
       {
         title: 'nothing is known yet',
         request: create(pod('new')),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'status unknown for quota: q, resources: pods',
       },
-      { title: 'a subresource', request: create(pod('full'), { subresource: 'binding' }), outcome: 'ignored' },
+      { title: 'a subresource', request: create(pod('full'), { subresource: 'binding' }), expected: 'ignored' },
     ],
   };
 });

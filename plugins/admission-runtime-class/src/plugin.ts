@@ -1,16 +1,16 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { runtimeClasses } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { RuntimeClass } from '@oarlock/api/types/node-v1';
-import { Admission, allow, deny, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
 
 const differs = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/** A pod with what its class says about overhead and scheduling. */
-function withClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Pod | Verdict {
+/** Returns the pod with the overhead and scheduling constraints of its RuntimeClass. */
+function applyRuntimeClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Pod | AdmissionDecision {
   let spec = pod.spec ?? { containers: [] };
   if (overhead !== undefined) {
     const { podFixed = {} } = overhead;
@@ -31,13 +31,13 @@ function withClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Pod | Verd
   return spec === pod.spec ? pod : { ...pod, spec };
 }
 
-/** Gives pods the overhead, node selector and tolerations of their RuntimeClass. */
+/** Adds overhead, node selector and tolerations of the RuntimeClass to pods (RuntimeClass). */
 export default Admission.plugin({
   id: 'admission-runtime-class',
   config: z.strictObject({}),
   needs: { client: Client },
   create({ client }) {
-    const classOf = async ({ spec }: Pod): Promise<RuntimeClass | Verdict | undefined> => {
+    const classOf = async ({ spec }: Pod): Promise<RuntimeClass | AdmissionDecision | undefined> => {
       const name = spec?.runtimeClassName;
       if (name === undefined || name === '') return undefined;
       try {
@@ -47,12 +47,12 @@ export default Admission.plugin({
         throw error;
       }
     };
-    const withItsClass = async (pod: Pod): Promise<Pod | Verdict> => {
+    const withItsClass = async (pod: Pod): Promise<Pod | AdmissionDecision> => {
       const found = await classOf(pod);
       if (found === undefined) return pod;
-      return 'allowed' in found ? found : withClass(pod, found);
+      return 'allowed' in found ? found : applyRuntimeClass(pod, found);
     };
-    const judge = async (pod: Pod): Promise<Verdict> => {
+    const validateOverhead = async (pod: Pod): Promise<AdmissionDecision> => {
       const found = await classOf(pod);
       if (found !== undefined && 'allowed' in found) return found;
       const { overhead } = pod.spec ?? {};
@@ -70,7 +70,7 @@ export default Admission.plugin({
       },
       validate({ object }) {
         const pod: Pod = object ?? {};
-        return names(pod) || pod.spec?.overhead !== undefined ? judge(pod) : allow;
+        return names(pod) || pod.spec?.overhead !== undefined ? validateOverhead(pod) : allow;
       },
     };
   },

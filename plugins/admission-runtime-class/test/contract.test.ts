@@ -1,6 +1,6 @@
 import { pods, runtimeClasses } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -29,7 +29,7 @@ admissionContract('admission-runtime-class', async () => ({
     {
       title: 'a class with everything',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'vm', nodeSelector: { a: 'b' } })),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) =>
         expect(as(object).spec).toMatchObject({
           overhead: { cpu: '250m' },
@@ -37,30 +37,30 @@ admissionContract('admission-runtime-class', async () => ({
           tolerations: [{ key: 'kata', operator: 'Exists' }],
         }),
     },
-    { title: 'a plain class', request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'plain' })), outcome: 'ignored' },
-    { title: 'no class', request: admissionRequest('CREATE', pods, pod()), outcome: 'ignored' },
+    { title: 'a plain class', request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'plain' })), expected: 'ignored' },
+    { title: 'no class', request: admissionRequest('CREATE', pods, pod()), expected: 'ignored' },
     {
       title: 'a class that is not there',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'none' })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'pod rejected: RuntimeClass "none" not found',
     },
     {
       title: 'another overhead',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'vm', overhead: { cpu: '1' } })),
-      outcome: 'denied',
+      expected: 'denied',
       message: "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
     },
     {
       title: 'overhead without a class',
       request: admissionRequest('CREATE', pods, pod({ overhead: { cpu: '1' } })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead',
     },
     {
       title: 'another node selector',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'vm', nodeSelector: { kata: 'no' } })),
-      outcome: 'denied',
+      expected: 'denied',
       message: 'conflict: runtimeClass.scheduling.nodeSelector[kata] = yes; pod.spec.nodeSelector[kata] = no',
     },
   ],

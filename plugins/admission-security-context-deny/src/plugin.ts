@@ -2,20 +2,20 @@ import type { Container, Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Refuses pods that choose users, groups or SELinux labels for themselves. Kubernetes had it until 1.29; Pod Security Standards took its place. */
+/** Rejects pods that set users, groups or SELinux labels (SecurityContextDeny). Kubernetes removed it in 1.30 in favor of Pod Security Standards. */
 export default Admission.plugin({
   id: 'admission-security-context-deny',
   config: z.strictObject({}),
   create: () => ({
     matches: [{ resources: ['pods'], operations: ['CREATE', 'UPDATE'] }],
     validate({ object }) {
-      const because = refusedBecause((object ?? {}) as Pod);
+      const because = denialReason((object ?? {}) as Pod);
       return because === undefined ? allow : deny(`${because} is forbidden`);
     },
   }),
 });
 
-function refusedBecause({ spec }: Pod): string | undefined {
+function denialReason({ spec }: Pod): string | undefined {
   const { supplementalGroups, seLinuxOptions, runAsUser, fsGroup } = spec?.securityContext ?? {};
   if (supplementalGroups !== undefined) return 'pod.Spec.SecurityContext.SupplementalGroups';
   if (seLinuxOptions !== undefined) return 'pod.Spec.SecurityContext.SELinuxOptions';

@@ -2,7 +2,7 @@ import { pods } from '@oarlock/api/resources';
 import type { PodSpec } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import plugin from '../src/plugin.ts';
 
 const create = (spec: Partial<PodSpec>) =>
@@ -21,14 +21,14 @@ const denied: readonly (readonly [string, Partial<PodSpec>, string])[] = [
 ];
 
 admissionContract('admission-security-context-deny', () => {
-  const [created] = new PluginHost().place({ plugin }).get(Admission);
+  const [created] = new PluginHost().add({ plugin }).get(Admission);
   if (created === undefined) throw new Error('not created');
   return {
     plugin: created,
     cases: [
-      ...denied.map(([title, spec, message]) => ({ title, request: create(spec), outcome: 'denied' as const, message })),
-      { title: 'nothing of the kind', request: create({ securityContext: { runAsNonRoot: true } }), outcome: 'allowed' },
-      { title: 'a deletion', request: admissionRequest('DELETE', pods, undefined), outcome: 'ignored' },
+      ...denied.map(([title, spec, message]) => ({ title, request: create(spec), expected: 'denied' as const, message })),
+      { title: 'nothing of the kind', request: create({ securityContext: { runAsNonRoot: true } }), expected: 'allowed' },
+      { title: 'a deletion', request: admissionRequest('DELETE', pods, undefined), expected: 'ignored' },
     ],
   };
 });

@@ -1,11 +1,11 @@
 import type { Pod, ServiceAccount } from '@oarlock/api/types/core-v1';
 
 const enforced = 'kubernetes.io/enforce-mountable-secrets';
-/** What Go's strconv.ParseBool takes for true. */
+/** The texts that Go's strconv.ParseBool reads as true. */
 const yes: ReadonlySet<string> = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);
 
-/** Whether pods of an account may name no Secrets but its own. */
-export const isLimited = ({ metadata }: ServiceAccount): boolean => yes.has(metadata?.annotations?.[enforced] ?? '');
+/** Returns true if pods of the account may reference only its own Secrets. */
+export const enforcesMountableSecrets = ({ metadata }: ServiceAccount): boolean => yes.has(metadata?.annotations?.[enforced] ?? '');
 
 interface Naming {
   readonly name?: string;
@@ -13,7 +13,7 @@ interface Naming {
   readonly envFrom?: readonly { readonly secretRef?: { readonly name?: string } }[];
 }
 
-function containersFault(kind: string, containers: readonly Naming[], own: ReadonlySet<string>, account: string): string | undefined {
+function containersSecretError(kind: string, containers: readonly Naming[], own: ReadonlySet<string>, account: string): string | undefined {
   const because = `is not allowed because service account ${account} does not reference that secret`;
   for (const { name = '', env = [], envFrom = [] } of containers) {
     for (const { name: variable = '', valueFrom } of env) {
@@ -32,16 +32,16 @@ function containersFault(kind: string, containers: readonly Naming[], own: Reado
 
 const namesOf = (references: readonly { readonly name?: string }[] = []) => new Set(references.map(({ name = '' }) => name));
 
-/** The first Secret of a new pod that is none of its account's, in Kubernetes' words. */
-export function secretFault({ spec }: Pod, { metadata, secrets, imagePullSecrets }: ServiceAccount): string | undefined {
+/** Returns the error for the first Secret of a new pod that the account does not list, in Kubernetes' words. */
+export function secretReferenceError({ spec }: Pod, { metadata, secrets, imagePullSecrets }: ServiceAccount): string | undefined {
   const account = metadata?.name ?? '';
   const own = namesOf(secrets);
   for (const { secret } of spec?.volumes ?? [])
     if (secret !== undefined && !own.has(secret.secretName ?? ''))
       return `volume with secret.secretName="${secret.secretName ?? ''}" is not allowed because service account ${account} does not reference that secret`;
   const inContainers =
-    containersFault('init container', spec?.initContainers ?? [], own, account) ??
-    containersFault('container', spec?.containers ?? [], own, account);
+    containersSecretError('init container', spec?.initContainers ?? [], own, account) ??
+    containersSecretError('container', spec?.containers ?? [], own, account);
   if (inContainers !== undefined) return inContainers;
   const pull = namesOf(imagePullSecrets);
   for (const [at, { name = '' }] of (spec?.imagePullSecrets ?? []).entries())
@@ -50,6 +50,6 @@ export function secretFault({ spec }: Pod, { metadata, secrets, imagePullSecrets
   return undefined;
 }
 
-/** The same of the ephemeral containers that a pod is given later. */
-export const ephemeralFault = ({ spec }: Pod, { metadata, secrets }: ServiceAccount): string | undefined =>
-  containersFault('ephemeral container', spec?.ephemeralContainers ?? [], namesOf(secrets), metadata?.name ?? '');
+/** As `secretReferenceError` for ephemeral containers that are added to a pod. */
+export const ephemeralSecretReferenceError = ({ spec }: Pod, { metadata, secrets }: ServiceAccount): string | undefined =>
+  containersSecretError('ephemeral container', spec?.ephemeralContainers ?? [], namesOf(secrets), metadata?.name ?? '');

@@ -3,16 +3,16 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Container, Pod, ServiceAccount, Volume } from '@oarlock/api/types/core-v1';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
-import { ephemeralFault, isLimited, secretFault } from './mountable-secrets.ts';
+import { ephemeralSecretReferenceError, enforcesMountableSecrets, secretReferenceError } from './mountable-secrets.ts';
 
 const tokenPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 const mirror = 'kubernetes.io/config.mirror';
-const alphabet = 'bcdfghjklmnpqrstvwxz2456789'; // that of generated names: no vowels, nothing that reads alike
+const alphabet = 'bcdfghjklmnpqrstvwxz2456789'; // apimachinery's alphabet of generated names: no vowels, no similar characters
 
-/** Token, CA and namespace, as every pod of Kubernetes finds them. All pods share it, in memory, too. */
+/** The projected volume with token, CA and namespace. Frozen and shared by all pods. */
 const projected: NonNullable<Volume['projected']> = deepFreeze({
   defaultMode: 0o644,
   sources: [
@@ -29,17 +29,17 @@ const mountIn =
       ? container
       : { ...container, volumeMounts: [...(container.volumeMounts ?? []), { name, readOnly: true, mountPath: tokenPath }] };
 
-/** The same pod when it has everything already. */
-function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
-  const given = pod.spec ?? { containers: [] };
+/** Returns the same pod if nothing is missing. */
+function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suffix: () => string): Pod {
+  const original = pod.spec ?? { containers: [] };
   let spec =
-    given.serviceAccountName === name && given.serviceAccount === name
-      ? given
-      : { ...given, serviceAccountName: name, serviceAccount: name };
+    original.serviceAccountName === name && original.serviceAccount === name
+      ? original
+      : { ...original, serviceAccountName: name, serviceAccount: name };
   if ((spec.imagePullSecrets?.length ?? 0) === 0 && account.imagePullSecrets !== undefined && account.imagePullSecrets.length > 0)
     spec = { ...spec, imagePullSecrets: account.imagePullSecrets };
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
-  // validation comes later: there may be none yet
+  // admission precedes validation: containers may be absent
   const all = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
   const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
   if (automount && lacking) {
@@ -56,8 +56,8 @@ function withAccount(pod: Pod, name: string, account: ServiceAccount, suffix: ()
   return spec === pod.spec ? pod : { ...pod, spec };
 }
 
-/** What a pod that a node made by itself must not lean on: nobody has checked that it may. */
-function mirrorFault({ spec }: Pod): string | undefined {
+/** Returns the error for references to API objects by a mirror pod, which its node creates without checks. */
+function mirrorPodError({ spec }: Pod): string | undefined {
   if (spec?.serviceAccountName) return 'a mirror pod may not reference service accounts';
   const containers = [...(spec?.containers ?? []), ...(spec?.initContainers ?? []), ...(spec?.ephemeralContainers ?? [])];
   const secret =
@@ -75,7 +75,7 @@ function mirrorFault({ spec }: Pod): string | undefined {
     : undefined;
 }
 
-// unlike randomBytes this draws from a supply of its own
+// randomInt has its own buffer of random bytes, unlike randomBytes
 function newSuffix(): string {
   let suffix = '';
   for (let rest = randomInt(alphabet.length ** 5), i = 0; i < 5; i++, rest = Math.floor(rest / alphabet.length))
@@ -83,13 +83,13 @@ function newSuffix(): string {
   return suffix;
 }
 
-/** Gives every pod a service account and mounts its token, and refuses pods whose account does not exist. */
+/** Sets the service account of pods, mounts its token, and rejects pods whose account does not exist (ServiceAccount). */
 export default Admission.plugin({
   id: 'admission-service-account',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
-    const known = informers.of(serviceAccounts);
+    const known = informers.forResource(serviceAccounts);
     const find = async (namespace: string, name: string): Promise<ServiceAccount | undefined> => {
       try {
         return await client.get(serviceAccounts, { namespace, name });
@@ -98,33 +98,43 @@ export default Admission.plugin({
         throw error;
       }
     };
-    const mutate = ({ object, namespace, subresource }: AdmissionRequest): KubeObject | Verdict | Promise<KubeObject | Verdict> => {
+    const mutate = ({
+      object,
+      namespace,
+      subresource,
+    }: AdmissionRequest): KubeObject | AdmissionDecision | Promise<KubeObject | AdmissionDecision> => {
       if (object === undefined || subresource !== '') return object ?? deny('a pod is required', { reason: 'BadRequest' });
       const pod: Pod = object;
       if (pod.metadata?.annotations?.[mirror] !== undefined) {
-        const fault = mirrorFault(pod);
+        const fault = mirrorPodError(pod);
         return fault === undefined ? pod : deny(fault);
       }
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
-      return withAccountOf(namespace, name, (account) => withAccount(pod, name, account, newSuffix));
+      return withAccountOf(namespace, name, (account) => withServiceAccount(pod, name, account, newSuffix));
     };
-    /** Asks the cache, and the server where it does not know yet. */
-    function withAccountOf<T>(namespace: string, name: string, use: (account: ServiceAccount) => T): T | Verdict | Promise<T | Verdict> {
-      const given = (account: ServiceAccount | undefined) =>
+    /** Reads the account from the cache, or from the API server if it is not there. */
+    function withAccountOf<T>(
+      namespace: string,
+      name: string,
+      use: (account: ServiceAccount) => T,
+    ): T | AdmissionDecision | Promise<T | AdmissionDecision> {
+      const useAccount = (account: ServiceAccount | undefined) =>
         account === undefined
           ? deny(`error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`)
           : use(account);
       const cached = known.get(`${namespace}/${name}`);
-      return cached === undefined ? find(namespace, name).then(given) : given(cached);
+      return cached === undefined ? find(namespace, name).then(useAccount) : useAccount(cached);
     }
-    /** Where an account limits its pods, by an annotation, they name no Secrets but its own; what other plugins added is among it. */
-    const validate = ({ object, namespace, subresource }: AdmissionRequest): Verdict | Promise<Verdict> => {
+    /** Checks Secret references of accounts with the annotation, after mutation by other plugins. */
+    const validate = ({ object, namespace, subresource }: AdmissionRequest): AdmissionDecision | Promise<AdmissionDecision> => {
       const pod: Pod = object ?? {};
       if (pod.metadata?.annotations?.[mirror] !== undefined && subresource === '') return allow;
       const { serviceAccountName = '' } = pod.spec ?? {};
       if (serviceAccountName === '') return deny(`no service account specified for pod ${namespace}/${pod.metadata?.name ?? ''}`);
       return withAccountOf(namespace, serviceAccountName, (account) => {
-        const fault = isLimited(account) ? (subresource === '' ? secretFault : ephemeralFault)(pod, account) : undefined;
+        const fault = enforcesMountableSecrets(account)
+          ? (subresource === '' ? secretReferenceError : ephemeralSecretReferenceError)(pod, account)
+          : undefined;
         return fault === undefined ? allow : deny(fault);
       });
     };

@@ -3,8 +3,8 @@ import { pods, serviceAccounts } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { Admission, isVerdict } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Admission, isAdmissionDecision } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -38,7 +38,7 @@ async function open() {
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .place({ plugin })
+    .add({ plugin })
     .get(Admission);
   if (created === undefined) throw new Error('not created');
   await clock.settle();
@@ -57,7 +57,7 @@ admissionContract('admission-service-account', async () => {
       {
         title: 'a pod without an account',
         request: create(pod()),
-        outcome: 'allowed',
+        expected: 'allowed',
         check(object) {
           const { spec } = as(object);
           expect(spec).toMatchObject({ serviceAccountName: 'default', serviceAccount: 'default' });
@@ -77,12 +77,12 @@ admissionContract('admission-service-account', async () => {
       {
         title: 'every container',
         request: create(pod({ containers: [{ name: 'a' }, { name: 'b' }], initContainers: [{ name: 'i' }] })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(mountsOf(object)).toEqual([1, 1, 1]),
       },
       {
         title: 'a container that mounts something there itself',
-        outcome: 'allowed',
+        expected: 'allowed',
         request: create(
           pod({
             containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }, { name: 'b' }],
@@ -102,56 +102,56 @@ admissionContract('admission-service-account', async () => {
             volumes: [{ name: 'own', emptyDir: {} }],
           }),
         ),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec?.volumes).toHaveLength(1),
       },
       {
         title: 'an account that wants no mounts',
         request: create(pod({ serviceAccountName: 'quiet' })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec?.volumes).toBeUndefined(),
       },
       {
         title: 'a pod that wants one all the same',
         request: create(pod({ serviceAccountName: 'quiet', automountServiceAccountToken: true })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(mountsOf(object)).toEqual([1]),
       },
       {
         title: 'a pod that wants none',
         request: create(pod({ automountServiceAccountToken: false })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'default' }),
       },
       {
         title: 'pull secrets of the account',
         request: create(pod({ serviceAccountName: 'puller' })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'registry' }]),
       },
       {
         title: 'pull secrets of the pod',
         request: create(pod({ serviceAccountName: 'puller', imagePullSecrets: [{ name: 'own' }] })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'own' }]),
       },
       {
         title: 'the old field alone',
         request: create(pod({ serviceAccount: 'quiet' })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'quiet', serviceAccount: 'quiet' }),
       },
       {
         title: 'an account that is not there',
         request: create(pod({ serviceAccountName: 'nobody' })),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'error looking up service account d/nobody: serviceaccount "nobody" not found',
       },
-      { title: 'a mirror pod', request: create(pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), outcome: 'ignored' },
+      { title: 'a mirror pod', request: create(pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), expected: 'ignored' },
       {
         title: 'a mirror pod that names an account',
         request: create(pod({ serviceAccountName: 'default' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'a mirror pod may not reference service accounts',
       },
       ...(
@@ -164,7 +164,7 @@ admissionContract('admission-service-account', async () => {
       ).map(([message, spec]) => ({
         title: `a mirror pod with ${Object.keys(spec).join()}`,
         request: create(pod(spec, { annotations: { 'kubernetes.io/config.mirror': 'x' } })),
-        outcome: 'denied' as const,
+        expected: 'denied' as const,
         message: new RegExp(`^a mirror pod may not .*${message}`),
       })),
       ...(
@@ -182,19 +182,19 @@ admissionContract('admission-service-account', async () => {
       ).map(([spec, what]) => ({
         title: `an account that limits its pods, and ${what}`,
         request: create(pod({ serviceAccountName: 'limited', ...spec })),
-        outcome: 'denied' as const,
+        expected: 'denied' as const,
         message: `${what} is not allowed because service account limited does not reference that secret`,
       })),
       {
         title: 'an account that limits its pods, and a pull secret of another',
         request: create(pod({ serviceAccountName: 'limited', imagePullSecrets: [{ name: 'registry' }, { name: 's' }] })),
-        outcome: 'denied',
+        expected: 'denied',
         message: 'imagePullSecrets[1].name="s" is not allowed because service account limited does not reference that imagePullSecret',
       },
       {
         title: 'an account that limits its pods to its own secrets',
         request: create(pod({ serviceAccountName: 'limited', volumes: [{ name: 'v', secret: { secretName: 'own' } }] })),
-        outcome: 'allowed',
+        expected: 'allowed',
         check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'registry' }]),
       },
       {
@@ -205,15 +205,15 @@ admissionContract('admission-service-account', async () => {
           pod({ serviceAccountName: 'limited', ephemeralContainers: [{ name: 'e', envFrom: [{ secretRef: { name: 's' } }] }] }),
           { old: pod({ serviceAccountName: 'limited' }), subresource: 'ephemeralcontainers' },
         ),
-        outcome: 'denied',
+        expected: 'denied',
         message:
           'ephemeral container e with envFrom referencing secret.secretName="s" is not allowed because service account limited does not reference that secret',
       },
-      { title: 'an update', request: admissionRequest('UPDATE', pods, pod(), { old: pod() }), outcome: 'ignored' },
-      { title: 'something below a pod', request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }), outcome: 'ignored' },
+      { title: 'an update', request: admissionRequest('UPDATE', pods, pod(), { old: pod() }), expected: 'ignored' },
+      { title: 'something below a pod', request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }), expected: 'ignored' },
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    breakDown: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
     dispose: () => api.stop(),
   };
 });
@@ -223,7 +223,7 @@ describe('admission-service-account', () => {
     const { api, plugin: created } = await open();
     api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'fresh' } });
     const answer = await created.mutate?.(create(pod({ serviceAccountName: 'fresh' })));
-    expect(answer !== undefined && !isVerdict(answer) && as(answer).spec?.serviceAccountName).toBe('fresh');
+    expect(answer !== undefined && !isAdmissionDecision(answer) && as(answer).spec?.serviceAccountName).toBe('fresh');
     await api.stop();
   });
 

@@ -7,11 +7,11 @@ const finalizers: Readonly<Record<string, string>> = {
   volumeattributesclasses: 'kubernetes.io/vac-protection',
 };
 
-/** Keeps claims and volumes that are in use from going away: their controllers take the finalizer off when nobody uses them any more. */
+/** Adds protection finalizers to claims and volumes (StorageObjectInUseProtection); controllers remove them when the object is unused. */
 export default Admission.plugin({
   id: 'admission-storage-object-in-use-protection',
   config: z.strictObject({
-    /** VolumeAttributesClasses, too: only where a controller takes their finalizer off again. */
+    /** Also protects VolumeAttributesClasses; requires the controller that removes their finalizer. */
     volumeAttributesClasses: z.boolean().default(false),
   }),
   create: ({ config }) => ({

@@ -1,5 +1,5 @@
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -10,19 +10,19 @@ admissionContract('admission-storage-object-in-use-protection', async () => ({
     {
       title: 'a claim',
       request: admissionRequest('CREATE', persistentVolumeClaims, { metadata: { namespace: 'd', name: 'c', finalizers: ['a/b'] } }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(object?.metadata?.finalizers).toEqual(['a/b', 'kubernetes.io/pvc-protection']),
     },
     {
       title: 'a volume',
       request: admissionRequest('CREATE', persistentVolumes, { metadata: { name: 'v' } }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(object?.metadata?.finalizers).toEqual(['kubernetes.io/pv-protection']),
     },
     {
       title: 'it is there',
       request: admissionRequest('CREATE', persistentVolumes, { metadata: { name: 'v', finalizers: ['kubernetes.io/pv-protection'] } }),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
   ],
 }));

@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const key = 'node.kubernetes.io/not-ready';
 
-/** Keeps pods off a new node until it has said that it is ready. */
+/** Adds the not-ready taint to new nodes (TaintNodesByCondition); the node lifecycle controller removes it. */
 export default Admission.plugin({
   id: 'admission-taint-nodes-by-condition',
   config: z.strictObject({}),

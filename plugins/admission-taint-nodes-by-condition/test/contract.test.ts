@@ -1,6 +1,6 @@
 import { nodes } from '@oarlock/api/resources';
 import type { Node } from '@oarlock/api/types/core-v1';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { openAdmission } from '@oarlock/testing/open-admission';
 import { expect } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -14,20 +14,20 @@ admissionContract('admission-taint-nodes-by-condition', async () => ({
     {
       title: 'a new node',
       request: admissionRequest('CREATE', nodes, { metadata: { name: 'n' } }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(taints(object)).toEqual([taint]),
     },
     {
       title: 'other taints stay',
       request: admissionRequest('CREATE', nodes, { metadata: { name: 'n' }, spec: { taints: [{ key: 'a', effect: 'NoExecute' }] } }),
-      outcome: 'allowed',
+      expected: 'allowed',
       check: (object) => expect(taints(object)).toEqual([{ key: 'a', effect: 'NoExecute' }, taint]),
     },
     {
       title: 'it is there',
       request: admissionRequest('CREATE', nodes, { metadata: { name: 'n' }, spec: { taints: [taint] } }),
-      outcome: 'ignored',
+      expected: 'ignored',
     },
-    { title: 'an update', request: admissionRequest('UPDATE', nodes, { metadata: { name: 'n' } }), outcome: 'ignored' },
+    { title: 'an update', request: admissionRequest('UPDATE', nodes, { metadata: { name: 'n' } }), expected: 'ignored' },
   ],
 }));

@@ -1,12 +1,12 @@
 // What a policy of three expressions costs a request: node --conditions=@oarlock/source --import @oxc-node/core/register bench/policy.ts
 import { namespaces, pods, validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '@oarlock/api/resources';
-import { kubernetesEnvironment } from '@oarlock/cel/environment';
+import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
 import { compile } from '@oarlock/cel/program';
-import { dyn } from '@oarlock/cel/type';
-import type { Value } from '@oarlock/cel/value';
+import { dyn } from '@oarlock/cel/types/type';
+import type { Value } from '@oarlock/cel/values/value';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
-import { admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';

@@ -1,16 +1,16 @@
-import { perCallLimit, runtimeBudget } from '@oarlock/cel/estimate';
-import type { Bindings } from '@oarlock/cel/frame';
-import type { Outcome, Program } from '@oarlock/cel/program';
+import { perCallLimit, runtimeBudget } from '@oarlock/cel/cost-estimate';
+import type { Bindings } from '@oarlock/cel/interpreter/frame';
+import type { EvaluationResult, Program } from '@oarlock/cel/program';
 import type { RequestBindings } from '@oarlock/admission-rules/request-bindings';
-import type { ReadyValidatingPolicy, ReadyValidation } from './validating-policy.ts';
+import type { CompiledValidatingPolicy, CompiledValidation } from './validating-policy.ts';
 
 export interface Denial {
-  /** Of the validation; -1 for what is wrong with the policy itself. */
+  /** The index of the validation; -1 for errors of the policy itself. */
   readonly index: number;
   readonly message: string;
   readonly reason: string;
 }
-export interface Evaluated {
+export interface PolicyEvaluation {
   readonly denials: readonly Denial[];
   readonly annotations: readonly { readonly key: string; readonly value: string }[];
 }
@@ -18,15 +18,15 @@ export interface Evaluated {
 const maxMessage = 5 * 1024;
 const maxAnnotation = 10 * 1024;
 const outOfBudget = 'validation failed due to running out of cost budget, no further validation rules will be run';
-const nothing: Evaluated = { denials: [], annotations: [] };
+const nothing: PolicyEvaluation = { denials: [], annotations: [] };
 
-/** What a policy says of one request. Errors of its expressions are denials, unless its `failurePolicy` ignores them. */
-export async function evaluatePolicy(policy: ReadyValidatingPolicy, bindings: RequestBindings): Promise<Evaluated> {
+/** Evaluates a policy for a request. Errors of expressions are denials, unless the `failurePolicy` is Ignore. */
+export async function evaluatePolicy(policy: CompiledValidatingPolicy, bindings: RequestBindings): Promise<PolicyEvaluation> {
   const evaluation = new Evaluation(bindings as unknown as Bindings);
   bindings.variables = policy.variables.bind(bindings as unknown as Bindings, (cost) => evaluation.spend(cost));
-  const failed = (index: number, message: string): Denial[] => (policy.ignoresFaults ? [] : [{ index, message, reason: 'Invalid' }]);
-  const given = policy.conditions.evaluate(bindings as unknown as Bindings);
-  const conditions = given instanceof Promise ? await given : given;
+  const failed = (index: number, message: string): Denial[] => (policy.ignoresFailures ? [] : [{ index, message, reason: 'Invalid' }]);
+  const matchResult = policy.conditions.evaluate(bindings as unknown as Bindings);
+  const conditions = matchResult instanceof Promise ? await matchResult : matchResult;
   if (conditions.fault !== undefined) return { denials: failed(-1, conditions.fault), annotations: [] };
   if (!conditions.matches) return nothing;
   const denials: Denial[] = [];
@@ -46,10 +46,10 @@ export async function evaluatePolicy(policy: ReadyValidatingPolicy, bindings: Re
   return { denials, annotations };
 }
 
-const faultOf = ({ source }: Program, { code, message }: NonNullable<Outcome['error']>): string =>
+const faultOf = ({ source }: Program, { code, message }: NonNullable<EvaluationResult['error']>): string =>
   code === 'budget' ? outOfBudget : `expression '${source}' resulted in error: ${message}`;
 
-/** One budget for all expressions of a policy. */
+/** An evaluation with one cost budget for all expressions of a policy. */
 class Evaluation {
   readonly #bindings: Bindings;
   #left = runtimeBudget;
@@ -62,19 +62,19 @@ class Evaluation {
   spend(cost: number): void {
     this.#left -= cost;
   }
-  run(program: Program): Outcome | Promise<Outcome> {
+  run(program: Program): EvaluationResult | Promise<EvaluationResult> {
     const outcome = program.evaluateAsync(this.#bindings, Math.max(0, Math.min(perCallLimit, this.#left)));
     if (outcome instanceof Promise)
-      return outcome.then((settled) => {
-        this.#left -= settled.cost;
-        return settled;
+      return outcome.then((result) => {
+        this.#left -= result.cost;
+        return result;
       });
     this.#left -= outcome.cost;
     return outcome;
   }
 }
 
-async function messageOf({ program, message = '', messageProgram }: ReadyValidation, evaluation: Evaluation): Promise<string> {
+async function messageOf({ program, message = '', messageProgram }: CompiledValidation, evaluation: Evaluation): Promise<string> {
   if (messageProgram !== undefined) {
     const { value } = await evaluation.run(messageProgram);
     const text = typeof value === 'string' ? value.trim() : '';

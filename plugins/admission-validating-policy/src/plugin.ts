@@ -1,61 +1,61 @@
 import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '@oarlock/api/resources';
-import { Admission, allow, deny, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
+import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import { Authz } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { NamespaceObjects } from '@oarlock/admission-rules/namespace-objects';
-import { boundOf, dispatch, policyRefusal, type Bound } from '@oarlock/admission-rules/policy-dispatch';
-import { ParamsAccess } from '@oarlock/admission-rules/params-access';
-import { configurationGroup, judgeConfiguration, type PolicySort } from '@oarlock/admission-rules/policy-configuration';
+import { toPolicyHooks, dispatch, policyRejection, type PolicyHook } from '@oarlock/admission-rules/policy-dispatch';
+import { ParamAccess } from '@oarlock/admission-rules/param-access';
+import { configurationGroup, validateConfiguration, type PolicyResources } from '@oarlock/admission-rules/policy-configuration';
 import { PolicyParams } from '@oarlock/admission-rules/policy-params';
-import { RuleObjects } from '@oarlock/admission-rules/rule-objects';
+import { ConfigurationSource } from '@oarlock/admission-rules/configuration-source';
 import { z } from 'zod';
 import { evaluatePolicy, type Denial } from './evaluation.ts';
-import { keepTypeChecking } from './policy-status.ts';
-import { readyBinding, readyPolicy, type ReadyValidatingBinding, type ReadyValidatingPolicy } from './validating-policy.ts';
+import { runTypeCheckingController } from './policy-status.ts';
+import { compileBinding, compilePolicy, type CompiledValidatingBinding, type CompiledValidatingPolicy } from './validating-policy.ts';
 
-type Policies = readonly Bound<ReadyValidatingPolicy, ReadyValidatingBinding>[];
+type Policies = readonly PolicyHook<CompiledValidatingPolicy, CompiledValidatingBinding>[];
 interface Denied {
   readonly message: string;
   readonly reason: string;
 }
 const failureKey = 'validation.policy.admission.k8s.io/validation_failure';
 
-/** Judges requests by ValidatingAdmissionPolicies and their bindings. */
+/** Validates requests by ValidatingAdmissionPolicies and their bindings. */
 export default Admission.plugin({
   id: 'admission-validating-policy',
   config: z.strictObject({}),
   needs: { client: Client, informers: Informers, authz: Authz },
   create({ client, informers, authz }, { log }) {
-    keepTypeChecking(client, informers, log);
+    runTypeCheckingController(client, informers, log);
     let bound: Policies | undefined;
     const forget = () => {
       bound = undefined;
     };
-    const policies = new RuleObjects(client, informers, validatingAdmissionPolicies, readyPolicy, forget);
-    const bindings = new RuleObjects(client, informers, validatingAdmissionPolicyBindings, readyBinding, forget);
+    const policies = new ConfigurationSource(client, informers, validatingAdmissionPolicies, compilePolicy, forget);
+    const bindings = new ConfigurationSource(client, informers, validatingAdmissionPolicyBindings, compileBinding, forget);
     const namespaces = new NamespaceObjects(informers, client);
     const params = new PolicyParams(client);
-    const sort: PolicySort = {
+    const sort: PolicyResources = {
       policies: 'validatingadmissionpolicies',
       bindings: 'validatingadmissionpolicybindings',
-      faults: (policy) => readyPolicy(policy).faults,
+      faults: (policy) => compilePolicy(policy).faults,
       paramKind: (name) => policies.get(name)?.paramKind,
-      access: new ParamsAccess(authz, params),
+      access: new ParamAccess(authz, params),
     };
 
     const current = async (): Promise<Policies> => {
       const [those, by] = await Promise.all([policies.all(), bindings.all()]);
-      return boundOf(those, by);
+      return toPolicyHooks(those, by);
     };
     const known = (): Policies | Promise<Policies> => {
       if (bound !== undefined) return bound;
       const [those, by] = [policies.all(), bindings.all()];
       if (those instanceof Promise || by instanceof Promise) return current();
-      bound = boundOf(those, by);
+      bound = toPolicyHooks(those, by);
       return bound;
     };
 
-    const judge = async (request: AdmissionRequest, of: Policies): Promise<Verdict> => {
+    const validateRequest = async (request: AdmissionRequest, of: Policies): Promise<AdmissionDecision> => {
       const denied: Denied[] = [];
       const annotations = new Map<string, string[]>();
       const failures: object[] = [];
@@ -66,43 +66,43 @@ export default Admission.plugin({
         () => request.object,
         async ({ policy, binding, bindings }) => {
           const { denials, annotations: own } = await evaluatePolicy(policy, bindings);
-          for (const denial of denials) act(request, policy, binding, denial, denied, failures);
+          for (const denial of denials) applyValidationAction(request, policy, binding, denial, denied, failures);
           for (const { key, value } of own) add(annotations, `${policy.name}/${key}`, value);
         },
-        ({ policy, binding, message }) => denied.push({ message: refused(policy.name, binding?.name, message), reason: 'Invalid' }),
+        ({ policy, binding, message }) => denied.push({ message: rejectedBy(policy.name, binding?.name, message), reason: 'Invalid' }),
       );
       for (const [key, values] of annotations) request.annotate(key, values.join(', '));
       if (failures.length > 0) request.annotate(failureKey, JSON.stringify(failures));
       const [first] = denied;
-      return first === undefined ? allow : deny(first.message, { status: policyRefusal(request, first.message, first.reason) });
+      return first === undefined ? allow : deny(first.message, { status: policyRejection(request, first.message, first.reason) });
     };
 
     return {
       matches: [{ resources: ['*'], operations: ['*'] }],
-      idle: (_, { group }) => policies.empty && group !== configurationGroup,
-      validate(request): Verdict | Promise<Verdict> {
-        if (request.resource.group === configurationGroup) return judgeConfiguration(request, sort);
+      isIdle: (_, { group }) => policies.empty && group !== configurationGroup,
+      validate(request): AdmissionDecision | Promise<AdmissionDecision> {
+        if (request.resource.group === configurationGroup) return validateConfiguration(request, sort);
         const of = known();
-        if (of instanceof Promise) return of.then((settled) => judge(request, settled));
-        return of.some(({ policy }) => policy.matcher.covers(request)) ? judge(request, of) : allow;
+        if (of instanceof Promise) return of.then((compiled) => validateRequest(request, compiled));
+        return of.some(({ policy }) => policy.matcher.covers(request)) ? validateRequest(request, of) : allow;
       },
     };
   },
 });
 
-const refused = (policy: string, binding: string | undefined, message: string) =>
+const rejectedBy = (policy: string, binding: string | undefined, message: string) =>
   `ValidatingAdmissionPolicy '${policy}'${binding === undefined ? '' : ` with binding '${binding}'`} denied request: ${message}`;
 
-function act(
+function applyValidationAction(
   request: AdmissionRequest,
-  policy: ReadyValidatingPolicy,
-  binding: ReadyValidatingBinding,
+  policy: CompiledValidatingPolicy,
+  binding: CompiledValidatingBinding,
   { index, message, reason }: Denial,
   denied: Denied[],
   failures: object[],
 ): void {
   for (const action of binding.actions) {
-    if (action === 'Deny') denied.push({ message: refused(policy.name, binding.name, message), reason });
+    if (action === 'Deny') denied.push({ message: rejectedBy(policy.name, binding.name, message), reason });
     else if (action === 'Warn')
       request.warn(`Validation failed for ValidatingAdmissionPolicy '${policy.name}' with binding '${binding.name}': ${message}`);
     else if (action === 'Audit')

@@ -2,12 +2,12 @@ import { customResourceDefinitions, validatingAdmissionPolicies } from '@oarlock
 import { isStatus } from '@oarlock/api/status';
 import type { ValidatingAdmissionPolicy } from '@oarlock/api/types/admissionregistration-v1';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Client, Informers } from '@oarlock/spi/client';
 import { customNames, typeChecking } from './type-checking.ts';
 
-/** Writes down, once per generation of a policy, what the types of its kinds say against it. */
-export function keepTypeChecking(client: Client, informers: Informers, log: Logger): void {
+/** Writes type-checking warnings to the status of policies, once per generation (the validatingadmissionpolicy-status controller upstream). */
+export function runTypeCheckingController(client: Client, informers: Informers, log: Logger): void {
   const write = async (policy: ValidatingAdmissionPolicy, observedGeneration: number): Promise<void> => {
     const definitions = await Promise.all(customNames(policy).map((definition) => find(client, definition)));
     const checked = typeChecking(
@@ -21,19 +21,19 @@ export function keepTypeChecking(client: Client, informers: Informers, log: Logg
     const { generation, name = '' } = policy.metadata ?? {};
     if (generation === undefined || policy.status?.observedGeneration === generation) return;
     write(policy, generation).catch((error: unknown) => {
-      // whoever changed it since is heard of next
+      // after a conflict the informer delivers the new version
       if (!isStatus(error, 'Conflict', 'NotFound'))
-        log.warn({ policy: name, err: error }, 'the type checking of a policy was not written down');
+        log.warn({ policy: name, err: error }, 'writing the type checking status of a policy failed');
     });
   };
-  informers.of(validatingAdmissionPolicies).on({ added: look, updated: look });
+  informers.forResource(validatingAdmissionPolicies).addEventHandler({ onAdd: look, onUpdate: look });
 }
 
 async function find(client: Client, name: string): Promise<CustomResourceDefinition | undefined> {
   try {
     return await client.get(customResourceDefinitions, { name });
   } catch (error) {
-    // a policy may be there before what it is about
+    // a policy may exist before the CustomResourceDefinition
     if (isStatus(error, 'NotFound')) return undefined;
     throw error;
   }

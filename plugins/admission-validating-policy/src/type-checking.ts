@@ -1,20 +1,20 @@
 import { kindOfResource } from '@oarlock/api/kinds';
-import { schemaOf, type Schema } from '@oarlock/api/schema';
+import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
 import type { ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy } from '@oarlock/api/types/admissionregistration-v1';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import { admissionEnvironment, type ExpressionScope } from '@oarlock/admission-rules/environment';
+import { admissionEnvironment, type ExpressionScope } from '@oarlock/admission-rules/admission-environment';
 import { PolicyVariables } from '@oarlock/admission-rules/policy-variables';
-import { builtinType } from '@oarlock/cel/builtin-type';
+import { builtinType } from '@oarlock/cel/types/builtin-type';
 import { compile } from '@oarlock/cel/program';
-import { typeOfSchema, type StructuralSchema } from '@oarlock/cel/schema-type';
-import { string, type Type } from '@oarlock/cel/type';
+import { typeOfSchema, type StructuralSchema } from '@oarlock/cel/types/schema-type';
+import { string, type Type } from '@oarlock/cel/types/type';
 
-/** So many kinds of one policy are looked at. */
+/** Maximum number of kinds that are checked per policy. */
 const maxKinds = 10;
 
 /**
- * What the types of the kinds that a policy names by group, version and resource say against its expressions. Rules with wildcards say
- * nothing of types. As `status.typeChecking` of Kubernetes. `definitions` are those of custom resources, as far as there are any.
+ * Type-checks the expressions of a policy against the kinds that its rules name, as Kubernetes does for `status.typeChecking`. Rules with
+ * wildcards are not checked. `definitions` provide the schemas of custom resources.
  */
 export function typeChecking({ spec = {} }: ValidatingAdmissionPolicy, definitions: readonly CustomResourceDefinition[]): TypeChecking {
   const params = spec.paramKind !== undefined;
@@ -65,7 +65,7 @@ function customKind({ group, version, resource }: Named, definitions: readonly C
   const { type } = typeOfSchema(schema as StructuralSchema, { name: kind });
   const meta = podMetadata();
   if (type.kind !== 'object' || meta === undefined) return { kind, type };
-  // a schema need not say what every object has
+  // schemas of custom resources need not declare the fields that every object has
   const common = new Map<string, Type>([
     ['apiVersion', string],
     ['kind', string],
@@ -75,7 +75,7 @@ function customKind({ group, version, resource }: Named, definitions: readonly C
   return { kind, type: { ...type, field: (name) => common.get(name) ?? type.field(name), fields } };
 }
 
-/** The metadata of objects, as any kind of ours has it. */
+/** Returns the schema of ObjectMeta, taken from a built-in kind. */
 const podMetadata = (): Schema | undefined => schemaOf({ group: '', version: 'v1', kind: 'Pod' })?.properties?.get('metadata');
 
 interface NamedRule {
@@ -96,7 +96,7 @@ function named({ matchConstraints }: NonNullable<ValidatingAdmissionPolicy['spec
   return [...found.values()];
 }
 
-/** The names of the definitions that a policy is about, if there are such: `foos.example.com`. */
+/** Returns the possible names of CustomResourceDefinitions that a policy matches: `foos.example.com`. */
 export function customNames({ spec = {} }: ValidatingAdmissionPolicy): readonly string[] {
   const names = named(spec).filter((resource) => kindOfResource(resource) === undefined && resource.group.includes('.'));
   return [...new Set(names.map(({ group, resource }) => `${resource}.${group}`))];

@@ -17,8 +17,8 @@ import type {
   ValidatingAdmissionPolicySpec,
 } from '@oarlock/api/types/admissionregistration-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { Admission, type AdmissionPlugin, type AdmissionRequest, type Verdict } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { Admission, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import type { Attributes } from '@oarlock/spi/authz';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -72,17 +72,17 @@ async function open({ policies = [], bindings = [binding()], others = [], defini
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .place({ plugin: openAuthz(allowed) })
-    .place({ plugin })
+    .add({ plugin: openAuthz(allowed) })
+    .add({ plugin })
     .get(Admission);
   if (created === undefined) throw new Error('not created');
   await api.settle();
   return { api, plugin: created };
 }
 
-const messageOf = (verdict: Verdict | undefined) => (verdict === undefined || verdict.allowed ? 'allowed' : verdict.message);
+const messageOf = (verdict: AdmissionDecision | undefined) => (verdict === undefined || verdict.allowed ? 'allowed' : verdict.message);
 /** Opens a world, asks once, closes it. */
-async function ask(world: World, request: AdmissionRequest): Promise<Verdict | undefined> {
+async function ask(world: World, request: AdmissionRequest): Promise<AdmissionDecision | undefined> {
   const { api, plugin: created } = await open(world);
   try {
     return await created.validate?.(request);
@@ -96,22 +96,22 @@ admissionContract('admission-validating-policy', async () => {
   return {
     plugin: created,
     cases: [
-      { title: 'few replicas', request: create(3), outcome: 'allowed' },
+      { title: 'few replicas', request: create(3), expected: 'allowed' },
       {
         title: 'many replicas',
         request: create(4),
-        outcome: 'denied',
+        expected: 'denied',
         message: "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed expression: object.spec.replicas <= 3",
       },
       {
         title: 'another kind',
         request: admissionRequest('CREATE', configMaps, { metadata: { namespace: 'd', name: 'c' } }),
-        outcome: 'ignored',
+        expected: 'ignored',
       },
       {
         title: 'a policy that does not compile',
         request: admissionRequest('CREATE', validatingAdmissionPolicies, policy({ validations: [{ expression: 'nothing.here' }] })),
-        outcome: 'denied',
+        expected: 'denied',
         message: /undeclared reference to 'nothing'/,
       },
     ],
@@ -425,12 +425,19 @@ it('judges by what the server has while nothing has been heard of yet', async ()
   api.seed(validatingAdmissionPolicyBindings, binding());
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
-    .provide(Informers, { of: (resource) => ({ ...unsynced, resource }) as never })
-    .place({ plugin: openAuthz() })
-    .place({ plugin })
+    .provide(Informers, { forResource: (resource) => ({ ...unsynced, resource }) as never })
+    .add({ plugin: openAuthz() })
+    .add({ plugin })
     .get(Admission) as readonly AdmissionPlugin[];
-  expect(created?.idle?.('CREATE', deployments, '')).toBe(false);
+  expect(created?.isIdle?.('CREATE', deployments, '')).toBe(false);
   expect(messageOf(await created?.validate?.(create(1)))).toContain('denied request');
   await api.stop();
 });
-const unsynced = { synced: false, on: () => () => {}, get: () => undefined, list: () => [], addIndex: () => {}, size: 0 };
+const unsynced = {
+  hasSynced: false,
+  addEventHandler: () => () => {},
+  get: () => undefined,
+  list: () => [],
+  addIndexer: () => {},
+  size: 0,
+};

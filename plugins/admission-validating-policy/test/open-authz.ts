@@ -9,8 +9,7 @@ export const openAuthz = (allowed: (attributes: Attributes) => boolean | Promise
     create: () => ({
       authorize(attributes) {
         const answer = allowed(attributes);
-        const decision = (yes: boolean) =>
-          yes ? ({ decision: 'allow', because: 'test' } as const) : ({ decision: 'no-opinion' } as const);
+        const decision = (yes: boolean) => (yes ? ({ decision: 'allow', reason: 'test' } as const) : ({ decision: 'no-opinion' } as const));
         return answer instanceof Promise ? answer.then(decision) : decision(answer);
       },
     }),

@@ -1,20 +1,20 @@
 import type { Operation } from '@oarlock/spi/admission';
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Bounds of upstream's histogram, in seconds. */
+/** Buckets of upstream's histogram, in seconds. */
 const buckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 25];
 const maxCode = 600;
 
-/** One call of one webhook. */
-export interface Asked {
+/** The labels of a webhook call. */
+export interface WebhookCallLabels {
   readonly name: string;
   readonly mutating: boolean;
   readonly operation: Operation;
 }
-/** `no_error`: it answered, and said no. */
+/** `no_error`: the webhook denied the request. */
 export type RejectionCause = 'calling_webhook_error' | 'apiserver_internal_error' | 'no_error';
 
-/** What webhooks take, and how they end, under upstream's names. */
+/** Duration and result of webhook calls, under upstream's metric names. */
 export class WebhookMetrics {
   readonly #durations: Histogram<'name' | 'type' | 'operation' | 'rejected'>;
   readonly #requests: Counter<'name' | 'type' | 'operation' | 'code' | 'rejected'>;
@@ -26,42 +26,42 @@ export class WebhookMetrics {
     const prefix = 'apiserver_admission_webhook_';
     this.#durations = new Histogram({
       name: `${prefix}admission_duration_seconds`,
-      help: 'Seconds that a webhook takes.',
+      help: 'Admission webhook latency in seconds.',
       labelNames: ['name', 'type', 'operation', 'rejected'],
       buckets,
       registers,
     });
     this.#requests = new Counter({
       name: `${prefix}request_total`,
-      help: 'Calls of webhooks, by the code that they ended with and whether that refused the request.',
+      help: 'Admission webhook calls, by response code and whether they rejected the request.',
       labelNames: ['name', 'type', 'operation', 'code', 'rejected'],
       registers,
     });
     this.#rejections = new Counter({
       name: `${prefix}rejection_count`,
-      help: 'Requests that webhooks refused, or that were refused because one could not be called.',
+      help: 'Requests that admission webhooks rejected, by denial or by a failed call.',
       labelNames: ['name', 'type', 'operation', 'error_type', 'rejection_code'],
       registers,
     });
     this.#failedOpen = new Counter({
       name: `${prefix}fail_open_count`,
-      help: 'Requests that went on although a webhook could not be called.',
+      help: 'Failed admission webhook calls that were ignored by failurePolicy.',
       labelNames: ['name', 'type'],
       registers,
     });
   }
 
-  /** It was called and has answered, or not. `code` is 0 where there is none. */
-  ended({ name, mutating, operation }: Asked, seconds: number, code: number, rejection: RejectionCause | undefined): void {
+  /** Records a call. `code` is 0 if there was no response. */
+  observe({ name, mutating, operation }: WebhookCallLabels, seconds: number, code: number, rejection: RejectionCause | undefined): void {
     const type = typeOf(mutating);
     const rejected = String(rejection !== undefined);
-    const shown = String(Math.min(code, maxCode));
+    const codeLabel = String(Math.min(code, maxCode));
     this.#durations.observe({ name, type, operation, rejected }, seconds);
-    this.#requests.inc({ name, type, operation, code: shown, rejected });
-    if (rejection !== undefined) this.#rejections.inc({ name, type, operation, error_type: rejection, rejection_code: shown });
+    this.#requests.inc({ name, type, operation, code: codeLabel, rejected });
+    if (rejection !== undefined) this.#rejections.inc({ name, type, operation, error_type: rejection, rejection_code: codeLabel });
   }
 
-  failedOpen({ name, mutating }: Asked): void {
+  failedOpen({ name, mutating }: WebhookCallLabels): void {
     this.#failedOpen.inc({ name, type: typeOf(mutating) });
   }
 }

@@ -1,26 +1,26 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutatingWebhook, ValidatingWebhook, WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
-import { admissionEnvironment } from '@oarlock/admission-rules/environment';
-import type { ExpressionFault } from '@oarlock/admission-rules/policy-configuration';
+import { admissionEnvironment } from '@oarlock/admission-rules/admission-environment';
+import type { ExpressionError } from '@oarlock/admission-rules/policy-configuration';
 import { MatchConditions } from '@oarlock/admission-rules/match-conditions';
 import { Matcher } from '@oarlock/admission-rules/matcher';
 import { compile } from '@oarlock/cel/program';
-import { bool } from '@oarlock/cel/type';
+import { bool } from '@oarlock/cel/types/type';
 
-/** One webhook of a configuration, made ready. */
-export interface ReadyWebhook {
-  /** Of all webhooks: the configuration, the name, and which of that name. */
+/** A compiled webhook of a configuration. */
+export interface CompiledWebhook {
+  /** Unique: the configuration, the name, and the index among webhooks of the same name. */
   readonly id: string;
   readonly name: string;
   readonly configuration: string;
   readonly matcher: Matcher;
   readonly conditions: MatchConditions;
-  readonly ignoresFaults: boolean;
+  readonly ignoresFailures: boolean;
   readonly timeoutMs: number;
   readonly client: WebhookClientConfig;
   readonly takesDryRun: boolean;
   readonly reinvokes: boolean;
-  /** The newest that both sides know. */
+  /** The newest AdmissionReview version that both sides support. */
   readonly version: 'v1' | 'v1beta1' | undefined;
 }
 
@@ -31,10 +31,10 @@ export interface WebhookConfiguration extends KubeObject {
 const defaultTimeout = 10;
 const environment = () => admissionEnvironment({ namespace: false });
 
-export function readyWebhooks({ metadata, webhooks = [] }: WebhookConfiguration): readonly ReadyWebhook[] {
+export function compileWebhooks({ metadata, webhooks = [] }: WebhookConfiguration): readonly CompiledWebhook[] {
   const configuration = metadata?.name ?? '';
   const counts = new Map<string, number>();
-  return webhooks.map((webhook): ReadyWebhook => {
+  return webhooks.map((webhook): CompiledWebhook => {
     const { name, rules = [], matchPolicy, namespaceSelector, objectSelector, clientConfig, sideEffects } = webhook;
     const count = counts.get(name) ?? 0;
     counts.set(name, count + 1);
@@ -45,7 +45,7 @@ export function readyWebhooks({ metadata, webhooks = [] }: WebhookConfiguration)
       configuration,
       matcher: new Matcher({ rules, matchPolicy, namespaceSelector, objectSelector }),
       conditions: new MatchConditions(webhook.matchConditions, environment),
-      ignoresFaults: webhook.failurePolicy === 'Ignore',
+      ignoresFailures: webhook.failurePolicy === 'Ignore',
       timeoutMs: (webhook.timeoutSeconds ?? defaultTimeout) * 1000,
       client: clientConfig,
       takesDryRun: sideEffects === 'None' || sideEffects === 'NoneOnDryRun',
@@ -55,10 +55,10 @@ export function readyWebhooks({ metadata, webhooks = [] }: WebhookConfiguration)
   });
 }
 
-/** Match conditions that do not compile. */
-export function conditionFaults({ webhooks = [] }: WebhookConfiguration): readonly ExpressionFault[] {
+/** Returns the match conditions that do not compile. */
+export function matchConditionErrors({ webhooks = [] }: WebhookConfiguration): readonly ExpressionError[] {
   return webhooks.flatMap(({ matchConditions = [] }, i) =>
-    matchConditions.flatMap(({ expression }, j): ExpressionFault[] => {
+    matchConditions.flatMap(({ expression }, j): ExpressionError[] => {
       const { message } = compile(expression, environment(), { expect: [bool] });
       return message === undefined ? [] : [{ field: `webhooks[${i}].matchConditions[${j}].expression`, expression, message }];
     }),

@@ -14,13 +14,13 @@ import type { ConfigMap } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import {
   Admission,
-  isVerdict,
+  isAdmissionDecision,
   type AdmissionPlugin,
   type AdmissionRequest,
-  type MutationRound,
-  type Verdict,
+  type MutationPass,
+  type AdmissionDecision,
 } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -68,8 +68,8 @@ async function open({ mutating, validating }: World) {
   const [created] = new PluginHost({ clock })
     .provide(Client, api.client())
     .provide(Informers, api.informers)
-    .place({ plugin: openAuthz() })
-    .place({ plugin })
+    .add({ plugin: openAuthz() })
+    .add({ plugin })
     .get(Admission);
   if (created === undefined) throw new Error('not created');
   await api.settle();
@@ -93,8 +93,8 @@ const map = (name: string, data: Record<string, string> = {}): ConfigMap => ({
   data,
 });
 const create = (object: ConfigMap = map('m'), more: Partial<AdmissionRequest> = {}) => admissionRequest('CREATE', configMaps, object, more);
-const statusOf = (answer: KubeObject | Verdict | undefined) =>
-  answer !== undefined && isVerdict(answer) && !answer.allowed ? answer.status : undefined;
+const statusOf = (answer: KubeObject | AdmissionDecision | undefined) =>
+  answer !== undefined && isAdmissionDecision(answer) && !answer.allowed ? answer.status : undefined;
 const validate = async (world: World, request = create()) => (await open(world)).plugin.validate?.(request);
 const mutate = async (world: World, request = create()) => (await open(world)).plugin.mutate?.(request);
 
@@ -107,10 +107,10 @@ admissionContract('admission-webhooks', async () => {
   return {
     plugin: created,
     cases: [
-      { title: 'good data', request: create(), outcome: 'allowed' },
-      { title: 'bad data', request: create(map('m', { bad: 'yes' })), outcome: 'denied', message: /the data is bad/ },
+      { title: 'good data', request: create(), expected: 'allowed' },
+      { title: 'bad data', request: create(map('m', { bad: 'yes' })), expected: 'denied', message: /the data is bad/ },
     ],
-    breakDown: () => {
+    failDependencies: () => {
       server.handler = () => 503;
     },
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
@@ -342,10 +342,10 @@ describe('what is wrong with an answer', () => {
 });
 
 describe('a second round', () => {
-  const rounds = (again: boolean, memory = new Map<object, unknown>()): MutationRound & { asked: boolean } => {
+  const rounds = (again: boolean, memory = new Map<object, unknown>()): MutationPass & { asked: boolean } => {
     const round = {
-      again,
-      memory,
+      isReinvocation: again,
+      pluginState: memory,
       asked: false,
       reinvoke() {
         round.asked = true;
@@ -368,16 +368,16 @@ describe('a second round', () => {
     });
     server.paths.length = 0;
     const first = rounds(false);
-    const object = (await created.mutate?.(create(map('m'), { round: first }))) as ConfigMap;
+    const object = (await created.mutate?.(create(map('m'), { mutation: first }))) as ConfigMap;
     expect(first.asked).toBe(true);
-    await created.mutate?.(create(object, { round: rounds(true, first.memory) }));
+    await created.mutate?.(create(object, { mutation: rounds(true, first.pluginState) }));
     expect(server.paths.map((path) => path.split('?')[0])).toEqual(['/a', '/n', '/b', '/a']);
   });
   it('is for all that want one when something else changed the object in between', async () => {
     const { plugin: created } = await open({ mutating: [{ reinvocationPolicy: 'IfNeeded' }] });
     const first = rounds(false);
-    await created.mutate?.(create(map('m'), { round: first }));
-    await created.mutate?.(create(map('m', { other: 'x' }), { round: rounds(true, first.memory) }));
+    await created.mutate?.(create(map('m'), { mutation: first }));
+    await created.mutate?.(create(map('m', { other: 'x' }), { mutation: rounds(true, first.pluginState) }));
     expect(server.reviews).toHaveLength(2);
   });
 });
@@ -446,7 +446,7 @@ describe('the rest of a webhook', () => {
 
   it('has nothing to be asked about without configurations', async () => {
     const { plugin: created } = await open({});
-    expect(created.idle?.('CREATE', configMaps, '')).toBe(true);
-    expect(created.idle?.('CREATE', validatingWebhookConfigurations, '')).toBe(false);
+    expect(created.isIdle?.('CREATE', configMaps, '')).toBe(true);
+    expect(created.isIdle?.('CREATE', validatingWebhookConfigurations, '')).toBe(false);
   });
 });

@@ -1,21 +1,21 @@
-import { stringifyExact } from '@oarlock/api/exact-json';
+import { stringifyExact } from '@oarlock/api/json/exact-json';
 import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
 
 export interface EventWriterOptions {
   readonly mode: 'blocking' | 'blocking-strict' | 'batch';
   readonly bufferSize: number;
   append(text: string): Promise<void>;
-  /** Told of events that are lost; without an error, because too many wait. */
-  lost(events: number, error?: unknown): void;
+  /** Called for lost events; without error if the buffer is full. */
+  onLost(events: number, error?: unknown): void;
 }
 
-/** Writes events in order. What comes while a write is under way is written together in the next one. */
+/** Writes events in order. Events that arrive during a write are combined in the next write. */
 export class EventWriter implements AuditSink {
   readonly #options: EventWriterOptions;
   #lines: string[] = [];
   #inFlight = 0;
   #open = false;
-  /** Of the write that takes what waits now. */
+  /** The write that will take the buffered events. */
   #next: Promise<void> | undefined;
   #current: Promise<void> = Promise.resolve();
 
@@ -28,7 +28,7 @@ export class EventWriter implements AuditSink {
   }
 
   record(event: AuditEvent): void | Promise<void> {
-    const { mode, bufferSize, lost } = this.#options;
+    const { mode, bufferSize, onLost: lost } = this.#options;
     if (!this.#open || (mode === 'batch' && this.#lines.length + this.#inFlight >= bufferSize)) {
       lost(1);
       return;
@@ -37,7 +37,7 @@ export class EventWriter implements AuditSink {
     if (this.#next === undefined) {
       const next = this.#current.then(() => this.#write());
       this.#next = next;
-      this.#current = next.catch(() => undefined); // told of where it was lost
+      this.#current = next.catch(() => undefined); // errors are reported by onLost
     }
     if (mode === 'blocking') return this.#current;
     if (mode === 'blocking-strict') return this.#next;
@@ -56,7 +56,7 @@ export class EventWriter implements AuditSink {
     try {
       await this.#options.append(lines.join(''));
     } catch (error) {
-      this.#options.lost(lines.length, error);
+      this.#options.onLost(lines.length, error);
       throw error;
     } finally {
       this.#inFlight = 0;

@@ -8,20 +8,20 @@ import { RotatingFile } from './rotating-file.ts';
 
 const dayMs = 86_400_000;
 
-/** Writes a line of JSON for each event to a file, as `--audit-log-path` of Kubernetes does. */
+/** Writes each audit event as a line of JSON to a file, as kube-apiserver's `--audit-log-path`. */
 export default Audit.plugin({
   id: 'audit-log',
   config: z.strictObject({
-    /** Its folder is made where it is missing. */
+    /** The directory is created if it is missing. */
     path: z.string().min(1),
     maxSizeMegabytes: z.number().positive().max(100_000).default(100),
-    /** Days and number of files that are kept beside it; 0 keeps all. */
+    /** Maximum age in days, and number, of rotated files; 0 keeps all. */
     maxAgeDays: z.int().min(0).default(0),
     maxBackups: z.int().min(0).default(0),
     compress: z.boolean().default(false),
-    /** Whether requests wait for their events to be written. In `blocking-strict`, one whose first event cannot be written fails. */
+    /** `blocking`: requests wait until their events are written; `blocking-strict`: and fail if the first event cannot be written. */
     mode: z.enum(['blocking', 'blocking-strict', 'batch']).default('blocking'),
-    /** In `batch`: how many events may wait. More are dropped and counted. */
+    /** In `batch` mode, the maximum number of buffered events; further ones are dropped and counted. */
     bufferSize: z.int().min(1).max(1_000_000).default(10_000),
   }),
   create({ config }, { clock, log, metrics }) {
@@ -38,9 +38,9 @@ export default Audit.plugin({
     const writer = new EventWriter({
       ...config,
       append: (text) => file.append(text),
-      lost(events, error) {
+      onLost(events, error) {
         dropped.inc(events);
-        if (error !== undefined) log.error({ err: error, events }, 'audit events could not be written');
+        if (error !== undefined) log.error({ err: error, events }, 'writing audit events failed');
       },
     });
     return {

@@ -6,19 +6,19 @@ import { createGzip } from 'node:zlib';
 
 export interface RotationOptions {
   readonly file: string;
-  /** A file that would become larger than this is put aside, and a new one is begun. */
+  /** A file is rotated before it exceeds this size. */
   readonly maxBytes: number;
-  /** How many files are kept beside it; 0 keeps all. */
+  /** Maximum number of rotated files; 0 keeps all. */
   readonly maxBackups: number;
-  /** How long they are kept; 0 keeps them for ever. */
+  /** Maximum age of rotated files; 0 keeps them. */
   readonly maxAgeMs: number;
   readonly compress: boolean;
   readonly now: () => number;
 }
 
 /**
- * A file of text that is put aside when it is full, under a name that says when: `audit-2026-01-01T00-00-00.000.log`. All of them are 0600.
- * One write at a time.
+ * A text file with rotation by size. Rotated files have the time in their name: `audit-2026-01-01T00-00-00.000.log`. The mode of all files is
+ * 0600. Writes must not overlap.
  */
 export class RotatingFile {
   readonly #options: RotationOptions;
@@ -37,7 +37,7 @@ export class RotatingFile {
   async open(): Promise<void> {
     const handle = await open(this.#options.file, 'a', 0o600);
     this.#handle = handle;
-    await handle.chmod(0o600); // one that was there before may be anybody's to read
+    await handle.chmod(0o600); // an existing file may have another mode
     this.#bytes = (await handle.stat()).size;
     await this.#prune();
   }
@@ -59,7 +59,7 @@ export class RotatingFile {
   async #rotate(): Promise<void> {
     const { file, compress, now } = this.#options;
     await this.close();
-    this.#last = Math.max(now(), this.#last + 1); // names differ
+    this.#last = Math.max(now(), this.#last + 1); // unique file names
     try {
       const extension = extname(file);
       const when = new Date(this.#last).toISOString().slice(0, -1).replaceAll(':', '-');
@@ -70,7 +70,7 @@ export class RotatingFile {
         await rm(backup);
       }
     } finally {
-      await this.open(); // also where the old one could not be put aside: it is gone on with
+      await this.open(); // also if the rename failed: writing continues in the old file
     }
   }
 

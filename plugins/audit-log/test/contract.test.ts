@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Audit, type AuditEvent } from '@oarlock/spi/audit';
-import { auditContract, auditEvent } from '@oarlock/spi/audit.contract';
+import { auditContract, auditEvent } from '@oarlock/spi/audit/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, describe, expect, it } from 'vitest';
 import { EventWriter } from '../src/event-writer.ts';
@@ -20,12 +20,12 @@ async function open(config: object = {}, folder?: string) {
   folders.push(directory);
   const path = join(directory, 'log', 'audit.log');
   const clock = new FakeClock();
-  const host = new PluginHost({ clock }).place({ plugin, config: { path, ...config } });
+  const host = new PluginHost({ clock }).add({ plugin, config: { path, ...config } });
   await host.start();
   const [sink] = host.get(Audit);
   if (sink === undefined) throw new Error('not created');
   const read = async (file = path) => (await readFile(file, 'utf8')).split('\n').filter((line) => line !== '');
-  const dropped = async () => (await host.units[0]?.metrics.getSingleMetric('audit_log_dropped_total')?.get())?.values[0]?.value ?? 0;
+  const dropped = async () => (await host.plugins[0]?.metrics.getSingleMetric('audit_log_dropped_total')?.get())?.values[0]?.value ?? 0;
   return { sink, path, directory, clock, host, read, dropped };
 }
 
@@ -39,9 +39,9 @@ auditContract('audit-log', async () => {
         return sink.record(event);
       },
     },
-    bound: 500,
+    capacity: 500,
     dropped,
-    async kept() {
+    async storedEvents() {
       await expect.poll(async () => (await read()).length + (await dropped()), { timeout: 120_000 }).toBe(recorded);
       return (await read()).map((line) => JSON.parse(line) as AuditEvent);
     },
@@ -61,7 +61,7 @@ auditContract('the writer of audit-log', () => {
   const writer = new EventWriter({
     mode: 'batch',
     bufferSize: 100,
-    lost: (events) => {
+    onLost: (events) => {
       lost += events;
     },
     async append(text) {
@@ -76,9 +76,9 @@ auditContract('the writer of audit-log', () => {
   };
   return {
     sink: writer,
-    bound: 100,
+    capacity: 100,
     dropped: () => lost,
-    kept: settled,
+    storedEvents: settled,
     stop: () => writer.stop(),
     stall: () => {
       gate = new Promise((resolve) => {
@@ -157,7 +157,7 @@ describe('modes', () => {
       mode,
       bufferSize: 1,
       append: () => Promise.reject(new Error('no space left on device')),
-      lost: (events) => {
+      onLost: (events) => {
         lost += events;
       },
     });

@@ -1,11 +1,11 @@
-import { stringifyExact } from '@oarlock/api/exact-json';
+import { stringifyExact } from '@oarlock/api/json/exact-json';
 import type { AuditEvent } from '@oarlock/spi/audit';
 
-/** The body of a request with events that are JSON already. */
+/** Returns the body of a request from events in JSON. */
 export const eventList = (events: readonly string[]): string =>
   `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[${events.join(',')}]}`;
 
-/** The event as JSON; without its objects where it would be too long. Undefined where that does not help. */
+/** Returns the event as JSON, without its objects if it would be too long; undefined if it is still too long. */
 export function eventText(event: AuditEvent, maxBytes: number): string | undefined {
   const whole = stringifyExact(event);
   if (Buffer.byteLength(whole) <= maxBytes) return whole;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Audit, type AuditEvent } from '@oarlock/spi/audit';
-import { auditContract, auditEvent } from '@oarlock/spi/audit.contract';
+import { auditContract, auditEvent } from '@oarlock/spi/audit/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventText } from '../src/event-list.ts';
@@ -49,12 +49,12 @@ async function service() {
 
 async function open(config: object = {}, clock = new FakeClock()) {
   const to = await service();
-  const host = new PluginHost({ clock }).place({ plugin, config: { url: to.url, ...config } });
+  const host = new PluginHost({ clock }).add({ plugin, config: { url: to.url, ...config } });
   await host.start();
   undo.push(() => host.stop());
   const [sink] = host.get(Audit);
   if (sink === undefined) throw new Error('not created');
-  const dropped = async () => (await host.units[0]?.metrics.getSingleMetric('audit_webhook_dropped_total')?.get())?.values[0]?.value ?? 0;
+  const dropped = async () => (await host.plugins[0]?.metrics.getSingleMetric('audit_webhook_dropped_total')?.get())?.values[0]?.value ?? 0;
   return { ...to, sink, host, clock, dropped };
 }
 
@@ -78,9 +78,9 @@ auditContract('audit-webhook', async () => {
         return sink.record(event);
       },
     },
-    bound: 500,
+    capacity: 500,
     dropped,
-    async kept() {
+    async storedEvents() {
       await expect
         .poll(
           async () => {
@@ -157,7 +157,7 @@ it('blocking: requests wait; strict: they fail with their first event', async ()
   expect(await dropped()).toBe(1);
   const strict = await open({ mode: 'blocking-strict' });
   strict.state.refuse = 1;
-  await expect(strict.sink.record(auditEvent(3))).rejects.toThrow('answered 503');
+  await expect(strict.sink.record(auditEvent(3))).rejects.toThrow('returned status 503');
 });
 
 it('takes a kubeconfig, as upstream does', async () => {
@@ -174,11 +174,11 @@ it('takes a kubeconfig, as upstream does', async () => {
       'current-context': 'c',
     }),
   );
-  const host = new PluginHost().place({ plugin, config: { kubeconfigFile, mode: 'blocking' } });
+  const host = new PluginHost().add({ plugin, config: { kubeconfigFile, mode: 'blocking' } });
   await host.start();
   await host.get(Audit)[0]?.record(auditEvent(1));
   await host.stop();
   expect([batches.length, tokens]).toEqual([1, ['Bearer secret']]);
-  const neither = new PluginHost().place({ plugin, config: {} }).check();
+  const neither = new PluginHost().add({ plugin, config: {} }).check();
   expect(neither[0]?.message).toContain('url or kubeconfigFile');
 });

@@ -9,7 +9,7 @@ interface User {
   readonly result: AuthnResult;
 }
 
-/** Lines of `password,user,uid,"group1,group2"`. */
+/** Parses lines of `password,user,uid,"group1,group2"`. */
 function parse(text: string, file: string): ReadonlyMap<string, User> {
   const users = new Map<string, User>();
   for (const [index, line] of text.split('\n').entries()) {
@@ -25,9 +25,9 @@ function parse(text: string, file: string): ReadonlyMap<string, User> {
   return users;
 }
 
-const nobody = digest('');
+const emptyDigest = digest('');
 
-/** Names and passwords from a file, read once at start, sent with `Authorization: Basic`. */
+/** Authenticates `Authorization: Basic` with users and passwords from a file, which is read once at startup. */
 export default Authn.plugin({
   id: 'authn-basic-password',
   config: z.strictObject({ file: z.string().min(1) }),
@@ -44,8 +44,8 @@ export default Authn.plugin({
         const text = Buffer.from(encoded, 'base64').toString('utf8');
         const colon = text.indexOf(':');
         const user = colon < 0 ? undefined : users.get(text.slice(0, colon));
-        // as long for a name that nobody has
-        const right = timingSafeEqual(digest(text.slice(colon + 1)), user?.password ?? nobody);
+        // constant time, also for unknown users
+        const right = timingSafeEqual(digest(text.slice(colon + 1)), user?.password ?? emptyDigest);
         if (user === undefined) return abstained;
         return right ? user.result : rejected('the password is wrong');
       },

@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bare } from '@oarlock/spi/authn.contract';
+import { authnContract, noCredentials } from '@oarlock/spi/authn/contract';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
-const basic = (text: string) => bare('/api', { headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` } });
+const basic = (text: string) => noCredentials('/api', { headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` } });
 async function open(content = 'correct-horse,ada,u1,"devs,ops"\nbattery:staple,bob\n') {
   const directory = await mkdtemp(join(tmpdir(), 'oarlock-basic-'));
   const file = join(directory, 'users.csv');
   await writeFile(file, content);
-  const host = new PluginHost().place({ plugin, config: { file } });
+  const host = new PluginHost().add({ plugin, config: { file } });
   const [authenticator] = host.get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   await host.start();
@@ -33,7 +33,7 @@ authnContract('authn-basic-password', async () => ({
       identity: { name: 'bob', groups: ['system:authenticated'] },
     },
   ],
-  wrong: [
+  invalid: [
     { title: 'another password', credentials: basic('ada:wrong') },
     { title: "another's password", credentials: basic('ada:battery:staple') },
     { title: 'no password', credentials: basic('ada:') },

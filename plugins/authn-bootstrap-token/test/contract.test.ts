@@ -3,7 +3,7 @@ import { failure } from '@oarlock/api/status';
 import type { Secret } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { authnContract, bearerCredentials } from '@oarlock/spi/authn/contract';
 import { Client } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -50,11 +50,11 @@ function open() {
     ),
     tokenSecret('jjjjjj', {}, { metadata: { namespace: 'default', name: 'bootstrap-token-jjjjjj' } }),
   );
-  const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).place({ plugin }).get(Authn);
+  const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).add({ plugin }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   return { clock, api, authenticator };
 }
-const shows = (id: string, secret = '0123456789abcdef') => bearer(`${id}.${secret}`);
+const shows = (id: string, secret = '0123456789abcdef') => bearerCredentials(`${id}.${secret}`);
 
 authnContract('authn-bootstrap-token', () => {
   const { api, authenticator } = open();
@@ -75,7 +75,7 @@ authnContract('authn-bootstrap-token', () => {
         },
       },
     ],
-    wrong: [
+    invalid: [
       { title: 'another secret', credentials: shows('aaaaaa', '0123456789abcdee') },
       { title: 'unknown', credentials: shows('zzzzzz') },
       { title: 'expired', credentials: shows('cccccc') },
@@ -88,7 +88,7 @@ authnContract('authn-bootstrap-token', () => {
       { title: 'in another namespace', credentials: shows('jjjjjj') },
     ],
     secrets: ['0123456789abcdef'],
-    breakDown: () => api.failNext({ resource: secrets }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ resource: secrets }, failure('ServiceUnavailable', 'the store is away'), 10_000),
     dispose: () => api.stop(),
   };
 });
@@ -99,21 +99,21 @@ describe('authn-bootstrap-token', () => {
     await clock.advance(3_599_999);
     expect(await authenticator.authenticate(shows('bbbbbb'))).toMatchObject({ outcome: 'authenticated' });
     await clock.advance(1);
-    expect(await authenticator.authenticate(shows('bbbbbb'))).toEqual({ outcome: 'rejected', because: 'the bootstrap token is not valid' });
+    expect(await authenticator.authenticate(shows('bbbbbb'))).toEqual({ outcome: 'rejected', reason: 'the bootstrap token is not valid' });
   });
 
   it('sees at once that a token was taken away', async () => {
     const { api, authenticator } = open();
     expect(await authenticator.authenticate(shows('aaaaaa'))).toMatchObject({ outcome: 'authenticated' });
     api.remove(secrets, { namespace: 'kube-system', name: 'bootstrap-token-aaaaaa' });
-    expect(await authenticator.authenticate(shows('aaaaaa'))).toEqual({ outcome: 'rejected', because: 'the bootstrap token is not known' });
+    expect(await authenticator.authenticate(shows('aaaaaa'))).toEqual({ outcome: 'rejected', reason: 'the bootstrap token is not known' });
   });
 
   it('leaves tokens of other forms alone', async () => {
     const { authenticator, api } = open();
     api.requests.length = 0;
     for (const token of ['aaaaaa', 'AAAAAA.0123456789abcdef', 'aaaaaa.0123456789abcde', 'aaaaaa.0123456789abcdef0', 'a.b.c'])
-      expect(await authenticator.authenticate(bearer(token))).toEqual({ outcome: 'abstained' });
+      expect(await authenticator.authenticate(bearerCredentials(token))).toEqual({ outcome: 'abstained' });
     expect(api.requests).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { abstained, Authn, authenticated, rejected, type Authenticator } from '@oarlock/spi/authn';
 import { z } from 'zod';
 
-/** Undoes the escapes of RFC 4514, section 2.4: `\\,` is a comma, `\\0A` the byte 0A of a UTF-8 text. */
+/** Decodes the escapes of RFC 4514, section 2.4: `\\,` is a comma, `\\0A` the byte 0A of a UTF-8 text. */
 function unescape(value: string): string {
   const bytes: Buffer[] = [];
   for (const [, hex, escaped, plain] of value.matchAll(/\\([0-9A-Fa-f]{2})|\\(.)|([^\\]+)/gsu))
@@ -10,7 +10,7 @@ function unescape(value: string): string {
   return Buffer.concat(bytes).toString('utf8');
 }
 
-/** `CN=a\nO=x\nOU=b + L=c` as node prints subjects: one RDN a line, most with one attribute. Marks that mean something are escaped in values. */
+/** Parses a subject as Node.js prints it, `CN=a\nO=x\nOU=b + L=c`: one RDN per line, usually with one attribute. Special characters are escaped. */
 function attributes(subject: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const rdn of subject.split('\n')) {
@@ -22,9 +22,9 @@ function attributes(subject: string): ReadonlyMap<string, readonly string[]> {
   return found;
 }
 
-/** The certificate's common name is the user, its organizations are the groups; TLS has verified the chain already. */
+/** Authenticates client certificates: the common name is the user, the organizations are the groups. TLS has verified the chain. */
 export class ClientCertificateAuthenticator implements Authenticator {
-  // one connection sends many requests with the same certificate object
+  // by certificate object: all requests of a connection share one
   readonly #known = new WeakMap<X509Certificate, ReturnType<typeof authenticated>>();
 
   authenticate({ certificate }: { readonly certificate?: X509Certificate }) {
@@ -32,7 +32,7 @@ export class ClientCertificateAuthenticator implements Authenticator {
     const known = this.#known.get(certificate);
     if (known !== undefined) return known;
     const subject = attributes(certificate.subject);
-    const name = subject.get('CN')?.at(-1); // of several the last, as crypto/x509 of Go has it
+    const name = subject.get('CN')?.at(-1); // the last of several, as in Go's crypto/x509
     if (name === undefined || name === '') return rejected('the client certificate has no common name');
     const result = authenticated({
       name,

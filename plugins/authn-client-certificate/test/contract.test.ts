@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { authnContract, bare } from '@oarlock/spi/authn.contract';
+import { authnContract, noCredentials } from '@oarlock/spi/authn/contract';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ClientCertificateAuthenticator } from '../src/plugin.ts';
 
@@ -40,7 +40,7 @@ function certificate(...args: string[]): Promise<X509Certificate> {
   return fresh;
 }
 const subject = (text: string, ...more: string[]) => certificate('-utf8', '-subj', text, ...more);
-const shows = (shown: X509Certificate) => bare('/api', { certificate: shown });
+const shows = (shown: X509Certificate) => noCredentials('/api', { certificate: shown });
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'client-certificate-'));
@@ -64,7 +64,7 @@ authnContract('authn-client-certificate', async () => {
       },
       { title: 'a node', credentials: shows(node), identity: { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] } },
     ],
-    wrong: [{ title: 'no common name', credentials: shows(await subject('/O=system:masters')) }],
+    invalid: [{ title: 'no common name', credentials: shows(await subject('/O=system:masters')) }],
     secrets: [],
   };
 });

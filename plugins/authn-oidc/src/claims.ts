@@ -1,12 +1,12 @@
-import { kubernetesEnvironment } from '@oarlock/cel/environment';
+import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
 import { compile, type Program } from '@oarlock/cel/program';
-import { bool, dyn, map, string, type Type } from '@oarlock/cel/type';
-import { itemsOf, isList, type Value } from '@oarlock/cel/value';
+import { bool, dyn, map, string, type Type } from '@oarlock/cel/types/type';
+import { itemsOf, isList, type Value } from '@oarlock/cel/values/value';
 import { rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
 import type { JWTPayload } from 'jose';
 import type { JwtConfig } from './config.ts';
 
-/** Of one expression: enough for any that is meant for this, and an end to the rest. */
+/** The cost limit of one expression. */
 const budget = 1_000_000;
 const claimsType = map(string, dyn);
 
@@ -23,16 +23,16 @@ function textsOf(value: unknown): readonly string[] | undefined {
   return Array.isArray(items) && items.every((item) => typeof item === 'string') ? (items as string[]) : undefined;
 }
 
-interface Mapped {
+interface MappedClaim {
   readonly values: readonly string[];
 }
 
-/** Turns the claims of a verified token into an identity, by mappings and rules that are compiled once. */
+/** Maps the claims of a verified token to an identity, with compiled mappings and rules. */
 export class ClaimMapper {
-  readonly #username: (claims: JWTPayload) => Mapped | string;
-  readonly #groups: (claims: JWTPayload) => Mapped | string;
-  readonly #uid: (claims: JWTPayload) => Mapped | string;
-  readonly #extra: readonly { readonly key: string; readonly values: (claims: JWTPayload) => Mapped | string }[];
+  readonly #username: (claims: JWTPayload) => MappedClaim | string;
+  readonly #groups: (claims: JWTPayload) => MappedClaim | string;
+  readonly #uid: (claims: JWTPayload) => MappedClaim | string;
+  readonly #extra: readonly { readonly key: string; readonly values: (claims: JWTPayload) => MappedClaim | string }[];
   readonly #claimRules: readonly ((claims: JWTPayload) => string | undefined)[];
   readonly #userRules: readonly ((user: Value) => string | undefined)[];
 
@@ -49,11 +49,11 @@ export class ClaimMapper {
       if ('claim' in rule)
         return (claims) => (claims[rule.claim] === rule.requiredValue ? undefined : `the claim ${rule.claim} is not what it has to be`);
       const ready = program(rule.expression, { claims: claimsType }, `claimValidationRules[${at}]`, [bool]);
-      return (claims) => holds(ready, { claims: claims as Value }, rule.message);
+      return (claims) => requireTrue(ready, { claims: claims as Value }, rule.message);
     });
     this.#userRules = userValidationRules.map(({ expression, message }, at) => {
       const ready = program(expression, { user: dyn }, `userValidationRules[${at}]`, [bool]);
-      return (user) => holds(ready, { user }, message);
+      return (user) => requireTrue(ready, { user }, message);
     });
   }
 
@@ -66,7 +66,7 @@ export class ClaimMapper {
     const groups = this.#groups(claims);
     const uid = this.#uid(claims);
     for (const each of [username, groups, uid]) if (typeof each === 'string') return rejected(each);
-    const [name] = (username as Mapped).values;
+    const [name] = (username as MappedClaim).values;
     if (name === undefined || name === '') return rejected('the token names no user');
     const extra: Record<string, readonly string[]> = {};
     for (const { key, values } of this.#extra) {
@@ -75,8 +75,8 @@ export class ClaimMapper {
       const present = mapped.values.filter((value) => value !== '');
       if (present.length > 0) extra[key] = present;
     }
-    const [id] = (uid as Mapped).values;
-    const own = (groups as Mapped).values.filter((group) => group !== '');
+    const [id] = (uid as MappedClaim).values;
+    const own = (groups as MappedClaim).values.filter((group) => group !== '');
     const identity: Identity = {
       name,
       groups: [...new Set([...own, 'system:authenticated'])],
@@ -92,7 +92,7 @@ export class ClaimMapper {
   }
 }
 
-function holds(ready: Program, bindings: Readonly<Record<string, Value>>, message: string): string | undefined {
+function requireTrue(ready: Program, bindings: Readonly<Record<string, Value>>, message: string): string | undefined {
   const { value, error } = ready.evaluate(bindings, budget);
   return error === undefined && value === true ? undefined : message || `validation expression '${ready.source}' failed`;
 }
@@ -100,13 +100,13 @@ function holds(ready: Program, bindings: Readonly<Record<string, Value>>, messag
 function mapping(
   how: { readonly claim: string; readonly prefix?: string } | { readonly expression: string },
   where: string,
-): (claims: JWTPayload) => Mapped | string {
+): (claims: JWTPayload) => MappedClaim | string {
   if ('claim' in how) {
     const { claim, prefix = '' } = how;
     return (claims) => {
       const values = textsOf(claims[claim]);
       if (values === undefined) return `the claim ${claim} is neither a string nor a list of strings`;
-      // an address that nobody has verified is anybody's
+      // an unverified address proves nothing
       if (claim === 'email' && claims['email_verified'] !== undefined && claims['email_verified'] !== true)
         return 'the email address is not verified';
       return { values: values.map((value) => `${prefix}${value}`) };

@@ -1,4 +1,4 @@
-import { isSafeUrl } from '@oarlock/spi/json-endpoint';
+import { isSafeUrl } from '@oarlock/webhook-client/endpoint-config';
 import { z } from 'zod';
 
 const expression = z.string().min(1);
@@ -11,9 +11,9 @@ const jwt = z.strictObject({
   issuer: z.strictObject({
     url: z.string().refine(isSafeUrl, 'an https:// URL'),
     discoveryURL: z.string().refine(isSafeUrl, 'an https:// URL').optional(),
-    /** A PEM file. */
+    /** The path of a PEM file. */
     certificateAuthorityFile: z.string().min(1).optional(),
-    /** The PEM text itself, as upstream's file has it. */
+    /** The PEM text, as in upstream's configuration file. */
     certificateAuthority: z.string().min(1).optional(),
     audiences: z.array(z.string().min(1)).min(1),
     audienceMatchPolicy: z.literal('MatchAny').default('MatchAny'),

@@ -1,13 +1,13 @@
-import { isObject } from '@oarlock/api/json';
-import type { Clock } from '@oarlock/kernel/clock';
+import { isObject } from '@oarlock/api/json/json';
+import type { Clock } from '@oarlock/primitives/clock';
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 
-/** Answers a GET with JSON. @throws Error */
+/** Fetches JSON with a GET request. @throws Error */
 export type Fetch = (url: string) => Promise<unknown>;
 
 const pauseMs = 10_000;
 
-/** The public keys of one issuer, found by its discovery document (OpenID Connect Discovery 1.0). */
+/** The public keys of one issuer, from its discovery document (OpenID Connect Discovery 1.0). */
 export class IssuerKeys {
   readonly #issuer: string;
   readonly #discovery: string;
@@ -45,9 +45,9 @@ export class IssuerKeys {
     this.#fetchedAt = this.#clock.monotonic();
     const document = await this.#fetch(this.#discovery);
     if (!isObject(document) || document['issuer'] !== this.#issuer || typeof document['jwks_uri'] !== 'string')
-      throw new Error(`the discovery document of ${this.#issuer} is not its own`);
+      throw new Error(`the discovery document of ${this.#issuer} names another issuer`);
     const keys = await this.#fetch(document['jwks_uri']);
-    if (!isObject(keys) || !Array.isArray(keys['keys'])) throw new Error(`${this.#issuer} has no set of keys`);
+    if (!isObject(keys) || !Array.isArray(keys['keys'])) throw new Error(`the JWKS endpoint of ${this.#issuer} returned no keys`);
     this.#known = createLocalJWKSet(keys as unknown as JSONWebKeySet);
     return this.#known;
   }

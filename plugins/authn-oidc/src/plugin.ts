@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { abstained, Authn, rejected, type AuthnResult } from '@oarlock/spi/authn';
-import { JsonClient } from '@oarlock/spi/json-post';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { errors, jwtVerify } from 'jose';
 import { ClaimMapper } from './claims.ts';
 import { config } from './config.ts';
@@ -16,11 +16,11 @@ function issuerOf(token: string): string | undefined {
     const { iss } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as { iss?: unknown };
     return typeof iss === 'string' ? iss : undefined;
   } catch {
-    return undefined; // not a JWT: not our kind of token
+    return undefined; // not a JWT
   }
 }
 
-/** Tokens of OpenID Connect issuers, by Kubernetes' structured authentication configuration (KEP-3331). */
+/** Authenticates tokens of OpenID Connect issuers, with Kubernetes' structured authentication configuration (KEP-3331). */
 export default Authn.plugin({
   id: 'authn-oidc',
   config,
@@ -33,7 +33,7 @@ export default Authn.plugin({
         clients.push(service);
         const fetch = async (target: string): Promise<unknown> => {
           const { code, body } = await service.get(target, timeoutSeconds * 1000);
-          if (code !== 200) throw new Error(`${new URL(target).host} answered ${code}`);
+          if (code !== 200) throw new Error(`${new URL(target).host} returned status ${code}`);
           return body;
         };
         return [url, { audiences, keys: new IssuerKeys(url, discoveryURL, fetch, clock), mapper: new ClaimMapper(each) }] as const;

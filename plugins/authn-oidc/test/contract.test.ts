@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { authnContract, bearerCredentials } from '@oarlock/spi/authn/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import { describe, expect, it } from 'vitest';
@@ -33,7 +33,7 @@ async function open(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const clock = new FakeClock();
-  const host = new PluginHost({ clock }).place({
+  const host = new PluginHost({ clock }).add({
     plugin,
     config: { jwt: [{ issuer: { url, audiences: ['oarlock', 'other'] }, claimMappings: mappings, ...more }] },
   });
@@ -70,31 +70,35 @@ authnContract('authn-oidc', async () => {
   return {
     ...opened,
     known: [
-      { title: 'a good token', credentials: bearer(good), identity: { name: 'oidc:ada', groups: ['oidc:devs', 'system:authenticated'] } },
+      {
+        title: 'a good token',
+        credentials: bearerCredentials(good),
+        identity: { name: 'oidc:ada', groups: ['oidc:devs', 'system:authenticated'] },
+      },
       {
         title: 'one of several audiences',
-        credentials: bearer(await token({ aud: ['x', 'other'], groups: 'one' })),
+        credentials: bearerCredentials(await token({ aud: ['x', 'other'], groups: 'one' })),
         identity: { name: 'oidc:ada', groups: ['oidc:one', 'system:authenticated'] },
       },
     ],
-    wrong: [
-      { title: 'another audience', credentials: bearer(await token({ aud: 'x' })) },
-      { title: 'another issuer', credentials: bearer(await token({ iss: 'https://elsewhere' })) },
-      { title: 'expired', credentials: bearer(await token({ exp: now - 1 })) },
-      { title: 'without an end', credentials: bearer(await token({ exp: undefined as never })) },
-      { title: 'not yet', credentials: bearer(await token({ nbf: now + 600 })) },
-      { title: "somebody else's key", credentials: bearer(await token({}, 'foreign', 'one')) },
-      { title: 'no signature', credentials: bearer(`${new UnsecuredJWT(base).encode()}x`) },
+    invalid: [
+      { title: 'another audience', credentials: bearerCredentials(await token({ aud: 'x' })) },
+      { title: 'another issuer', credentials: bearerCredentials(await token({ iss: 'https://elsewhere' })) },
+      { title: 'expired', credentials: bearerCredentials(await token({ exp: now - 1 })) },
+      { title: 'without an end', credentials: bearerCredentials(await token({ exp: undefined as never })) },
+      { title: 'not yet', credentials: bearerCredentials(await token({ nbf: now + 600 })) },
+      { title: "somebody else's key", credentials: bearerCredentials(await token({}, 'foreign', 'one')) },
+      { title: 'no signature', credentials: bearerCredentials(`${new UnsecuredJWT(base).encode()}x`) },
       {
         title: 'signed with the public key as a secret',
-        credentials: bearer(
+        credentials: bearerCredentials(
           await new SignJWT(base)
             .setProtectedHeader({ alg: 'HS256', kid: 'one' })
             .sign(new TextEncoder().encode(JSON.stringify(await exportJWK(pairs.one.publicKey)))),
         ),
       },
-      { title: 'no user', credentials: bearer(await token({ sub: undefined as never })) },
-      { title: 'groups that are none', credentials: bearer(await token({ groups: 7 })) },
+      { title: 'no user', credentials: bearerCredentials(await token({ sub: undefined as never })) },
+      { title: 'groups that are none', credentials: bearerCredentials(await token({ groups: 7 })) },
     ],
     secrets: [good.split('.')[2] ?? good],
   };
@@ -119,7 +123,7 @@ describe('authn-oidc', () => {
     );
     const ask = async (claims: JWTPayload) =>
       authenticator.authenticate(
-        bearer(await token({ email: 'a@acme.com', email_verified: true, hd: 'acme.com', roles: ['x', 'y'], ...claims })),
+        bearerCredentials(await token({ email: 'a@acme.com', email_verified: true, hd: 'acme.com', roles: ['x', 'y'], ...claims })),
       );
     expect(await ask({ tenant: 't1' })).toEqual({
       outcome: 'authenticated',
@@ -131,21 +135,21 @@ describe('authn-oidc', () => {
       },
     });
     expect(await ask({ hd: 'evil.com' })).toMatchObject({ outcome: 'rejected' });
-    expect(await ask({ email_verified: false })).toEqual({ outcome: 'rejected', because: 'verify the address first' });
-    expect(await ask({ email: 'root@acme.com' })).toEqual({ outcome: 'rejected', because: 'no roots' });
+    expect(await ask({ email_verified: false })).toEqual({ outcome: 'rejected', reason: 'verify the address first' });
+    expect(await ask({ email: 'root@acme.com' })).toEqual({ outcome: 'rejected', reason: 'no roots' });
     expect(await ask({ roles: 'none' })).toMatchObject({ outcome: 'rejected' });
     await dispose();
   });
 
   it('fetches keys anew when a token names one that is not known, and not for every such token', async () => {
     const { authenticator, token, published, fetched, clock, dispose } = await open();
-    expect(await authenticator.authenticate(bearer(await token()))).toMatchObject({ outcome: 'authenticated' });
+    expect(await authenticator.authenticate(bearerCredentials(await token()))).toMatchObject({ outcome: 'authenticated' });
     expect(fetched()).toBe(2);
     published.push('two');
-    expect(await authenticator.authenticate(bearer(await token({}, 'two')))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate(bearerCredentials(await token({}, 'two')))).toMatchObject({ outcome: 'rejected' });
     expect(fetched()).toBe(2);
     await clock.advance(10_001);
-    expect(await authenticator.authenticate(bearer(await token({}, 'two')))).toMatchObject({ outcome: 'authenticated' });
+    expect(await authenticator.authenticate(bearerCredentials(await token({}, 'two')))).toMatchObject({ outcome: 'authenticated' });
     expect(fetched()).toBe(4);
     await dispose();
   });

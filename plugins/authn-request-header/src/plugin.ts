@@ -7,7 +7,7 @@ const header = z
   .transform((name) => name.toLowerCase());
 const commonName = /(?:^|\n)CN=([^\n]*)/;
 
-/** Values of headers, in order; HTTP joins those that are repeated with commas. */
+/** Returns the values of headers in order; repeated headers are joined with commas. */
 function valuesOf({ headers }: Credentials, names: readonly string[]): readonly string[] {
   for (const name of names) {
     const value = headers[name];
@@ -26,11 +26,11 @@ function unescaped(key: string): string {
   }
 }
 
-/** Believes what a proxy in front of the server says in headers about who asks, because the proxy has shown its certificate. */
+/** Authenticates requests of an authenticating proxy: the proxy is verified by its client certificate, the user is in request headers. */
 export default Authn.plugin({
   id: 'authn-request-header',
   config: z.strictObject({
-    /** Common names of the certificates of such proxies. Not empty: the cluster's CA signs certificates for everybody. */
+    /** Common names of the proxies' certificates. Required, because the cluster CA also signs certificates of other clients. */
     allowedNames: z.array(z.string().min(1)).min(1),
     usernameHeaders: z.array(header).min(1).default(['x-remote-user']),
     uidHeaders: z.array(header).default(['x-remote-uid']),
@@ -39,13 +39,13 @@ export default Authn.plugin({
   }),
   create({ config }) {
     const proxies = new Set(config.allowedNames);
-    const says = ({ headers }: Credentials) => config.usernameHeaders.some((name) => headers[name] !== undefined);
+    const hasUsernameHeader = ({ headers }: Credentials) => config.usernameHeaders.some((name) => headers[name] !== undefined);
     return {
       authenticate(credentials) {
         const { certificate, headers } = credentials;
-        if (certificate === undefined || !says(credentials)) return abstained;
+        if (certificate === undefined || !hasUsernameHeader(credentials)) return abstained;
         const name = commonName.exec(certificate.subject)?.[1] ?? '';
-        // somebody else's headers say nothing: the certificate is for the next to judge
+        // headers of other clients are ignored; later authenticators check the certificate
         if (!proxies.has(name)) return abstained;
         const [user] = valuesOf(credentials, config.usernameHeaders);
         if (user === undefined) return rejected('the proxy names no user');

@@ -1,17 +1,17 @@
 import type { X509Certificate } from 'node:crypto';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bare } from '@oarlock/spi/authn.contract';
+import { authnContract, noCredentials } from '@oarlock/spi/authn/contract';
 import plugin from '../src/plugin.ts';
 
 // the server has verified it; only its subject is read here
 const certificate = (subject: string) => ({ subject }) as X509Certificate;
 const proxy = certificate('O=proxies\nCN=front-proxy-client');
-const from = (headers: Record<string, string>, more: object = { certificate: proxy }) => bare('/api', { headers, ...more });
+const from = (headers: Record<string, string>, more: object = { certificate: proxy }) => noCredentials('/api', { headers, ...more });
 const ada = { 'x-remote-user': 'ada' };
 
 authnContract('authn-request-header', () => {
-  const [authenticator] = new PluginHost().place({ plugin, config: { allowedNames: ['front-proxy-client'] } }).get(Authn);
+  const [authenticator] = new PluginHost().add({ plugin, config: { allowedNames: ['front-proxy-client'] } }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   return {
     authenticator,
@@ -23,7 +23,7 @@ authnContract('authn-request-header', () => {
         identity: { name: 'ada', uid: '7', groups: ['a', 'b', 'system:authenticated'], extra: { 'acme.com/project': ['x'] } },
       },
     ],
-    wrong: [
+    invalid: [
       { title: 'no certificate', credentials: from(ada, {}) },
       { title: 'another certificate', credentials: from(ada, { certificate: certificate('O=system:masters\nCN=eve') }) },
       { title: 'a name that only looks alike', credentials: from(ada, { certificate: certificate('O=CN=front-proxy-client\nCN=eve') }) },

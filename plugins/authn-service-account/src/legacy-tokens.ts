@@ -1,10 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { secrets, serviceAccounts } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
-import { formatTime } from '@oarlock/api/time';
+import { formatTime } from '@oarlock/api/values/time';
 import type { Secret, ServiceAccount } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { rejected, type AuthnResult } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { JWTPayload } from 'jose';
@@ -22,7 +22,7 @@ export interface LegacyTokensOptions {
 }
 
 const refused = rejected('the service account token is not valid');
-const takenBack = rejected('the service account token has been taken back');
+const invalidatedToken = rejected('the service account token has been taken back');
 const claim = (payload: JWTPayload, name: string): string => {
   const value = payload[`kubernetes.io/serviceaccount/${name}`];
   return typeof value === 'string' ? value : '';
@@ -51,7 +51,7 @@ export class LegacyTokens {
       this.#found(this.#options.client.get(serviceAccounts, { namespace, name })),
     ]);
     const held = Buffer.from(secret?.data?.['token'] ?? '', 'base64').toString('utf8');
-    if (secret === undefined || secret.metadata?.deletionTimestamp !== undefined || held !== token) return takenBack;
+    if (secret === undefined || secret.metadata?.deletionTimestamp !== undefined || held !== token) return invalidatedToken;
     const uid = claim(payload, 'service-account.uid');
     if (account?.metadata?.uid !== uid) return rejected('the service account of the token does not exist');
     if ((secret.metadata?.labels?.[invalidSince] ?? '') !== '')

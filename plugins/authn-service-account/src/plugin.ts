@@ -10,16 +10,16 @@ import { z } from 'zod';
 import { legacyIssuer, LegacyTokens } from './legacy-tokens.ts';
 import { algorithmOf, isOfAnotherKey } from './signatures.ts';
 
-interface Bound {
+interface ObjectReference {
   readonly name: string;
   readonly uid: string;
 }
 interface Private {
   readonly namespace: string;
-  readonly serviceaccount: Bound;
-  readonly pod?: Bound;
-  readonly secret?: Bound;
-  readonly node?: Bound;
+  readonly serviceaccount: ObjectReference;
+  readonly pod?: ObjectReference;
+  readonly secret?: ObjectReference;
+  readonly node?: ObjectReference;
   /** Seconds since the epoch: from then on the token should have been replaced. */
   readonly warnafter?: number;
 }
@@ -30,8 +30,8 @@ interface Verified {
 
 const maxCached = 10_000;
 const form = /^[\w-]+\.[\w-]+\.[\w-]+$/; // JWS compact serialization (RFC 7515)
-const isBound = (value: unknown): value is Bound =>
-  typeof (value as Bound | undefined)?.name === 'string' && typeof (value as Bound).uid === 'string';
+const isBound = (value: unknown): value is ObjectReference =>
+  typeof (value as ObjectReference | undefined)?.name === 'string' && typeof (value as ObjectReference).uid === 'string';
 
 /** The claims of KEP-1205, when they are what they should be. */
 function privateClaims(payload: JWTPayload | undefined): Private | undefined {
@@ -78,7 +78,7 @@ export default Authn.plugin({
     const exists = async (
       kind: 'pod' | 'secret' | 'serviceaccount' | 'node',
       namespace: string,
-      { name, uid }: Bound,
+      { name, uid }: ObjectReference,
     ): Promise<boolean> => {
       const resource: Resource = { pod: pods, secret: secrets, serviceaccount: serviceAccounts, node: nodes }[kind];
       try {

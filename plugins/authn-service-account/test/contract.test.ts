@@ -3,7 +3,7 @@ import { nodes, pods, secrets, serviceAccounts } from '@oarlock/api/resources';
 import { failure } from '@oarlock/api/status';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { authnContract, bearerCredentials } from '@oarlock/spi/authn/contract';
 import { Client } from '@oarlock/spi/client';
 import { Keys } from '@oarlock/spi/cluster';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -59,7 +59,7 @@ function open(config: unknown = {}) {
   const rotate = (verifyingKeys: readonly string[]) => {
     keys.serviceAccount = { ...keys.serviceAccount, verifyingKeys: [...verifyingKeys] };
   };
-  const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).provide(Keys, keys).place({ plugin, config }).get(Authn);
+  const [authenticator] = new PluginHost({ clock }).provide(Client, api.client()).provide(Keys, keys).add({ plugin, config }).get(Authn);
   if (authenticator === undefined) throw new Error('not created');
   return { clock, api, authenticator, rotate };
 }
@@ -78,12 +78,12 @@ authnContract('authn-service-account', async () => {
     known: [
       {
         title: 'an account',
-        credentials: bearer(plain),
+        credentials: bearerCredentials(plain),
         identity: { ...identity, extra: { 'authentication.kubernetes.io/credential-id': ['JTI=jti-1'] } },
       },
       {
         title: 'bound to a pod',
-        credentials: bearer(bound),
+        credentials: bearerCredentials(bound),
         identity: {
           ...identity,
           extra: {
@@ -94,46 +94,56 @@ authnContract('authn-service-account', async () => {
           },
         },
       },
-      { title: 'bound to a secret', credentials: bearer(await token({ bound: { secret: { name: 's', uid: 'secret-1' } } })), identity },
-      { title: 'signed with a former key', credentials: bearer(await token({ key: former })), identity },
-      { title: 'signed with RSA', credentials: bearer(await token({ key: rsa, alg: 'RS256' })), identity },
+      {
+        title: 'bound to a secret',
+        credentials: bearerCredentials(await token({ bound: { secret: { name: 's', uid: 'secret-1' } } })),
+        identity,
+      },
+      { title: 'signed with a former key', credentials: bearerCredentials(await token({ key: former })), identity },
+      { title: 'signed with RSA', credentials: bearerCredentials(await token({ key: rsa, alg: 'RS256' })), identity },
     ],
-    wrong: [
-      { title: 'another key', credentials: bearer(await token({ key: foreign })) },
-      { title: 'unsigned', credentials: bearer(unsigned) },
-      { title: 'another algorithm', credentials: bearer(withSecret) },
-      { title: 'another algorithm of the key', credentials: bearer(await token({ key: rsa, alg: 'PS256' })) },
-      { title: 'another issuer', credentials: bearer(await token({ claims: { iss: 'https://elsewhere' } })) },
-      { title: 'another audience', credentials: bearer(await token({ claims: { aud: ['vault'] } })) },
-      { title: 'no audience', credentials: bearer(await token({ claims: { aud: [] } })) },
-      { title: 'expired', credentials: bearer(await token({ claims: { exp: now - 1 } })) },
-      { title: 'without an end', credentials: bearer(await token({ claims: { exp: undefined } as unknown as JWTPayload })) },
-      { title: 'not valid yet', credentials: bearer(await token({ claims: { nbf: now + 60 } })) },
+    invalid: [
+      { title: 'another key', credentials: bearerCredentials(await token({ key: foreign })) },
+      { title: 'unsigned', credentials: bearerCredentials(unsigned) },
+      { title: 'another algorithm', credentials: bearerCredentials(withSecret) },
+      { title: 'another algorithm of the key', credentials: bearerCredentials(await token({ key: rsa, alg: 'PS256' })) },
+      { title: 'another issuer', credentials: bearerCredentials(await token({ claims: { iss: 'https://elsewhere' } })) },
+      { title: 'another audience', credentials: bearerCredentials(await token({ claims: { aud: ['vault'] } })) },
+      { title: 'no audience', credentials: bearerCredentials(await token({ claims: { aud: [] } })) },
+      { title: 'expired', credentials: bearerCredentials(await token({ claims: { exp: now - 1 } })) },
+      { title: 'without an end', credentials: bearerCredentials(await token({ claims: { exp: undefined } as unknown as JWTPayload })) },
+      { title: 'not valid yet', credentials: bearerCredentials(await token({ claims: { nbf: now + 60 } })) },
       {
         title: 'of an account that is another by now',
-        credentials: bearer(await token({ bound: { serviceaccount: { name: 'robot', uid: 'sa-0' } } })),
+        credentials: bearerCredentials(await token({ bound: { serviceaccount: { name: 'robot', uid: 'sa-0' } } })),
       },
       {
         title: 'of an account that is gone',
-        credentials: bearer(await token({ bound: { serviceaccount: { name: 'gone', uid: 'sa-1' } } })),
+        credentials: bearerCredentials(await token({ bound: { serviceaccount: { name: 'gone', uid: 'sa-1' } } })),
       },
-      { title: 'of an account of another namespace', credentials: bearer(await token({ bound: { namespace: 'e' } })) },
-      { title: 'of a pod that is another by now', credentials: bearer(await token({ bound: { pod: { name: 'p', uid: 'pod-0' } } })) },
-      { title: 'of a pod that is gone', credentials: bearer(await token({ bound: { pod: { name: 'q', uid: 'pod-1' } } })) },
-      { title: 'of a secret that is gone', credentials: bearer(await token({ bound: { secret: { name: 't', uid: 'secret-1' } } })) },
-      { title: 'of a node that is gone', credentials: bearer(await token({ bound: { node: { name: 'n0', uid: 'node-1' } } })) },
+      { title: 'of an account of another namespace', credentials: bearerCredentials(await token({ bound: { namespace: 'e' } })) },
+      {
+        title: 'of a pod that is another by now',
+        credentials: bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-0' } } })),
+      },
+      { title: 'of a pod that is gone', credentials: bearerCredentials(await token({ bound: { pod: { name: 'q', uid: 'pod-1' } } })) },
+      {
+        title: 'of a secret that is gone',
+        credentials: bearerCredentials(await token({ bound: { secret: { name: 't', uid: 'secret-1' } } })),
+      },
+      { title: 'of a node that is gone', credentials: bearerCredentials(await token({ bound: { node: { name: 'n0', uid: 'node-1' } } })) },
       {
         title: 'a name other than the account says',
-        credentials: bearer(await token({ claims: { sub: 'system:serviceaccount:kube-system:admin' } })),
+        credentials: bearerCredentials(await token({ claims: { sub: 'system:serviceaccount:kube-system:admin' } })),
       },
-      { title: 'of no account', credentials: bearer(await token({ claims: { 'kubernetes.io': undefined } })) },
+      { title: 'of no account', credentials: bearerCredentials(await token({ claims: { 'kubernetes.io': undefined } })) },
       {
         title: 'of an account that is no object',
-        credentials: bearer(await token({ claims: { 'kubernetes.io': { namespace: 'd', serviceaccount: 'robot' } } })),
+        credentials: bearerCredentials(await token({ claims: { 'kubernetes.io': { namespace: 'd', serviceaccount: 'robot' } } })),
       },
     ],
     secrets: [plain.split('.')[2] ?? '', bound.split('.')[2] ?? ''],
-    breakDown: () => api.failNext({}, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({}, failure('ServiceUnavailable', 'the store is away'), 10_000),
     dispose: () => api.stop(),
   };
 });
@@ -141,23 +151,23 @@ authnContract('authn-service-account', async () => {
 describe('authn-service-account', () => {
   it('ends a token at its time, also one that was verified a moment ago', async () => {
     const { clock, authenticator } = open();
-    const short = bearer(await token({ claims: { exp: now + 5 } }));
+    const short = bearerCredentials(await token({ claims: { exp: now + 5 } }));
     await clock.advance(4_900);
     expect(await authenticator.authenticate(short)).toMatchObject({ outcome: 'authenticated' });
     await clock.advance(200);
-    expect(await authenticator.authenticate(short)).toEqual({ outcome: 'rejected', because: 'the service account token is not valid' });
+    expect(await authenticator.authenticate(short)).toEqual({ outcome: 'rejected', reason: 'the service account token is not valid' });
   });
 
   it('verifies a token once in ten seconds, and sees by then that its pod is gone', async () => {
     const { clock, api, authenticator } = open();
-    const bound = bearer(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
+    const bound = bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
     await authenticator.authenticate(bound);
     const asked = api.requests.length;
     for (let again = 0; again < 100; again++) await authenticator.authenticate(bound);
     expect(api.requests.length).toBe(asked);
     api.remove(pods, { namespace: 'd', name: 'p' });
     await clock.advance(10_001);
-    expect(await authenticator.authenticate(bound)).toEqual({ outcome: 'rejected', because: 'the pod of the token does not exist' });
+    expect(await authenticator.authenticate(bound)).toEqual({ outcome: 'rejected', reason: 'the pod of the token does not exist' });
   });
 
   it.each([
@@ -167,7 +177,7 @@ describe('authn-service-account', () => {
     ['node', nodes, { name: 'n1' }, { node: { name: 'n1', uid: 'node-1' } }],
   ] as const)('is refused within ten seconds after its %s has gone', async (_what, resource, name, bound) => {
     const { authenticator, api, clock } = open();
-    const good = bearer(await token({ bound }));
+    const good = bearerCredentials(await token({ bound }));
     const outcome = async () => (await authenticator.authenticate(good)).outcome;
     expect(await outcome()).toBe('authenticated');
     api.remove(resource, name);
@@ -177,7 +187,7 @@ describe('authn-service-account', () => {
 
   it('says in the audit log that it should have been replaced', async () => {
     const { authenticator, clock } = open();
-    const late = bearer(await token({ bound: { warnafter: now + 600 } }));
+    const late = bearerCredentials(await token({ bound: { warnafter: now + 600 } }));
     expect(await authenticator.authenticate(late)).not.toHaveProperty('annotations');
     await clock.advance(700_000);
     expect(await authenticator.authenticate(late)).toMatchObject({
@@ -188,7 +198,7 @@ describe('authn-service-account', () => {
 
   it('does not keep a refusal', async () => {
     const { api, authenticator } = open();
-    const bound = bearer(await token({ bound: { pod: { name: 'late', uid: 'pod-2' } } }));
+    const bound = bearerCredentials(await token({ bound: { pod: { name: 'late', uid: 'pod-2' } } }));
     expect(await authenticator.authenticate(bound)).toMatchObject({ outcome: 'rejected' });
     api.seed(pods, { metadata: { namespace: 'd', name: 'late', uid: 'pod-2' }, spec: { containers: [] } });
     expect(await authenticator.authenticate(bound)).toMatchObject({ outcome: 'authenticated' });
@@ -197,16 +207,16 @@ describe('authn-service-account', () => {
   it('leaves tokens of other issuers to others, without a look at the API', async () => {
     const { api, authenticator } = open();
     for (const other of [await token({ claims: { iss: 'https://elsewhere' } }), 'a.b.c', 'abc', `${'x'.repeat(20_000)}`])
-      expect(await authenticator.authenticate(bearer(other))).toEqual({ outcome: 'abstained' });
+      expect(await authenticator.authenticate(bearerCredentials(other))).toEqual({ outcome: 'abstained' });
     expect(api.requests).toEqual([]);
   });
 
   it('accepts the audiences it is told to', async () => {
     const { authenticator } = open({ audiences: ['api', 'other'] });
-    expect(await authenticator.authenticate(bearer(await token({ claims: { aud: ['other'] } })))).toMatchObject({
+    expect(await authenticator.authenticate(bearerCredentials(await token({ claims: { aud: ['other'] } })))).toMatchObject({
       outcome: 'authenticated',
     });
-    expect(await authenticator.authenticate(bearer(await token()))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate(bearerCredentials(await token()))).toMatchObject({ outcome: 'rejected' });
   });
 });
 
@@ -214,25 +224,26 @@ describe('a token for somebody else', () => {
   it('is good when it is asked for on behalf of whom it is meant for, and for nobody else', async () => {
     const { authenticator } = open();
     const meant = await token({ claims: { aud: ['vault', 'other'] } });
-    expect(await authenticator.authenticate(bearer(meant))).toMatchObject({ outcome: 'rejected' });
-    expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['vault', 'x'] })).toMatchObject({
+    expect(await authenticator.authenticate(bearerCredentials(meant))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['vault', 'x'] })).toMatchObject({
       outcome: 'authenticated',
       audiences: ['vault'],
     });
-    expect(await authenticator.authenticate({ ...bearer(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
   });
 });
 
 it('knows the keys of now: new ones at once, and what was verified with one that is gone no longer', async () => {
   const { authenticator, rotate } = open();
   const [old, fresh] = [await token(), await token({ key: foreign })];
-  expect(await authenticator.authenticate(bearer(old))).toMatchObject({ outcome: 'authenticated' });
-  expect(await authenticator.authenticate(bearer(fresh))).toMatchObject({ outcome: 'rejected' });
+  expect(await authenticator.authenticate(bearerCredentials(old))).toMatchObject({ outcome: 'authenticated' });
+  expect(await authenticator.authenticate(bearerCredentials(fresh))).toMatchObject({ outcome: 'rejected' });
   rotate([publicOf(foreign), publicOf(signing)]);
-  for (const each of [old, fresh]) expect(await authenticator.authenticate(bearer(each))).toMatchObject({ outcome: 'authenticated' });
+  for (const each of [old, fresh])
+    expect(await authenticator.authenticate(bearerCredentials(each))).toMatchObject({ outcome: 'authenticated' });
   rotate([publicOf(foreign)]);
-  expect(await authenticator.authenticate(bearer(old))).toMatchObject({ outcome: 'rejected' });
-  expect(await authenticator.authenticate(bearer(fresh))).toMatchObject({ outcome: 'authenticated' });
+  expect(await authenticator.authenticate(bearerCredentials(old))).toMatchObject({ outcome: 'rejected' });
+  expect(await authenticator.authenticate(bearerCredentials(fresh))).toMatchObject({ outcome: 'authenticated' });
 });
 
 it('is taken back a minute after what it is bound to should have gone', async () => {
@@ -240,9 +251,9 @@ it('is taken back a minute after what it is bound to should have gone', async ()
   const bound = await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } });
   const deletionTimestamp = new Date(clock.now()).toISOString();
   api.seed(pods, { metadata: { namespace: 'd', name: 'p', uid: 'pod-1', deletionTimestamp }, spec: { containers: [], nodeName: 'n1' } });
-  expect(await authenticator.authenticate(bearer(bound))).toMatchObject({ outcome: 'authenticated' });
+  expect(await authenticator.authenticate(bearerCredentials(bound))).toMatchObject({ outcome: 'authenticated' });
   await clock.advance(71_000);
-  expect(await authenticator.authenticate(bearer(bound))).toMatchObject({ outcome: 'rejected' });
+  expect(await authenticator.authenticate(bearerCredentials(bound))).toMatchObject({ outcome: 'rejected' });
 });
 
 describe('a token of a Secret', () => {
@@ -263,9 +274,9 @@ describe('a token of a Secret', () => {
   it('is good for as long as the Secret holds it', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
-    expect(await authenticator.authenticate(bearer(good))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
     api.seed(secrets, hold(good));
-    expect(await authenticator.authenticate(bearer(good))).toMatchObject({
+    expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({
       outcome: 'authenticated',
       identity: { name: 'system:serviceaccount:d:robot', uid: 'sa-1' },
       annotations: {
@@ -275,7 +286,7 @@ describe('a token of a Secret', () => {
     });
     api.remove(secrets, { namespace: 'd', name: 'held' });
     await clock.advance(10_001);
-    expect(await authenticator.authenticate(bearer(good))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
   });
 
   it('is noted to be used, once a day', async () => {
@@ -284,14 +295,14 @@ describe('a token of a Secret', () => {
     api.seed(secrets, hold(good));
     const label = () => api.object(secrets, { namespace: 'd', name: 'held' })?.metadata?.labels;
     const writes = () => api.requests.filter(({ verb }) => verb === 'patch').length;
-    await authenticator.authenticate(bearer(good));
+    await authenticator.authenticate(bearerCredentials(good));
     const today = new Date(clock.now()).toISOString().slice(0, 10);
     expect(label()).toEqual({ 'kubernetes.io/legacy-token-last-used': today });
     await clock.advance(10_001); // is not remembered any more
-    await authenticator.authenticate(bearer(good));
+    await authenticator.authenticate(bearerCredentials(good));
     expect(writes()).toBe(1);
     await clock.advance(86_400_000);
-    await authenticator.authenticate(bearer(good));
+    await authenticator.authenticate(bearerCredentials(good));
     expect([writes(), label()?.['kubernetes.io/legacy-token-last-used']]).toEqual([2, new Date(clock.now()).toISOString().slice(0, 10)]);
   });
 
@@ -300,9 +311,9 @@ describe('a token of a Secret', () => {
     const good = await legacy();
     const held = hold(good);
     api.seed(secrets, { ...held, metadata: { ...held.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } } });
-    expect(await authenticator.authenticate(bearer(good))).toEqual({
+    expect(await authenticator.authenticate(bearerCredentials(good))).toEqual({
       outcome: 'rejected',
-      because: expect.stringContaining('the token in secret d/held for service account d/robot is marked as invalid'),
+      reason: expect.stringContaining('the token in secret d/held for service account d/robot is marked as invalid'),
     });
   });
 
@@ -315,6 +326,6 @@ describe('a token of a Secret', () => {
     const { authenticator, api } = open();
     const wrong = await legacy(claims, key);
     api.seed(secrets, hold(wrong));
-    expect(await authenticator.authenticate(bearer(wrong))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate(bearerCredentials(wrong))).toMatchObject({ outcome: 'rejected' });
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn, type Authenticator } from '@oarlock/spi/authn';
-import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { authnContract, bearerCredentials } from '@oarlock/spi/authn/contract';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
@@ -18,7 +18,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 async function start(text: string): Promise<Authenticator> {
   const file = join(directory, 'tokens.csv');
   await writeFile(file, text, { mode: 0o600 });
-  const host = new PluginHost().place({ plugin, config: { file } });
+  const host = new PluginHost().add({ plugin, config: { file } });
   await host.start();
   const [authenticator] = host.get(Authn);
   if (authenticator === undefined) throw new Error('not created');
@@ -30,14 +30,14 @@ authnContract('authn-static-token', async () => ({
   known: [
     {
       title: 'with uid and groups',
-      credentials: bearer(alice),
+      credentials: bearerCredentials(alice),
       identity: { name: 'alice', uid: '1001', groups: ['dev', 'ops', 'system:authenticated'] },
     },
-    { title: 'a name alone', credentials: bearer(bob), identity: { name: 'bob', groups: ['system:authenticated'] } },
+    { title: 'a name alone', credentials: bearerCredentials(bob), identity: { name: 'bob', groups: ['system:authenticated'] } },
   ],
-  wrong: [
-    { title: 'a name for a token', credentials: bearer('alice') },
-    { title: 'a whole line', credentials: bearer(`${alice},alice,1001`) },
+  invalid: [
+    { title: 'a name for a token', credentials: bearerCredentials('alice') },
+    { title: 'a whole line', credentials: bearerCredentials(`${alice},alice,1001`) },
   ],
   secrets: [alice, bob],
 }));
@@ -45,15 +45,15 @@ authnContract('authn-static-token', async () => ({
 describe('authn-static-token', () => {
   it('reads the format of --token-auth-file: quotes, blanks, comments and empty lines', async () => {
     const authenticator = await start(`# who may come\n\n t1 , carol , u-3 , "a,b,c" \nt2,"dave",,one\n`);
-    expect(await authenticator.authenticate(bearer('t1'))).toEqual({
+    expect(await authenticator.authenticate(bearerCredentials('t1'))).toEqual({
       outcome: 'authenticated',
       identity: { name: 'carol', uid: 'u-3', groups: ['a', 'b', 'c', 'system:authenticated'] },
     });
-    expect(await authenticator.authenticate(bearer('t2'))).toEqual({
+    expect(await authenticator.authenticate(bearerCredentials('t2'))).toEqual({
       outcome: 'authenticated',
       identity: { name: 'dave', groups: ['one', 'system:authenticated'] },
     });
-    expect(await authenticator.authenticate(bearer('#'))).toEqual({ outcome: 'abstained' });
+    expect(await authenticator.authenticate(bearerCredentials('#'))).toEqual({ outcome: 'abstained' });
   });
 
   it('does not start with a line that has no user, and says which without the token', async () => {
@@ -63,7 +63,7 @@ describe('authn-static-token', () => {
   });
 
   it('does not start without its file', async () => {
-    await expect(new PluginHost().place({ plugin, config: { file: join(directory, 'none') } }).start()).rejects.toMatchObject({
+    await expect(new PluginHost().add({ plugin, config: { file: join(directory, 'none') } }).start()).rejects.toMatchObject({
       code: 'StartFailed',
     });
   });

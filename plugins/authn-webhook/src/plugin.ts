@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import { abstained, Authn, rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
-import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
-import { JsonClient } from '@oarlock/spi/json-post';
+import { jsonEndpointKeys, hasOneEndpoint, oneEndpointMessage } from '@oarlock/webhook-client/endpoint-config';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
 
 const maxCached = 10_000;
 const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []);
 
-/** What a TokenReview says. */
+/** Returns the result of a TokenReview. */
 function resultOf(review: unknown): AuthnResult {
   const status = isObject(review) && isObject(review['status']) ? review['status'] : {};
   if (status['authenticated'] !== true)
@@ -29,20 +29,20 @@ function resultOf(review: unknown): AuthnResult {
   return { outcome: 'authenticated', identity, ...(audiences.length > 0 && { audiences }) };
 }
 
-/** Asks a service outside whose a bearer token is, with a TokenReview. */
+/** Authenticates bearer tokens by TokenReviews of an external webhook. */
 export default Authn.plugin({
   id: 'authn-webhook',
   config: z
     .strictObject({
       ...jsonEndpointKeys,
-      /** Sent along: for whom the token has to be meant. */
+      /** The audiences that the token must be valid for. */
       audiences: z.array(z.string()).default([]),
       timeoutSeconds: z.number().positive().max(60).default(10),
-      /** How long an answer is taken without another look. */
+      /** Seconds for which a result is cached. */
       cacheSeconds: z.number().min(0).max(3600).default(120),
       refusedCacheSeconds: z.number().min(0).max(3600).default(10),
     })
-    .refine(namesOneEndpoint, oneEndpointWanted),
+    .refine(hasOneEndpoint, oneEndpointMessage),
   create({ config }, { clock }) {
     const service = new JsonClient(config);
     const cache = new Map<string, { readonly result: AuthnResult; readonly until: number }>();
@@ -57,7 +57,7 @@ export default Authn.plugin({
         },
         config.timeoutSeconds * 1000,
       );
-      if (code < 200 || code > 299) throw new Error(`the authentication webhook answered ${code}`);
+      if (code < 200 || code > 299) throw new Error(`the authentication webhook returned status ${code}`);
       const result = resultOf(body);
       const seconds = result.outcome === 'authenticated' ? config.cacheSeconds : config.refusedCacheSeconds;
       if (seconds > 0) {
@@ -81,7 +81,7 @@ export default Authn.plugin({
         const key = createHash('sha256').update(bearerToken).update(JSON.stringify(wanted)).digest('base64');
         const known = cache.get(key);
         if (known !== undefined && known.until > clock.now()) return known.result;
-        // many requests with one token are one question
+        // concurrent requests with the same token share one review
         let answer = asking.get(key);
         if (answer === undefined) {
           answer = ask(bearerToken, wanted, key).finally(() => asking.delete(key));

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authn } from '@oarlock/spi/authn';
-import { authnContract, bearer } from '@oarlock/spi/authn.contract';
+import { authnContract, bearerCredentials } from '@oarlock/spi/authn/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -28,7 +28,7 @@ async function open() {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const clock = new FakeClock();
-  const host = new PluginHost({ clock }).place({
+  const host = new PluginHost({ clock }).add({
     plugin,
     config: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/review` },
   });
@@ -55,14 +55,14 @@ authnContract('authn-webhook', async () => ({
   known: [
     {
       title: 'a token that it knows',
-      credentials: bearer('good-token'),
+      credentials: bearerCredentials('good-token'),
       identity: { name: 'ada', uid: '7', groups: ['devs', 'system:authenticated'], extra: { 'a/b': ['c'] } },
     },
   ],
-  wrong: [
-    { title: 'a token that it does not accept', credentials: bearer('wrong-token') },
-    { title: 'a token of nobody', credentials: bearer('nameless-token') },
-    { title: 'a token that it does not know', credentials: bearer('other-token') },
+  invalid: [
+    { title: 'a token that it does not accept', credentials: bearerCredentials('wrong-token') },
+    { title: 'a token of nobody', credentials: bearerCredentials('nameless-token') },
+    { title: 'a token that it does not know', credentials: bearerCredentials('other-token') },
   ],
   secrets: ['good-token', 'wrong-token'],
 }));
@@ -70,11 +70,11 @@ authnContract('authn-webhook', async () => ({
 describe('authn-webhook', () => {
   it('keeps answers for a while, and asks once when many ask at once', async () => {
     const { asked, clock, authenticator, dispose } = await open();
-    await Promise.all([1, 2, 3].map(() => authenticator.authenticate(bearer('good-token'))));
-    await authenticator.authenticate(bearer('good-token'));
+    await Promise.all([1, 2, 3].map(() => authenticator.authenticate(bearerCredentials('good-token'))));
+    await authenticator.authenticate(bearerCredentials('good-token'));
     expect(asked).toEqual(['good-token']);
     await clock.advance(121_000);
-    await authenticator.authenticate(bearer('good-token'));
+    await authenticator.authenticate(bearerCredentials('good-token'));
     expect(asked).toHaveLength(2);
     await dispose();
   });

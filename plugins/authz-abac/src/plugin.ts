@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { Authz, noOpinion } from '@oarlock/spi/authz';
 import { z } from 'zod';
-import { allows, parsePolicies, type Policy } from './policy.ts';
+import { policyMatches, parsePolicies, type Policy } from './policy.ts';
 
-/** Attribute-based access control: a file of policies, read once at start. */
+/** Attribute-based access control (ABAC) with a policy file, which is read once at startup. */
 export default Authz.plugin({
   id: 'authz-abac',
   config: z.strictObject({ file: z.string().min(1) }),
@@ -14,8 +14,8 @@ export default Authz.plugin({
         policies = parsePolicies(await readFile(config.file, 'utf8'), config.file);
       },
       authorize(asked) {
-        const at = policies.findIndex((policy) => allows(policy, asked));
-        return at < 0 ? noOpinion : { decision: 'allow', because: `ABAC: policy ${at + 1}` };
+        const at = policies.findIndex((policy) => policyMatches(policy, asked));
+        return at < 0 ? noOpinion : { decision: 'allow', reason: `ABAC: policy ${at + 1}` };
       },
       rulesFor(identity, namespace) {
         const probe = {
@@ -31,8 +31,11 @@ export default Authz.plugin({
         } as const;
         const own = policies.filter(
           (policy) =>
-            allows({ ...policy, resource: '*', apiGroup: '*', namespace: policy.namespace === '*' ? '*' : policy.namespace }, probe) ||
-            (policy.nonResourcePath !== '' && allows(policy, { kind: 'path', identity, verb: 'get', path: policy.nonResourcePath })),
+            policyMatches(
+              { ...policy, resource: '*', apiGroup: '*', namespace: policy.namespace === '*' ? '*' : policy.namespace },
+              probe,
+            ) ||
+            (policy.nonResourcePath !== '' && policyMatches(policy, { kind: 'path', identity, verb: 'get', path: policy.nonResourcePath })),
         );
         const verbs = ({ readonly }: Policy) => (readonly ? ['get', 'list', 'watch'] : ['*']);
         return {

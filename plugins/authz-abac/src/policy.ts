@@ -18,7 +18,7 @@ const policy = z.strictObject({
 });
 export type Policy = z.output<typeof policy>['spec'];
 
-/** One policy a line, JSON. @throws Error with the line that is wrong */
+/** Parses a file with one JSON policy per line. @throws Error with the number of an invalid line */
 export function parsePolicies(content: string, file: string): readonly Policy[] {
   const policies: Policy[] = [];
   for (const [index, line] of content.split('\n').entries()) {
@@ -35,8 +35,8 @@ export function parsePolicies(content: string, file: string): readonly Policy[] 
 const reads: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
 const isOne = (rule: string, value: string) => rule === '*' || rule === value;
 
-/** A star is everybody who is authenticated. Of a user and a group, both have to match. */
-function isAbout({ user, group }: Policy, { name, groups }: Identity): boolean {
+/** `*` matches every authenticated user. If a policy has a user and a group, both must match. */
+function subjectMatches({ user, group }: Policy, { name, groups }: Identity): boolean {
   if (user === '' && group === '') return false;
   const known = groups.includes('system:authenticated');
   const userFits = user === '' || (user === '*' ? known : user === name);
@@ -44,8 +44,8 @@ function isAbout({ user, group }: Policy, { name, groups }: Identity): boolean {
   return userFits && groupFits;
 }
 
-export function allows(rule: Policy, asked: Attributes): boolean {
-  if (!isAbout(rule, asked.identity)) return false;
+export function policyMatches(rule: Policy, asked: Attributes): boolean {
+  if (!subjectMatches(rule, asked.identity)) return false;
   if (rule.readonly && !reads.has(asked.verb)) return false;
   if (asked.kind === 'path') {
     const { nonResourcePath: path } = rule;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authz } from '@oarlock/spi/authz';
-import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, pathAttributes, authzContract, user } from '@oarlock/spi/authz/contract';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
@@ -12,7 +12,7 @@ async function open(lines: readonly string[]) {
   const directory = await mkdtemp(join(tmpdir(), 'oarlock-abac-'));
   const file = join(directory, 'policy.jsonl');
   await writeFile(file, `# policies\n${lines.join('\n')}\n`);
-  const host = new PluginHost().place({ plugin, config: { file } });
+  const host = new PluginHost().add({ plugin, config: { file } });
   const [authorizer] = host.get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
@@ -29,28 +29,28 @@ const known = (name: string, ...groups: string[]) => user(name, ...groups, 'syst
 authzContract('authz-abac', async () => ({
   ...(await open(lines)),
   allowed: [
-    ask(known('alice'), 'delete', 'deployments.apps', 'x', 'web'),
-    ask(known('kubelet'), 'list', 'pods'),
-    ask(known('bob', 'devs'), 'create', 'pods', 'a'),
+    resourceAttributes(known('alice'), 'delete', 'deployments.apps', 'x', 'web'),
+    resourceAttributes(known('kubelet'), 'list', 'pods'),
+    resourceAttributes(known('bob', 'devs'), 'create', 'pods', 'a'),
   ],
-  open: [
-    askPath(known('alice'), 'get', '/metrics'),
-    ask(known('kubelet'), 'delete', 'pods', 'a', 'p'),
-    ask(known('kubelet'), 'list', 'pods.apps'),
-    ask(known('bob'), 'create', 'pods', 'a'),
-    ask(known('eve', 'devs'), 'create', 'pods', 'a'),
-    ask(known('bob', 'devs'), 'create', 'pods', 'b'),
-    askPath(user('system:anonymous', 'system:unauthenticated'), 'get', '/healthz'),
-    askPath(known('eve'), 'post', '/healthz'),
+  noOpinion: [
+    pathAttributes(known('alice'), 'get', '/metrics'),
+    resourceAttributes(known('kubelet'), 'delete', 'pods', 'a', 'p'),
+    resourceAttributes(known('kubelet'), 'list', 'pods.apps'),
+    resourceAttributes(known('bob'), 'create', 'pods', 'a'),
+    resourceAttributes(known('eve', 'devs'), 'create', 'pods', 'a'),
+    resourceAttributes(known('bob', 'devs'), 'create', 'pods', 'b'),
+    pathAttributes(user('system:anonymous', 'system:unauthenticated'), 'get', '/healthz'),
+    pathAttributes(known('eve'), 'post', '/healthz'),
   ],
 }));
 
 describe('authz-abac', () => {
   it('takes a star for everybody who is authenticated', async () => {
     const { authorizer, dispose } = await open(lines);
-    expect(await authorizer.authorize(askPath(known('eve'), 'get', '/healthz/ping'))).toMatchObject({
+    expect(await authorizer.authorize(pathAttributes(known('eve'), 'get', '/healthz/ping'))).toMatchObject({
       decision: 'allow',
-      because: 'ABAC: policy 4',
+      reason: 'ABAC: policy 4',
     });
     await dispose();
   });

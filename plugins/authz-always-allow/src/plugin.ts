@@ -1,11 +1,11 @@
 import { Authz } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Everybody may do everything. For labs without secrets. */
+/** Allows every request. For test clusters without secrets. */
 export default Authz.plugin({
   id: 'authz-always-allow',
   config: z.strictObject({
-    /** Or everybody in one of these groups. */
+    /** Restricts the plugin to members of these groups. */
     groups: z.array(z.string().min(1)).min(1).default(['system:authenticated', 'system:unauthenticated']),
   }),
   create({ config }) {
@@ -13,7 +13,7 @@ export default Authz.plugin({
     return {
       authorize: ({ identity }) =>
         identity.groups.some((group) => groups.has(group))
-          ? { decision: 'allow', because: 'everything is allowed' }
+          ? { decision: 'allow', reason: 'everything is allowed' }
           : { decision: 'no-opinion' },
       rulesFor: ({ groups: own }) =>
         own.some((group) => groups.has(group))

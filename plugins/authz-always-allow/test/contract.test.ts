@@ -1,19 +1,19 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authz } from '@oarlock/spi/authz';
-import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, pathAttributes, authzContract, user } from '@oarlock/spi/authz/contract';
 import plugin from '../src/plugin.ts';
 
 authzContract('authz-always-allow', () => {
-  const [authorizer] = new PluginHost().place({ plugin }).get(Authz);
+  const [authorizer] = new PluginHost().add({ plugin }).get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   const anybody = user('ada', 'system:authenticated');
   return {
     authorizer,
     allowed: [
-      ask(anybody, 'delete', 'nodes'),
-      ask(anybody, 'escalate', 'clusterroles.rbac.authorization.k8s.io'),
-      askPath(user('system:anonymous', 'system:unauthenticated'), 'get', '/metrics'),
+      resourceAttributes(anybody, 'delete', 'nodes'),
+      resourceAttributes(anybody, 'escalate', 'clusterroles.rbac.authorization.k8s.io'),
+      pathAttributes(user('system:anonymous', 'system:unauthenticated'), 'get', '/metrics'),
     ],
-    open: [ask(user('nobody'), 'get', 'pods')],
+    noOpinion: [resourceAttributes(user('nobody'), 'get', 'pods')],
   };
 });

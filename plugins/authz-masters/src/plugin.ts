@@ -1,7 +1,7 @@
 import { Authz, noOpinion } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Members of `system:masters` may do everything, whatever else the chain says. */
+/** Allows every request of members of `system:masters`, independent of later authorizers. */
 export default Authz.plugin({
   id: 'authz-masters',
   config: z.strictObject({ groups: z.array(z.string()).default(['system:masters']) }),
@@ -10,7 +10,7 @@ export default Authz.plugin({
     return {
       authorize: ({ identity }) => {
         const group = identity.groups.find((name) => masters.has(name));
-        return group === undefined ? noOpinion : { decision: 'allow', because: `member of ${group}` };
+        return group === undefined ? noOpinion : { decision: 'allow', reason: `member of ${group}` };
       },
     };
   },

@@ -26,4 +26,4 @@ const allowed: ReadonlySet<string> = new Set(
   }),
 );
 
-export const everyNodeMay = (verb: string, group: string, resource: string): boolean => allowed.has(`${verb} ${group} ${resource}`);
+export const nodeRulesAllow = (verb: string, group: string, resource: string): boolean => allowed.has(`${verb} ${group} ${resource}`);

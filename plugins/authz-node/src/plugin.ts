@@ -1,4 +1,4 @@
-import { parseFieldSelector } from '@oarlock/api/field-selector';
+import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
 import { persistentVolumes, pods, resourceSlices, volumeAttachments } from '@oarlock/api/resources';
 import type { Resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
@@ -7,23 +7,23 @@ import { Authz, noOpinion, type Decision, type ResourceAttributes } from '@oarlo
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { NodeGraph } from './node-graph.ts';
-import { everyNodeMay } from './node-rules.ts';
+import { nodeRulesAllow } from './node-rules.ts';
 import { referencesOf, type Reference } from './pod-references.ts';
 
 const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
 const read: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
-const own: ReadonlySet<string> = new Set(['get', 'create', 'update', 'patch', 'delete']);
+const ownStatusSubjects: ReadonlySet<string> = new Set(['get', 'create', 'update', 'patch', 'delete']);
 
 /** The node that an identity is, or undefined. */
 function nodeOf({ name, groups }: Identity): string | undefined {
   return name.startsWith(prefix) && name.length > prefix.length && groups.includes('system:nodes') ? name.slice(prefix.length) : undefined;
 }
 
-const allow = (because: string): Decision => ({ decision: 'allow', because });
+const allow = (because: string): Decision => ({ decision: 'allow', reason: because });
 /** Of a list: upstream asks for the name of each. */
 const nameless = 'No Object name found';
-const none = (because: string): Decision => ({ decision: 'no-opinion', because });
+const none = (because: string): Decision => ({ decision: 'no-opinion', reason: because });
 const unrelated = (node: string) => none(`no relationship found between node '${node}' and this object`);
 const itself = allow('it is the node itself');
 
@@ -34,13 +34,17 @@ export default Authz.plugin({
   needs: { client: Client, informers: Informers },
   create({ client, informers }) {
     const graph = new NodeGraph();
-    const bound = informers.of(pods);
-    bound.on({ added: (pod) => graph.putPod(pod), updated: (pod) => graph.putPod(pod), deleted: (pod) => graph.removePod(pod) });
-    const volumes = informers.of(persistentVolumes);
-    volumes.on({
-      added: (volume) => graph.putVolume(volume),
-      updated: (volume) => graph.putVolume(volume),
-      deleted: (volume) => graph.removeVolume(volume),
+    const bound = informers.forResource(pods);
+    bound.addEventHandler({
+      onAdd: (pod) => graph.putPod(pod),
+      onUpdate: (pod) => graph.putPod(pod),
+      onDelete: (pod) => graph.removePod(pod),
+    });
+    const volumes = informers.forResource(persistentVolumes);
+    volumes.addEventHandler({
+      onAdd: (volume) => graph.putVolume(volume),
+      onUpdate: (volume) => graph.putVolume(volume),
+      onDelete: (volume) => graph.removeVolume(volume),
     });
 
     /** Asked when the graph knows no way: an informer may be behind. */
@@ -77,7 +81,7 @@ export default Authz.plugin({
     const selects = ({ fieldSelector }: ResourceAttributes, field: string, value: string): boolean => {
       if (fieldSelector === undefined) return false;
       try {
-        return parseFieldSelector(fieldSelector).exact(field) === value;
+        return parseFieldSelector(fieldSelector).requiresExactMatch(field) === value;
       } catch {
         return false; // refused as malformed once it is known that the sender may ask at all
       }
@@ -117,7 +121,7 @@ export default Authz.plugin({
         return selects(asked, 'spec.nodeName', node)
           ? itself
           : none('can only list/watch/deletecollection resourceslices with spec.nodeName field selector');
-      return name !== '' && own.has(verb) ? namedByNode(resourceSlices, node, name) : noOpinion;
+      return name !== '' && ownStatusSubjects.has(verb) ? namedByNode(resourceSlices, node, name) : noOpinion;
     };
 
     return {
@@ -127,7 +131,7 @@ export default Authz.plugin({
         if (node === undefined) return noOpinion;
         const { verb, group, resource, subresource, namespace, name } = asked;
         const what = subresource === '' ? resource : `${resource}/${subresource}`;
-        const general = () => (everyNodeMay(verb, group, what) ? allow('nodes may') : noOpinion);
+        const general = () => (nodeRulesAllow(verb, group, what) ? allow('nodes may') : noOpinion);
         switch (group === '' ? what : `${what}.${group}`) {
           case 'secrets':
           case 'configmaps':
@@ -155,14 +159,14 @@ export default Authz.plugin({
               ? namedByNode(volumeAttachments, node, name)
               : none('can only get individual resources of this type');
           case 'leases.coordination.k8s.io':
-            if (!own.has(verb)) return none('can only get, create, update, patch, or delete a node lease');
+            if (!ownStatusSubjects.has(verb)) return none('can only get, create, update, patch, or delete a node lease');
             if (namespace !== leaseNamespace) return none(`can only access leases in the "${leaseNamespace}" system namespace`);
             // what is created has no name yet when it is asked for
             return verb === 'create' || name === node
               ? itself
               : none('can only access node lease with the same name as the requesting node');
           case 'csinodes.storage.k8s.io':
-            return own.has(verb) && (name === node || (verb === 'create' && name === ''))
+            return ownStatusSubjects.has(verb) && (name === node || (verb === 'create' && name === ''))
               ? itself
               : none('can only access CSINode with the same name as the requesting node');
           case 'resourceslices.resource.k8s.io':

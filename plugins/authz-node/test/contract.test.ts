@@ -2,7 +2,7 @@ import { persistentVolumes, pods, resourceSlices } from '@oarlock/api/resources'
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authz } from '@oarlock/spi/authz';
-import { ask, authzContract, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, authzContract, user } from '@oarlock/spi/authz/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -54,11 +54,7 @@ async function open() {
     metadata: { name: 's1' },
     spec: { driver: 'd', nodeName: 'n1', pool: { name: 'a', generation: 1, resourceSliceCount: 1 } },
   });
-  const [authorizer] = new PluginHost({ clock })
-    .provide(Client, api.client())
-    .provide(Informers, api.informers)
-    .place({ plugin })
-    .get(Authz);
+  const [authorizer] = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin }).get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await clock.settle();
   return {
@@ -84,78 +80,78 @@ const referred = [
 const node = user('system:node:n1', 'system:nodes', 'system:authenticated');
 const other = user('system:node:n2', 'system:nodes', 'system:authenticated');
 const pretender = user('system:node:n1', 'system:authenticated');
-const own = (verb: string, what: string) => ({ ...ask(node, verb, what), fieldSelector: 'spec.nodeName=n1' });
+const own = (verb: string, what: string) => ({ ...resourceAttributes(node, verb, what), fieldSelector: 'spec.nodeName=n1' });
 const verbs = (kind: string) => (kind === 'persistentvolumeclaims' ? 'get' : 'watch');
 
 authzContract('authz-node', async () => ({
   ...(await open()),
   allowed: [
-    ask(node, 'get', 'nodes', '', 'n1'),
-    ask(node, 'watch', 'nodes', '', 'n1'),
-    ask(node, 'create', 'nodes'),
-    ask(node, 'patch', 'nodes/status', '', 'n1'),
+    resourceAttributes(node, 'get', 'nodes', '', 'n1'),
+    resourceAttributes(node, 'watch', 'nodes', '', 'n1'),
+    resourceAttributes(node, 'create', 'nodes'),
+    resourceAttributes(node, 'patch', 'nodes/status', '', 'n1'),
     own('list', 'pods'),
     own('watch', 'pods'),
-    ask(node, 'get', 'pods', 'd', 'p'),
-    ask(node, 'create', 'pods', 'd'),
-    ask(node, 'delete', 'pods', 'd', 'p'),
-    ask(node, 'update', 'pods/status', 'd', 'p'),
-    ask(node, 'create', 'pods/eviction', 'd', 'p'),
-    ask(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n1'),
-    ask(node, 'create', 'leases.coordination.k8s.io', 'kube-node-lease'),
-    ask(node, 'create', 'serviceaccounts/token', 'd', 'p-account'),
-    ask(node, 'get', 'serviceaccounts', 'd', 'p-account'),
-    ask(node, 'get', 'persistentvolumes', '', 'p-pv'),
-    ask(node, 'get', 'secrets', 'csi', 'p-pv-stage'),
-    ask(node, 'update', 'csinodes.storage.k8s.io', '', 'n1'),
-    ask(node, 'create', 'csinodes.storage.k8s.io'),
-    ask(node, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
+    resourceAttributes(node, 'get', 'pods', 'd', 'p'),
+    resourceAttributes(node, 'create', 'pods', 'd'),
+    resourceAttributes(node, 'delete', 'pods', 'd', 'p'),
+    resourceAttributes(node, 'update', 'pods/status', 'd', 'p'),
+    resourceAttributes(node, 'create', 'pods/eviction', 'd', 'p'),
+    resourceAttributes(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n1'),
+    resourceAttributes(node, 'create', 'leases.coordination.k8s.io', 'kube-node-lease'),
+    resourceAttributes(node, 'create', 'serviceaccounts/token', 'd', 'p-account'),
+    resourceAttributes(node, 'get', 'serviceaccounts', 'd', 'p-account'),
+    resourceAttributes(node, 'get', 'persistentvolumes', '', 'p-pv'),
+    resourceAttributes(node, 'get', 'secrets', 'csi', 'p-pv-stage'),
+    resourceAttributes(node, 'update', 'csinodes.storage.k8s.io', '', 'n1'),
+    resourceAttributes(node, 'create', 'csinodes.storage.k8s.io'),
+    resourceAttributes(node, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
     own('deletecollection', 'resourceslices.resource.k8s.io'),
-    ask(node, 'list', 'services'),
-    ask(node, 'watch', 'csidrivers.storage.k8s.io'),
-    ask(node, 'create', 'events', 'd'),
-    ask(node, 'create', 'certificatesigningrequests.certificates.k8s.io'),
-    ask(node, 'create', 'subjectaccessreviews.authorization.k8s.io'),
-    ...referred.map(([kind, name]) => ask(node, verbs(kind), kind, 'd', name)),
+    resourceAttributes(node, 'list', 'services'),
+    resourceAttributes(node, 'watch', 'csidrivers.storage.k8s.io'),
+    resourceAttributes(node, 'create', 'events', 'd'),
+    resourceAttributes(node, 'create', 'certificatesigningrequests.certificates.k8s.io'),
+    resourceAttributes(node, 'create', 'subjectaccessreviews.authorization.k8s.io'),
+    ...referred.map(([kind, name]) => resourceAttributes(node, verbs(kind), kind, 'd', name)),
   ],
-  open: [
-    ask(node, 'get', 'nodes', '', 'n2'),
-    ask(node, 'list', 'nodes'),
-    ask(node, 'delete', 'nodes', '', 'n1'),
-    ask(node, 'list', 'pods'),
-    { ...ask(node, 'list', 'pods'), fieldSelector: 'spec.nodeName=n2' },
-    { ...ask(node, 'list', 'pods'), fieldSelector: 'spec.nodeName!=n1' },
-    { ...ask(node, 'list', 'pods'), fieldSelector: '((' },
-    ask(node, 'get', 'pods', 'd', 'q'),
-    ask(node, 'update', 'pods', 'd', 'p'),
-    ask(node, 'create', 'pods/binding', 'd', 'p'),
-    ask(node, 'get', 'pods/log', 'd', 'p'),
-    ask(node, 'get', 'pods/exec', 'd', 'p'),
-    ask(node, 'update', 'configmaps', 'd', 'c'),
-    ask(node, 'get', 'persistentvolumes', '', 'q-pv'),
-    ask(node, 'get', 'secrets', 'csi', 'q-pv-stage'),
-    ask(node, 'list', 'persistentvolumes'),
-    ask(node, 'get', 'serviceaccounts', 'd', 'q-account'),
-    ask(node, 'create', 'serviceaccounts/token', 'd', 'q-account'),
-    ask(node, 'get', 'secrets', 'd', 'm-env'),
-    ask(node, 'update', 'csinodes.storage.k8s.io', '', 'n2'),
-    ask(node, 'list', 'resourceslices.resource.k8s.io'),
-    ask(other, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
-    ask(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
-    ask(node, 'create', 'leases.coordination.k8s.io', 'kube-system'),
-    ask(node, 'list', 'secrets'),
-    ask(node, 'impersonate', 'users', '', 'admin'),
-    ask(node, 'create', 'clusterrolebindings.rbac.authorization.k8s.io'),
-    ask(pretender, 'patch', 'nodes/status', '', 'n1'),
-    ask(pretender, 'get', 'secrets', 'd', 'p-env'),
-    ask(user('n1', 'system:nodes'), 'get', 'nodes', '', 'n1'),
-    ask(user('system:node:', 'system:nodes'), 'create', 'nodes'),
+  noOpinion: [
+    resourceAttributes(node, 'get', 'nodes', '', 'n2'),
+    resourceAttributes(node, 'list', 'nodes'),
+    resourceAttributes(node, 'delete', 'nodes', '', 'n1'),
+    resourceAttributes(node, 'list', 'pods'),
+    { ...resourceAttributes(node, 'list', 'pods'), fieldSelector: 'spec.nodeName=n2' },
+    { ...resourceAttributes(node, 'list', 'pods'), fieldSelector: 'spec.nodeName!=n1' },
+    { ...resourceAttributes(node, 'list', 'pods'), fieldSelector: '((' },
+    resourceAttributes(node, 'get', 'pods', 'd', 'q'),
+    resourceAttributes(node, 'update', 'pods', 'd', 'p'),
+    resourceAttributes(node, 'create', 'pods/binding', 'd', 'p'),
+    resourceAttributes(node, 'get', 'pods/log', 'd', 'p'),
+    resourceAttributes(node, 'get', 'pods/exec', 'd', 'p'),
+    resourceAttributes(node, 'update', 'configmaps', 'd', 'c'),
+    resourceAttributes(node, 'get', 'persistentvolumes', '', 'q-pv'),
+    resourceAttributes(node, 'get', 'secrets', 'csi', 'q-pv-stage'),
+    resourceAttributes(node, 'list', 'persistentvolumes'),
+    resourceAttributes(node, 'get', 'serviceaccounts', 'd', 'q-account'),
+    resourceAttributes(node, 'create', 'serviceaccounts/token', 'd', 'q-account'),
+    resourceAttributes(node, 'get', 'secrets', 'd', 'm-env'),
+    resourceAttributes(node, 'update', 'csinodes.storage.k8s.io', '', 'n2'),
+    resourceAttributes(node, 'list', 'resourceslices.resource.k8s.io'),
+    resourceAttributes(other, 'update', 'resourceslices.resource.k8s.io', '', 's1'),
+    resourceAttributes(node, 'update', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
+    resourceAttributes(node, 'create', 'leases.coordination.k8s.io', 'kube-system'),
+    resourceAttributes(node, 'list', 'secrets'),
+    resourceAttributes(node, 'impersonate', 'users', '', 'admin'),
+    resourceAttributes(node, 'create', 'clusterrolebindings.rbac.authorization.k8s.io'),
+    resourceAttributes(pretender, 'patch', 'nodes/status', '', 'n1'),
+    resourceAttributes(pretender, 'get', 'secrets', 'd', 'p-env'),
+    resourceAttributes(user('n1', 'system:nodes'), 'get', 'nodes', '', 'n1'),
+    resourceAttributes(user('system:node:', 'system:nodes'), 'create', 'nodes'),
     ...referred.flatMap(([kind, name]) => [
-      ask(node, 'list', kind, 'd'),
-      ask(node, 'get', kind, 'd', name.replace('p-', 'q-')),
-      ask(node, 'get', kind, 'e', name),
-      ask(node, 'delete', kind, 'd', name),
-      ask(other, 'get', kind, 'd', name),
+      resourceAttributes(node, 'list', kind, 'd'),
+      resourceAttributes(node, 'get', kind, 'd', name.replace('p-', 'q-')),
+      resourceAttributes(node, 'get', kind, 'e', name),
+      resourceAttributes(node, 'delete', kind, 'd', name),
+      resourceAttributes(other, 'get', kind, 'd', name),
     ]),
   ],
 }));
@@ -164,7 +160,7 @@ describe('authz-node', () => {
   it('follows pods and volumes as they come and go', async () => {
     const { api, clock, authorizer, dispose } = await open();
     const may = async (name: string, kind = 'secrets') =>
-      (await authorizer.authorize(ask(node, 'get', kind, kind === 'secrets' ? 'd' : '', name))).decision === 'allow';
+      (await authorizer.authorize(resourceAttributes(node, 'get', kind, kind === 'secrets' ? 'd' : '', name))).decision === 'allow';
     api.seed(pods, { ...pod('late', 'n1'), metadata: { namespace: 'd', name: 'late' } });
     expect(await may('late-env'), 'seen by looking, before the informer has told').toBe(true);
     await clock.settle();
@@ -183,7 +179,8 @@ describe('authz-node', () => {
   it('asks nobody where the graph leads', async () => {
     const { api, authorizer, dispose } = await open();
     api.requests.length = 0;
-    for (const [kind, name] of referred) expect(authorizer.authorize(ask(node, 'get', kind, 'd', name))).toBeInstanceOf(Promise);
+    for (const [kind, name] of referred)
+      expect(authorizer.authorize(resourceAttributes(node, 'get', kind, 'd', name))).toBeInstanceOf(Promise);
     await Promise.resolve();
     expect(api.requests).toEqual([]);
     await dispose();
@@ -192,26 +189,26 @@ describe('authz-node', () => {
 
 describe('what a node is told', () => {
   it.each([
-    ['of a list of secrets', ask(node, 'list', 'secrets', 'd'), 'No Object name found'],
-    ['of secrets of all namespaces', ask(node, 'list', 'secrets'), 'can only read namespaced object of this type'],
+    ['of a list of secrets', resourceAttributes(node, 'list', 'secrets', 'd'), 'No Object name found'],
+    ['of secrets of all namespaces', resourceAttributes(node, 'list', 'secrets'), 'can only read namespaced object of this type'],
     [
       'of leases elsewhere',
-      ask(node, 'create', 'leases.coordination.k8s.io', 'd'),
+      resourceAttributes(node, 'create', 'leases.coordination.k8s.io', 'd'),
       'can only access leases in the "kube-node-lease" system namespace',
     ],
     [
       'of the leases of others',
-      ask(node, 'get', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
+      resourceAttributes(node, 'get', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
       'can only access node lease with the same name as the requesting node',
     ],
     [
       'of a list of leases',
-      ask(node, 'list', 'leases.coordination.k8s.io', 'kube-node-lease'),
+      resourceAttributes(node, 'list', 'leases.coordination.k8s.io', 'kube-node-lease'),
       'can only get, create, update, patch, or delete a node lease',
     ],
-  ])('%s', async (_, asked, because) => {
+  ])('%s', async (_, asked, reason) => {
     const { authorizer, dispose } = await open();
-    expect(await authorizer.authorize(asked)).toEqual({ decision: 'no-opinion', because });
+    expect(await authorizer.authorize(asked)).toEqual({ decision: 'no-opinion', reason });
     await dispose();
   });
 });

@@ -1,9 +1,9 @@
 import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
-import { ruleAllowsPath } from '@oarlock/spi/authz-rules';
+import { ruleAllowsPath } from '@oarlock/api/rbac/policy-rules';
 
 const star = '*';
 
-/** Values of a list, one at a time: most rules have few, where comparing is quicker than hashing. */
+/** A small set of strings: most rules have few values, for which comparing is faster than hashing. */
 class OneOf {
   readonly #any: boolean;
   readonly #list: readonly string[];
@@ -19,7 +19,7 @@ class OneOf {
   }
 }
 
-/** A rule, ready to be asked. */
+/** A policy rule compiled for fast evaluation. */
 export class CompiledRule {
   readonly rule: PolicyRule;
   readonly #verbs: OneOf;
@@ -35,7 +35,7 @@ export class CompiledRule {
     this.#names = rule.resourceNames !== undefined && rule.resourceNames.length > 0 ? new Set(rule.resourceNames) : undefined;
   }
 
-  /** `resource` has its subresource; `below` is `*\/subresource`, or '' where there is none. */
+  /** `resource` includes its subresource; `below` is `*\/subresource`, or '' without subresource. */
   allows(verb: string, group: string, resource: string, below: string, name: string): boolean {
     return (
       this.#verbs.has(verb) &&

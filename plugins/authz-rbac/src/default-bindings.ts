@@ -1,4 +1,4 @@
-import type { BindingRow } from './default-objects.ts';
+import type { BindingRow } from './default-rows.ts';
 
 /** Who holds the default ClusterRoles. Controllers hold those that are named after them. */
 export const clusterBindingRows: readonly BindingRow[] = [
@@ -16,6 +16,8 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'system:volume-scheduler', to: ['user system:kube-scheduler'] },
   { name: 'oarlock:public-info-viewer', to: ['group system:authenticated', 'group system:unauthenticated'] },
   { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
+  // kubelets authorize requests of the API server by the user that its certificate names
+  { name: 'oarlock:kube-apiserver-kubelet-client', role: 'system:kubelet-api-admin', to: ['user kube-apiserver-kubelet-client'] },
   // as kubeadm binds them: who has a token becomes a node, and nodes renew what they have
   { name: 'oarlock:node-bootstrapper', role: 'system:node-bootstrapper', to: ['group system:bootstrappers'] },
   {

@@ -1,4 +1,4 @@
-import type { RoleRow } from './default-objects.ts';
+import type { RoleRow } from './default-rows.ts';
 
 /** ClusterRoles of Kubernetes 1.36 for users, the control plane and nodes. */
 export const clusterRoleRows: readonly RoleRow[] = [

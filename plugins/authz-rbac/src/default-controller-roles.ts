@@ -1,4 +1,4 @@
-import type { RoleRow } from './default-objects.ts';
+import type { RoleRow } from './default-rows.ts';
 
 /** ClusterRoles of Kubernetes 1.36 for controllers, each bound to the service account of the controller in kube-system. */
 export const controllerRoleRows: readonly RoleRow[] = [

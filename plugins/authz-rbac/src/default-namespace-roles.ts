@@ -1,4 +1,4 @@
-import type { RoleRow } from './default-objects.ts';
+import type { RoleRow } from './default-rows.ts';
 
 /** Roles of Kubernetes 1.36 in kube-system and kube-public. */
 export const namespaceRoleRows: readonly RoleRow[] = [

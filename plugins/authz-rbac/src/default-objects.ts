@@ -1,26 +1,9 @@
 import type { ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, Subject } from '@oarlock/api/types/rbac-v1';
 import { clusterBindingRows, namespaceBindingRows, nodePoliciesRow, nodeVolumesRow } from './default-bindings.ts';
+import type { BindingRow, RoleRow } from './default-rows.ts';
 import { clusterRoleRows } from './default-cluster-roles.ts';
 import { controllerRoleRows } from './default-controller-roles.ts';
 import { namespaceRoleRows } from './default-namespace-roles.ts';
-
-/** A role in short. A rule is `verbs | groups | resources | names` or `verbs | paths`, lists with commas, `core` for the group without a name. */
-export interface RoleRow {
-  readonly namespace?: string;
-  readonly name: string;
-  /** The aggregated role that takes over its rules, and the one whose rules it is made of. */
-  readonly into?: string;
-  readonly from?: string;
-  readonly rules?: readonly string[];
-}
-
-/** A binding in short. Subjects are `user NAME`, `group NAME` or `account NAMESPACE/NAME`; the role has the binding's name unless said otherwise. */
-export interface BindingRow {
-  readonly namespace?: string;
-  readonly name: string;
-  readonly role?: string;
-  readonly to: readonly string[];
-}
 
 export const autoupdate = 'rbac.authorization.kubernetes.io/autoupdate';
 const annotations = { [autoupdate]: 'true' };

@@ -2,15 +2,15 @@ import type { ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subje
 import type { Identity } from '@oarlock/spi/authn';
 import { CompiledRule } from './compiled-rule.ts';
 
-/** A binding as one subject sees it. */
+/** A binding for one of its subjects. */
 export interface Grant {
-  /** Key of the role in `roleKey`'s form. */
+  /** The role, in the form of `roleKey`. */
   readonly role: string;
   readonly binding: ClusterRoleBinding | RoleBinding;
   readonly subject: Subject;
 }
 
-type Grants = Map<string, Grant>; // by key of the binding
+type Grants = Map<string, Grant>; // by binding key
 const accountName = /^system:serviceaccount:([^:]+):([^:]+)$/;
 const none: readonly CompiledRule[] = [];
 
@@ -18,7 +18,7 @@ const roleKey = ({ kind, name }: RoleRef, namespace: string) => (kind === 'Clust
 const keyOf = ({ metadata }: Role | ClusterRole | RoleBinding) =>
   metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? '');
 
-/** Under which key a subject is found: that of a user, a group or a service account. */
+/** Returns the index key of a subject: a user, a group or a service account. */
 function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: string): string | undefined {
   if (kind === 'User') return `u${name}`;
   if (kind === 'Group') return `g${name}`;
@@ -27,8 +27,8 @@ function subjectKey({ kind, name, namespace = '' }: Subject, bindingNamespace: s
 }
 
 /**
- * Roles and bindings, found by who asks and where: a decision looks at the bindings of the asker's own name and groups, in the cluster and in
- * one namespace, and at no others. Kept up to date object by object.
+ * An index of roles and bindings by subject and namespace: an authorization check visits only the bindings of the user's name and groups, in the
+ * cluster and in one namespace. Updated incrementally.
  */
 export class GrantIndex {
   readonly #roles = new Map<string, readonly CompiledRule[]>();
@@ -73,7 +73,7 @@ export class GrantIndex {
     if (here.size === 0) this.#grants.delete(namespace);
   }
 
-  /** The first grant for which `visit` returns true; those of the cluster come first. A role that is not there has no rules, and `missing` hears of it. */
+  /** Returns the first grant for which `visit` returns true, cluster-wide grants first. Reports roles that do not exist to `missing`. */
   find(
     { name, groups }: Identity,
     namespace: string,

@@ -3,23 +3,23 @@ import type { Resource } from '@oarlock/api/resource';
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from '@oarlock/api/resources';
 import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 import type { Identity } from '@oarlock/spi/authn';
-import { Authz, noOpinion, type Attributes, type Decision, type Rules } from '@oarlock/spi/authz';
+import { Authz, noOpinion, type Attributes, type Decision, type SubjectRules } from '@oarlock/spi/authz';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { defaultObjects, type DefaultsOptions } from './default-objects.ts';
 import { GrantIndex, type Grant } from './grants.ts';
 import { reconcileDefaults } from './reconcile-defaults.ts';
 
-/** How long a start is left alone before the default roles are made, unless somebody asks before who needs them. */
-const restMs = 500;
+/** Milliseconds after startup until the default roles are created, unless a request needs them earlier. */
+const resyncMs = 500;
 const retryFrom = 10;
 const retryMost = 5_000;
-/** Milliseconds between attempts from which on the default roles are not waited for any more. */
+/** Milliseconds of retry delay after which requests no longer wait for the default roles. */
 const patience = 1_000;
 const masters = 'system:masters';
 
-/** `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "g"`, as upstream says it. */
-function ground({ binding, subject }: Grant): string {
+/** Returns upstream's reason: `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "g"`. */
+function allowReason({ binding, subject }: Grant): string {
   const { kind = '', roleRef, metadata } = binding;
   const name = metadata?.namespace ? `${metadata.name ?? ''}/${metadata.namespace}` : (metadata?.name ?? '');
   const to = subject.kind === 'ServiceAccount' ? `${subject.name}/${subject.namespace || (metadata?.namespace ?? '')}` : subject.name;
@@ -27,7 +27,7 @@ function ground({ binding, subject }: Grant): string {
   return `RBAC: allowed by ${what} ${JSON.stringify(name)} of ${roleRef.kind} ${JSON.stringify(roleRef.name)} to ${subject.kind} ${JSON.stringify(to)}`;
 }
 
-function decide(index: GrantIndex, asked: Attributes): Decision {
+function evaluateGrants(index: GrantIndex, asked: Attributes): Decision {
   const missing = new Set<string>();
   const note = ({ binding: { roleRef } }: Grant) => {
     missing.add(`${roleRef.kind.toLowerCase()}.rbac.authorization.k8s.io ${JSON.stringify(roleRef.name)} not found`);
@@ -50,19 +50,19 @@ function decide(index: GrantIndex, asked: Attributes): Decision {
       note,
     );
   }
-  if (grant !== undefined) return { decision: 'allow', because: ground(grant) };
+  if (grant !== undefined) return { decision: 'allow', reason: allowReason(grant) };
   if (missing.size === 0) return noOpinion;
   const all = [...missing];
-  return { decision: 'no-opinion', because: `RBAC: ${all.length === 1 ? (all[0] ?? '') : `[${all.join(', ')}]`}` };
+  return { decision: 'no-opinion', reason: `RBAC: ${all.length === 1 ? (all[0] ?? '') : `[${all.join(', ')}]`}` };
 }
 
-function rulesOf(index: GrantIndex, identity: Identity, namespace: string): Rules {
+function rulesOf(index: GrantIndex, identity: Identity, namespace: string): SubjectRules {
   const resources: PolicyRule[] = [];
   const paths: PolicyRule[] = [];
   index.find(identity, namespace, (rules, { binding }) => {
     for (const { rule } of rules) {
       if ((rule.resources?.length ?? 0) > 0) resources.push(rule);
-      // what is granted in a namespace is not granted for paths, which are in none
+      // a RoleBinding grants no non-resource URLs, which have no namespace
       if ((rule.nonResourceURLs?.length ?? 0) > 0 && !binding.metadata?.namespace) paths.push(rule);
     }
     return false;
@@ -81,15 +81,16 @@ function defaultGrants(options: DefaultsOptions): GrantIndex {
   return index;
 }
 
-/** Roles and bindings (RBAC), with the default ones of Kubernetes. Decides on caches of all of them; asked earlier, it waits until they are filled. */
+/** Role-based access control (RBAC) with Kubernetes' default roles. Decides by caches of roles and bindings; waits until they are synced. */
 export default Authz.plugin({
   id: 'authz-rbac',
+  declares: { bootstrapPolicy: true },
   config: z.strictObject({
-    /** Make and complete the default roles and bindings at start. */
+    /** Creates and completes the default roles and bindings at startup. */
     defaults: z.boolean().default(true),
-    /** Nodes hold their pods to NetworkPolicies, and may list pods, namespaces and policies for it. A composition with `policy` sets it. */
+    /** Allows nodes to list pods, namespaces and policies, to enforce NetworkPolicies. Set by a composition with `policy`. */
     nodePolicies: z.boolean().default(false),
-    /** Nodes make volumes that are on them alone. A composition with `volume-csi` sets it. */
+    /** Allows nodes to create local volumes. Set by a composition with `volume-csi`. */
     nodeVolumes: z.boolean().default(false),
   }),
   needs: { client: Client, informers: Informers },
@@ -101,8 +102,8 @@ export default Authz.plugin({
       put: (object: T, old: T | undefined) => void,
       remove: (object: T) => void,
     ) => {
-      const informer = informers.of(resource);
-      informer.on({ added: (object) => put(object, undefined), updated: put, deleted: remove });
+      const informer = informers.forResource(resource);
+      informer.addEventHandler({ onAdd: (object) => put(object, undefined), onUpdate: put, onDelete: remove });
       caches.set(resource, informer as unknown as Informer);
     };
     const putRole = index.putRole.bind(index);
@@ -116,24 +117,24 @@ export default Authz.plugin({
 
     let ready = false;
     let atFirst: GrantIndex | undefined;
-    /** What parts of a control plane hold by the default roles; until the caches are filled, so that no start waits for those roles to be written. */
+    /** Decides by the default roles alone until the caches are synced, so that control plane components start before the roles are written. */
     const byDefault = (asked: Attributes): Decision => {
       if (!config.defaults || !isPart(asked.identity)) return noOpinion;
-      return decide((atFirst ??= defaultGrants(config)), asked);
+      return evaluateGrants((atFirst ??= defaultGrants(config)), asked);
     };
     const filled = async () => {
       await Promise.all([...caches.values()].map((informer) => informer.whenSynced(signal)));
     };
-    /** Until the caches show every one of them. A key that is taken away meanwhile is not waited for: the next object that comes asks again. */
-    const shown = (keys: ReadonlyMap<Resource, readonly string[]>) =>
+    /** Resolves when the caches contain every key. A key that is deleted meanwhile is removed by the next object that arrives. */
+    const untilCached = (keys: ReadonlyMap<Resource, readonly string[]>) =>
       Promise.all(
         [...keys].map(([resource, wanted]) => {
           const cache = caches.get(resource);
           const open = new Set(wanted.filter((key) => cache?.get(key) === undefined));
           if (cache === undefined || open.size === 0) return undefined;
           return new Promise<void>((resolve) => {
-            const off = cache.on({
-              added({ metadata }) {
+            const off = cache.addEventHandler({
+              onAdd({ metadata }) {
                 open.delete(metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? ''));
                 if (open.size > 0) return;
                 resolve();
@@ -148,15 +149,15 @@ export default Authz.plugin({
         try {
           const keys = await reconcileDefaults(client, config, signal);
           await filled();
-          await shown(keys);
+          await untilCached(keys);
           return;
         } catch (error) {
           if (signal.aborted) return;
-          // namespaces of default roles are made by the API server at the same time
+          // the API server creates the namespaces of default roles concurrently
           if (wait > patience) {
-            log.warn({ error: String(error), retryMs: wait }, 'the default roles could not be made');
+            log.warn({ error: String(error), retryMs: wait }, 'creating the default roles failed; retrying');
             await filled();
-            ready = true; // with those that there are
+            ready = true; // with the roles that exist
           }
           await clock.sleep(wait, signal).catch(() => undefined);
         }
@@ -175,21 +176,21 @@ export default Authz.plugin({
       ));
     return {
       async start() {
-        // not waited for: the API server, which this asks, starts later; and not at once, for nobody but masters asks while a cluster starts
+        // runs in the background, because the API server that it calls starts later; and with a delay, because only masters send requests during startup
         clock
-          .sleep(restMs, signal)
+          .sleep(resyncMs, signal)
           .then(open)
           .catch((error: unknown) => {
-            if (!signal.aborted) log.error({ err: error }, 'roles and bindings could not be read');
+            if (!signal.aborted) log.error({ err: error }, 'reading roles and bindings failed');
           });
       },
       authorize(asked): Decision | Promise<Decision> {
-        if (ready) return decide(index, asked);
-        // whoever fills the caches cannot wait for them
+        if (ready) return evaluateGrants(index, asked);
+        // requests that fill the caches must not wait for them
         if (asked.identity.groups.includes(masters))
-          return { decision: 'allow', because: `RBAC: member of ${masters}, while roles are being read` };
+          return { decision: 'allow', reason: `RBAC: member of ${masters}, while roles are being read` };
         const early = byDefault(asked);
-        return early.decision === 'allow' ? early : open().then(() => decide(index, asked));
+        return early.decision === 'allow' ? early : open().then(() => evaluateGrants(index, asked));
       },
       async rulesFor(identity, namespace) {
         if (!ready) await open();

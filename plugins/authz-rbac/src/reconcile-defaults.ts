@@ -3,8 +3,8 @@ import type { Resource } from '@oarlock/api/resource';
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { AggregationRule, PolicyRule, RoleRef, Subject } from '@oarlock/api/types/rbac-v1';
-import { jsonEqual } from '@oarlock/api/json';
-import { uncovered } from '@oarlock/spi/authz-rules';
+import { jsonEqual } from '@oarlock/api/json/json';
+import { uncoveredRules } from '@oarlock/api/rbac/policy-rules';
 import type { Client } from '@oarlock/spi/client';
 import { autoupdate, defaultObjects, type DefaultsOptions } from './default-objects.ts';
 
@@ -17,12 +17,12 @@ interface BindingLike extends KubeObject {
   readonly subjects?: readonly Subject[];
 }
 
-/** How many objects are written at a time: enough to be quick, few enough to leave the rest of a start its turns. */
+/** Maximum number of concurrent writes: enough to be fast without delaying other startup work. */
 const atOnce = 16;
 
 /**
- * Brings the default roles and bindings about: what is missing is made, what lacks rules, subjects, labels or annotations is completed, and what somebody
- * has added stays. An object whose annotation `rbac.authorization.kubernetes.io/autoupdate` is `false` is left alone.
+ * Reconciles the default roles and bindings: creates missing ones and adds missing rules, subjects, labels and annotations; additions by users
+ * stay. Objects with the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` are not changed.
  * @returns the keys of all of them, by resource
  */
 export async function reconcileDefaults(
@@ -33,10 +33,10 @@ export async function reconcileDefaults(
   const wanted = defaultObjects(options);
   const done = new Map<Resource, readonly string[]>();
   const kinds: readonly [Resource, readonly KubeObject[], (wanted: never, found: never) => KubeObject | 'replace'][] = [
-    [clusterRoles, wanted.clusterRoles, completedRole],
-    [clusterRoleBindings, wanted.clusterRoleBindings, completedBinding],
-    [roles, wanted.roles, completedRole],
-    [roleBindings, wanted.roleBindings, completedBinding],
+    [clusterRoles, wanted.clusterRoles, reconcileRole],
+    [clusterRoleBindings, wanted.clusterRoleBindings, reconcileBinding],
+    [roles, wanted.roles, reconcileRole],
+    [roleBindings, wanted.roleBindings, reconcileBinding],
   ];
   for (const [resource, objects, complete] of kinds) {
     const { items } = await client.list(resource, { signal });
@@ -44,7 +44,9 @@ export async function reconcileDefaults(
     const work = objects.filter((object) => needsWork(object, found.get(keyOf(object)), complete));
     for (let from = 0; from < work.length; from += atOnce) {
       await Promise.all(
-        work.slice(from, from + atOnce).map((object) => bring(client, resource, object, found.get(keyOf(object)), complete, signal)),
+        work
+          .slice(from, from + atOnce)
+          .map((object) => reconcileObject(client, resource, object, found.get(keyOf(object)), complete, signal)),
       );
     }
     done.set(resource, objects.map(keyOf));
@@ -55,13 +57,13 @@ export async function reconcileDefaults(
 type Complete = (wanted: never, found: never) => KubeObject | 'replace';
 
 const keyOf = ({ metadata }: KubeObject) => (metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? ''));
-const isLeftAlone = ({ metadata }: KubeObject) => metadata?.annotations?.[autoupdate] === 'false';
+const isProtectedFromReconcile = ({ metadata }: KubeObject) => metadata?.annotations?.[autoupdate] === 'false';
 
 function needsWork(object: KubeObject, found: KubeObject | undefined, complete: Complete): boolean {
-  return found === undefined || (!isLeftAlone(found) && complete(object as never, found as never) !== found);
+  return found === undefined || (!isProtectedFromReconcile(found) && complete(object as never, found as never) !== found);
 }
 
-async function bring(
+async function reconcileObject(
   client: Client,
   resource: Resource,
   object: KubeObject,
@@ -80,7 +82,7 @@ async function bring(
       if (!needsWork(object, found, complete)) return;
       const next = complete(object as never, found as never);
       if (next === 'replace') {
-        // what a binding is to is decided once: another role needs another binding
+        // roleRef is immutable: a changed role requires a new binding
         const { uid, resourceVersion } = found.metadata ?? {};
         await client.delete(resource, objectName(namespace, name), {
           preconditions: { ...(uid !== undefined && { uid }), ...(resourceVersion !== undefined && { resourceVersion }) },
@@ -93,7 +95,7 @@ async function bring(
       return;
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists', 'Conflict') && !(isStatus(error, 'NotFound') && found !== undefined)) throw error;
-      // another server is at it, too
+      // another API server reconciles concurrently
       found = await client.get(resource, objectName(namespace, name), { signal }).catch((missing: unknown) => {
         if (isStatus(missing, 'NotFound')) return undefined;
         throw missing;
@@ -104,8 +106,8 @@ async function bring(
 
 const objectName = (namespace: string | undefined, name: string) => ({ ...(namespace !== undefined && { namespace }), name });
 
-/** What is there wins over what is wanted; undefined when nothing is missing. */
-function completedMetadata(wanted: KubeObject, found: KubeObject): KubeObject['metadata'] | undefined {
+/** Adds missing labels and annotations; existing values win. Returns undefined if nothing is missing. */
+function reconcileMetadata(wanted: KubeObject, found: KubeObject): KubeObject['metadata'] | undefined {
   const labels = { ...wanted.metadata?.labels, ...found.metadata?.labels };
   const annotations = { ...wanted.metadata?.annotations, ...found.metadata?.annotations };
   return jsonEqual(labels, found.metadata?.labels ?? {}) && jsonEqual(annotations, found.metadata?.annotations ?? {})
@@ -113,13 +115,13 @@ function completedMetadata(wanted: KubeObject, found: KubeObject): KubeObject['m
     : { ...found.metadata, labels, annotations };
 }
 
-function completedRole(wanted: RoleLike, found: RoleLike): RoleLike {
-  const metadata = completedMetadata(wanted, found);
+function reconcileRole(wanted: RoleLike, found: RoleLike): RoleLike {
+  const metadata = reconcileMetadata(wanted, found);
   const selectors = wanted.aggregationRule?.clusterRoleSelectors ?? [];
   const present = found.aggregationRule?.clusterRoleSelectors ?? [];
   const lacking = selectors.filter((selector) => !present.some((known) => jsonEqual(known, selector)));
-  // rules of an aggregated role are the business of those that it is made of
-  const missing = selectors.length > 0 ? [] : uncovered(found.rules ?? [], wanted.rules ?? []);
+  // the rules of an aggregated role are computed by its controller
+  const missing = selectors.length > 0 ? [] : uncoveredRules(found.rules ?? [], wanted.rules ?? []);
   if (metadata === undefined && lacking.length === 0 && missing.length === 0) return found;
   return {
     ...found,
@@ -129,10 +131,10 @@ function completedRole(wanted: RoleLike, found: RoleLike): RoleLike {
   };
 }
 
-function completedBinding(wanted: BindingLike, found: BindingLike): BindingLike | 'replace' {
+function reconcileBinding(wanted: BindingLike, found: BindingLike): BindingLike | 'replace' {
   const same = ({ kind, name }: RoleRef) => kind === wanted.roleRef.kind && name === wanted.roleRef.name;
   if (!same(found.roleRef)) return 'replace';
-  const metadata = completedMetadata(wanted, found);
+  const metadata = reconcileMetadata(wanted, found);
   const present = found.subjects ?? [];
   const equal = (a: Subject, b: Subject) => a.kind === b.kind && a.name === b.name && (a.namespace ?? '') === (b.namespace ?? '');
   const lacking = (wanted.subjects ?? []).filter((subject) => !present.some((known) => equal(known, subject)));

@@ -2,7 +2,7 @@ import { clusterRoleBindings, clusterRoles, roleBindings, roles } from '@oarlock
 import type { PolicyRule, Subject } from '@oarlock/api/types/rbac-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authz, type Attributes } from '@oarlock/spi/authz';
-import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, pathAttributes, authzContract, user } from '@oarlock/spi/authz/contract';
 import { Client, Informers } from '@oarlock/spi/client';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
@@ -53,7 +53,7 @@ async function open(config: object = { defaults: false }) {
     bindIn('b', 'all', 'ClusterRole', 'everything', account('b', 'robot')),
     bindIn('c', 'other', 'Role', 'one-secret', person('ada')),
   );
-  const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin, config });
+  const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin, config });
   const [authorizer] = host.get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
@@ -80,39 +80,39 @@ const robot = (namespace: string, name = 'robot') =>
 authzContract('authz-rbac', async () => ({
   ...(await open()),
   allowed: [
-    ask(user('bob', 'readers'), 'get', 'pods', 'x', 'p'),
-    ask(user('bob', 'readers'), 'list', 'pods'),
-    ask(user('bob', 'readers'), 'get', 'pods/log', 'x', 'p'),
-    ask(user('ada'), 'get', 'secrets', 'a', 's1'),
-    ask(user('ada'), 'watch', 'secrets', 'a', 's2'),
-    ask(robot('a'), 'get', 'secrets', 'a', 's1'),
-    ask(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'a', 'web'),
-    askPath(user('probe'), 'get', '/metrics'),
-    askPath(robot('mon', 'prom'), 'get', '/debug/pprof/heap'),
-    ask(user('root'), 'impersonate', 'users', '', 'x'),
-    askPath(user('root'), 'delete', '/anything'),
-    ask(robot('b'), 'delete', 'deployments.apps', 'b', 'web'),
+    resourceAttributes(user('bob', 'readers'), 'get', 'pods', 'x', 'p'),
+    resourceAttributes(user('bob', 'readers'), 'list', 'pods'),
+    resourceAttributes(user('bob', 'readers'), 'get', 'pods/log', 'x', 'p'),
+    resourceAttributes(user('ada'), 'get', 'secrets', 'a', 's1'),
+    resourceAttributes(user('ada'), 'watch', 'secrets', 'a', 's2'),
+    resourceAttributes(robot('a'), 'get', 'secrets', 'a', 's1'),
+    resourceAttributes(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'a', 'web'),
+    pathAttributes(user('probe'), 'get', '/metrics'),
+    pathAttributes(robot('mon', 'prom'), 'get', '/debug/pprof/heap'),
+    resourceAttributes(user('root'), 'impersonate', 'users', '', 'x'),
+    pathAttributes(user('root'), 'delete', '/anything'),
+    resourceAttributes(robot('b'), 'delete', 'deployments.apps', 'b', 'web'),
   ],
-  open: [
-    ask(user('bob', 'readers'), 'create', 'pods', 'x'),
-    ask(user('bob', 'readers'), 'get', 'pods/exec', 'x', 'p'),
-    ask(user('bob', 'readers'), 'get', 'pods.apps', 'x', 'p'),
-    ask(user('readers'), 'get', 'pods', 'x', 'p'),
-    ask(user('ada'), 'get', 'secrets', 'a', 's3'),
-    ask(user('ada'), 'watch', 'secrets', 'a'),
-    ask(user('ada'), 'get', 'secrets', '', 's1'),
-    ask(user('ada'), 'get', 'secrets', 'c', 's1'),
-    ask(robot('b'), 'get', 'secrets', 'a', 's1'),
-    ask(robot('b'), 'get', 'pods'),
-    ask(robot('a'), 'get', 'pods', 'b', 'p'),
-    askPath(robot('b'), 'get', '/metrics'),
-    ask(user('eve', 'ops'), 'patch', 'deployments.apps', 'a', 'web'),
-    ask(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'b', 'web'),
-    ask(user('eve', 'ops'), 'get', 'replicationcontrollers/scale', 'a', 'web'),
-    askPath(user('probe'), 'get', '/metrics/'),
-    askPath(user('probe'), 'get', '/debug'),
-    askPath(user('probe'), 'post', '/metrics'),
-    ask(user('lost'), 'get', 'pods', 'a', 'p'),
+  noOpinion: [
+    resourceAttributes(user('bob', 'readers'), 'create', 'pods', 'x'),
+    resourceAttributes(user('bob', 'readers'), 'get', 'pods/exec', 'x', 'p'),
+    resourceAttributes(user('bob', 'readers'), 'get', 'pods.apps', 'x', 'p'),
+    resourceAttributes(user('readers'), 'get', 'pods', 'x', 'p'),
+    resourceAttributes(user('ada'), 'get', 'secrets', 'a', 's3'),
+    resourceAttributes(user('ada'), 'watch', 'secrets', 'a'),
+    resourceAttributes(user('ada'), 'get', 'secrets', '', 's1'),
+    resourceAttributes(user('ada'), 'get', 'secrets', 'c', 's1'),
+    resourceAttributes(robot('b'), 'get', 'secrets', 'a', 's1'),
+    resourceAttributes(robot('b'), 'get', 'pods'),
+    resourceAttributes(robot('a'), 'get', 'pods', 'b', 'p'),
+    pathAttributes(robot('b'), 'get', '/metrics'),
+    resourceAttributes(user('eve', 'ops'), 'patch', 'deployments.apps', 'a', 'web'),
+    resourceAttributes(user('eve', 'ops'), 'patch', 'deployments.apps/scale', 'b', 'web'),
+    resourceAttributes(user('eve', 'ops'), 'get', 'replicationcontrollers/scale', 'a', 'web'),
+    pathAttributes(user('probe'), 'get', '/metrics/'),
+    pathAttributes(user('probe'), 'get', '/debug'),
+    pathAttributes(user('probe'), 'post', '/metrics'),
+    resourceAttributes(user('lost'), 'get', 'pods', 'a', 'p'),
   ],
 }));
 
@@ -121,14 +121,14 @@ const said = async (authorizer: Awaited<ReturnType<typeof open>>['authorizer'], 
 describe('authz-rbac', () => {
   it('says which binding, role and subject allowed it', async () => {
     const { authorizer, dispose } = await open();
-    const because = async (asked: Attributes) => (await said(authorizer, asked)).because;
-    expect(await because(ask(user('bob', 'readers'), 'get', 'pods', 'x', 'p'))).toBe(
+    const because = async (asked: Attributes) => (await said(authorizer, asked)).reason;
+    expect(await because(resourceAttributes(user('bob', 'readers'), 'get', 'pods', 'x', 'p'))).toBe(
       'RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "readers"',
     );
-    expect(await because(ask(robot('a'), 'get', 'secrets', 'a', 's1'))).toBe(
+    expect(await because(resourceAttributes(robot('a'), 'get', 'secrets', 'a', 's1'))).toBe(
       'RBAC: allowed by RoleBinding "secret/a" of Role "one-secret" to ServiceAccount "robot/a"',
     );
-    expect(await because(ask(user('lost'), 'get', 'pods', 'a', 'p'))).toBe(
+    expect(await because(resourceAttributes(user('lost'), 'get', 'pods', 'a', 'p'))).toBe(
       'RBAC: clusterrole.rbac.authorization.k8s.io "nowhere" not found',
     );
     await dispose();
@@ -137,7 +137,7 @@ describe('authz-rbac', () => {
   it('follows roles and bindings as they change', async () => {
     const { api, clock, authorizer, dispose } = await open();
     const may = async (asked: Attributes) => (await said(authorizer, asked)).decision === 'allow';
-    const question = ask(user('new'), 'get', 'pods', 'x', 'p');
+    const question = resourceAttributes(user('new'), 'get', 'pods', 'x', 'p');
     expect(await may(question)).toBe(false);
     const client = api.client();
     await client.create(clusterRoleBindings, bind('late', 'ClusterRole', 'reader', person('new')));
@@ -152,10 +152,10 @@ describe('authz-rbac', () => {
     await client.update(clusterRoleBindings, { ...late, subjects: [person('other')] });
     await clock.settle();
     expect(await may(question)).toBe(false);
-    expect(await may(ask(user('other'), 'get', 'pods', 'x', 'p'))).toBe(true);
+    expect(await may(resourceAttributes(user('other'), 'get', 'pods', 'x', 'p'))).toBe(true);
     await client.delete(clusterRoleBindings, { name: 'late' });
     await clock.settle();
-    expect(await may(ask(user('other'), 'get', 'pods', 'x', 'p'))).toBe(false);
+    expect(await may(resourceAttributes(user('other'), 'get', 'pods', 'x', 'p'))).toBe(false);
     await dispose();
   });
 
@@ -191,29 +191,31 @@ describe('default roles and bindings', () => {
     });
     const anybody = user('alice', 'system:authenticated');
     const nobody = user('system:anonymous', 'system:unauthenticated');
-    expect(await may(ask(user('admin', 'system:masters'), 'delete', 'nodes'))).toBe(true);
-    expect(await may(askPath(nobody, 'get', '/livez'))).toBe(true);
-    expect(await may(askPath(nobody, 'get', '/oarlock/v1/ca'))).toBe(true);
-    expect(await may(askPath(nobody, 'get', '/apis'))).toBe(false);
-    expect(await may(askPath(anybody, 'get', '/apis/apps/v1'))).toBe(true);
-    expect(await may(ask(anybody, 'create', 'selfsubjectaccessreviews.authorization.k8s.io'))).toBe(true);
-    expect(await may(ask(anybody, 'list', 'pods', 'default'))).toBe(false);
-    expect(await may(ask(robot('kube-system', 'deployment-controller'), 'create', 'replicasets.apps', 'x'))).toBe(true);
-    expect(await may(ask(robot('kube-system', 'deployment-controller'), 'get', 'secrets', 'x', 'y'))).toBe(false);
-    expect(await may(ask(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toBe(true);
+    expect(await may(resourceAttributes(user('admin', 'system:masters'), 'delete', 'nodes'))).toBe(true);
+    expect(await may(pathAttributes(nobody, 'get', '/livez'))).toBe(true);
+    expect(await may(pathAttributes(nobody, 'get', '/oarlock/v1/ca'))).toBe(true);
+    expect(await may(pathAttributes(nobody, 'get', '/apis'))).toBe(false);
+    expect(await may(pathAttributes(anybody, 'get', '/apis/apps/v1'))).toBe(true);
+    expect(await may(resourceAttributes(anybody, 'create', 'selfsubjectaccessreviews.authorization.k8s.io'))).toBe(true);
+    expect(await may(resourceAttributes(anybody, 'list', 'pods', 'default'))).toBe(false);
+    expect(await may(resourceAttributes(robot('kube-system', 'deployment-controller'), 'create', 'replicasets.apps', 'x'))).toBe(true);
+    expect(await may(resourceAttributes(robot('kube-system', 'deployment-controller'), 'get', 'secrets', 'x', 'y'))).toBe(false);
+    expect(await may(resourceAttributes(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toBe(true);
     await dispose();
   });
 
   it('are made at once when somebody asks who needs them', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
-    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin });
+    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin });
     const [authorizer] = host.get(Authz);
     await host.start();
     const answer = authorizer?.authorize(
-      ask(user('alice', 'system:authenticated'), 'create', 'selfsubjectaccessreviews.authorization.k8s.io'),
+      resourceAttributes(user('alice', 'system:authenticated'), 'create', 'selfsubjectaccessreviews.authorization.k8s.io'),
     );
-    expect(authorizer?.authorize(ask(user('admin', 'system:masters'), 'delete', 'nodes'))).toMatchObject({ decision: 'allow' });
+    expect(authorizer?.authorize(resourceAttributes(user('admin', 'system:masters'), 'delete', 'nodes'))).toMatchObject({
+      decision: 'allow',
+    });
     await clock.settle();
     expect(await answer).toMatchObject({ decision: 'allow' });
     await host.stop();
@@ -223,20 +225,22 @@ describe('default roles and bindings', () => {
   it('hold for the parts of a control plane from the first request on, whatever is written already', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
-    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).place({ plugin });
+    const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin });
     const [authorizer] = host.get(Authz);
     await host.start();
     const at = (asked: Attributes) => authorizer?.authorize(asked);
-    expect(at(ask(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({ decision: 'allow' });
-    expect(at(ask(robot('kube-system', 'pod-garbage-collector'), 'patch', 'pods/status', 'x', 'p'))).toMatchObject({ decision: 'allow' });
-    expect(at(ask(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system'))).toMatchObject({
+    expect(at(resourceAttributes(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({ decision: 'allow' });
+    expect(at(resourceAttributes(robot('kube-system', 'pod-garbage-collector'), 'patch', 'pods/status', 'x', 'p'))).toMatchObject({
+      decision: 'allow',
+    });
+    expect(at(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system'))).toMatchObject({
       decision: 'allow',
     });
     expect(api.objects(clusterRoles)).toEqual([]);
     // what they do not hold, and what others ask, waits for what is stored
     const more = [
-      at(ask(user('system:kube-scheduler'), 'get', 'secrets', 'x', 'p')),
-      at(ask(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'default')),
+      at(resourceAttributes(user('system:kube-scheduler'), 'get', 'secrets', 'x', 'p')),
+      at(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'default')),
     ];
     await clock.settle();
     for (const answer of await Promise.all(more)) expect(answer).toMatchObject({ decision: 'no-opinion' });
@@ -262,7 +266,7 @@ describe('default roles and bindings', () => {
       bind('system:basic-user', 'ClusterRole', 'system:basic-user', person('ada')),
       bind('system:discovery', 'ClusterRole', 'other'),
     );
-    const host = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
+    const host = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).add({ plugin });
     await host.start();
     await clock.advance(500);
     await clock.settle();
@@ -276,7 +280,7 @@ describe('default roles and bindings', () => {
       group('system:authenticated'),
     ]);
     expect(api.object(clusterRoleBindings, { name: 'system:discovery' })?.roleRef.name).toBe('system:discovery');
-    const again = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).place({ plugin });
+    const again = new PluginHost({ clock }).provide(Client, client).provide(Informers, api.informers).add({ plugin });
     api.requests.length = 0;
     await again.start();
     await clock.advance(500);

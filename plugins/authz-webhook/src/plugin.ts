@@ -1,17 +1,17 @@
-import { kubernetesEnvironment } from '@oarlock/cel/environment';
+import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
 import { compile, type Program } from '@oarlock/cel/program';
-import { bool, dyn } from '@oarlock/cel/type';
-import type { Value } from '@oarlock/cel/value';
-import { isObject } from '@oarlock/api/json';
+import { bool, dyn } from '@oarlock/cel/types/type';
+import type { Value } from '@oarlock/cel/values/value';
+import { isObject } from '@oarlock/api/json/json';
 import { Authz, noOpinion, type Attributes, type Decision } from '@oarlock/spi/authz';
-import { jsonEndpointKeys, namesOneEndpoint, oneEndpointWanted } from '@oarlock/spi/json-endpoint';
-import { JsonClient } from '@oarlock/spi/json-post';
+import { jsonEndpointKeys, hasOneEndpoint, oneEndpointMessage } from '@oarlock/webhook-client/endpoint-config';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
 import { z } from 'zod';
 
 const maxCached = 10_000;
-const budget = 1_000_000;
+const cacheSize = 1_000_000;
 
-/** The question as a SubjectAccessReview asks it. */
+/** Returns the spec of the SubjectAccessReview. */
 function specOf(asked: Attributes): Readonly<Record<string, unknown>> {
   const { name: user, uid, groups, extra } = asked.identity;
   const who = { user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
@@ -23,14 +23,14 @@ function specOf(asked: Attributes): Readonly<Record<string, unknown>> {
 function decisionOf(review: unknown): Decision {
   const status = isObject(review) && isObject(review['status']) ? review['status'] : {};
   const reason = typeof status['reason'] === 'string' ? status['reason'] : '';
-  if (status['allowed'] === true && status['denied'] !== true) return { decision: 'allow', because: reason || 'the webhook allows it' };
-  if (status['denied'] === true) return { decision: 'deny', because: reason || 'the webhook denies it' };
-  return reason === '' ? noOpinion : { decision: 'no-opinion', because: reason };
+  if (status['allowed'] === true && status['denied'] !== true) return { decision: 'allow', reason: reason || 'the webhook allows it' };
+  if (status['denied'] === true) return { decision: 'deny', reason: reason || 'the webhook denies it' };
+  return reason === '' ? noOpinion : { decision: 'no-opinion', reason: reason };
 }
 
 const compiled = (expression: string) => compile(expression, kubernetesEnvironment({ variables: { request: dyn } }), { expect: [bool] });
 
-/** Asks a service outside, with a SubjectAccessReview, and keeps its answers for a while. */
+/** Authorizes requests by SubjectAccessReviews of an external webhook, with a cache of decisions. */
 export default Authz.plugin({
   id: 'authz-webhook',
   config: z
@@ -39,9 +39,9 @@ export default Authz.plugin({
       timeoutSeconds: z.number().positive().max(30).default(10),
       authorizedCacheSeconds: z.number().min(0).max(3600).default(300),
       unauthorizedCacheSeconds: z.number().min(0).max(3600).default(30),
-      /** What it means when there is no answer. */
+      /** The decision if the webhook is not available. */
       failurePolicy: z.enum(['NoOpinion', 'Deny']).default('NoOpinion'),
-      /** CEL over `request`, the spec of the review: all have to hold for the service to be asked. */
+      /** CEL expressions over `request`, the spec of the review; the webhook is called if all are true. */
       matchConditions: z
         .array(z.strictObject({ expression: z.string().min(1) }))
         .max(64)
@@ -53,12 +53,12 @@ export default Authz.plugin({
         })
         .default([]),
     })
-    .refine(namesOneEndpoint, oneEndpointWanted),
+    .refine(hasOneEndpoint, oneEndpointMessage),
   create({ config }, { clock, log }) {
     const service = new JsonClient(config);
     const conditions: readonly Program[] = config.matchConditions.flatMap(({ expression }) => compiled(expression).program ?? []);
     const cache = new Map<string, { readonly decision: Decision; readonly until: number }>();
-    const failed = (because: string): Decision => (config.failurePolicy === 'Deny' ? { decision: 'deny', because } : noOpinion);
+    const failed = (because: string): Decision => (config.failurePolicy === 'Deny' ? { decision: 'deny', reason: because } : noOpinion);
 
     const ask = async (spec: Readonly<Record<string, unknown>>, key: string): Promise<Decision> => {
       let decision: Decision;
@@ -67,11 +67,11 @@ export default Authz.plugin({
           { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', metadata: {}, spec },
           config.timeoutSeconds * 1000,
         );
-        if (code < 200 || code > 299) throw new Error(`it answered ${code}`);
+        if (code < 200 || code > 299) throw new Error(`the authorization webhook returned status ${code}`);
         decision = decisionOf(body);
       } catch (error) {
-        log.warn({ err: error }, 'the authorization webhook does not answer');
-        return failed('the authorization webhook does not answer');
+        log.warn({ err: error }, 'calling the authorization webhook failed');
+        return failed('calling the authorization webhook failed');
       }
       const seconds = decision.decision === 'allow' ? config.authorizedCacheSeconds : config.unauthorizedCacheSeconds;
       cache.delete(key);
@@ -91,7 +91,7 @@ export default Authz.plugin({
       authorize(asked): Decision | Promise<Decision> {
         const spec = specOf(asked);
         for (const condition of conditions) {
-          const { value, error } = condition.evaluate({ request: spec as unknown as Value }, budget);
+          const { value, error } = condition.evaluate({ request: spec as unknown as Value }, cacheSize);
           if (error !== undefined) return failed('a match condition of the authorization webhook cannot be evaluated');
           if (value !== true) return noOpinion;
         }

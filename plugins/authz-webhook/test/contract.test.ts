@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Authz } from '@oarlock/spi/authz';
-import { ask, askPath, authzContract, user } from '@oarlock/spi/authz.contract';
+import { resourceAttributes, pathAttributes, authzContract, user } from '@oarlock/spi/authz/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
@@ -30,7 +30,7 @@ async function open(config: object = {}) {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const clock = new FakeClock();
-  const host = new PluginHost({ clock }).place({
+  const host = new PluginHost({ clock }).add({
     plugin,
     config: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/authorize`, ...config },
   });
@@ -54,15 +54,15 @@ async function open(config: object = {}) {
 
 authzContract('authz-webhook', async () => ({
   ...(await open()),
-  allowed: [ask(user('ada'), 'get', 'pods', 'a', 'p'), askPath(user('ada'), 'get', '/metrics')],
-  open: [ask(user('ada'), 'delete', 'pods', 'a', 'p'), askPath(user('bob'), 'get', '/metrics')],
-  denied: [ask(user('eve'), 'get', 'pods', 'a', 'p')],
+  allowed: [resourceAttributes(user('ada'), 'get', 'pods', 'a', 'p'), pathAttributes(user('ada'), 'get', '/metrics')],
+  noOpinion: [resourceAttributes(user('ada'), 'delete', 'pods', 'a', 'p'), pathAttributes(user('bob'), 'get', '/metrics')],
+  denied: [resourceAttributes(user('eve'), 'get', 'pods', 'a', 'p')],
 }));
 
 describe('authz-webhook', () => {
   it('keeps answers for a while', async () => {
     const { asked, clock, authorizer, dispose } = await open();
-    const [yes, no] = [ask(user('ada'), 'get', 'pods'), ask(user('bob'), 'get', 'pods')];
+    const [yes, no] = [resourceAttributes(user('ada'), 'get', 'pods'), resourceAttributes(user('bob'), 'get', 'pods')];
     for (const question of [yes, no, yes, no]) await authorizer.authorize(question);
     expect(asked).toHaveLength(2);
     await clock.advance(31_000);
@@ -81,7 +81,7 @@ describe('authz-webhook', () => {
     ] as const) {
       const opened = await open({ failurePolicy });
       opened.break();
-      expect(await opened.authorizer.authorize(ask(user('ada'), 'get', 'pods'))).toMatchObject({ decision });
+      expect(await opened.authorizer.authorize(resourceAttributes(user('ada'), 'get', 'pods'))).toMatchObject({ decision });
       await opened.dispose();
     }
   });
@@ -90,9 +90,9 @@ describe('authz-webhook', () => {
     const { asked, authorizer, dispose } = await open({
       matchConditions: [{ expression: 'has(request.resourceAttributes)' }, { expression: "request.resourceAttributes.namespace == 'a'" }],
     });
-    expect(await authorizer.authorize(ask(user('ada'), 'get', 'pods', 'a'))).toMatchObject({ decision: 'allow' });
-    expect(await authorizer.authorize(ask(user('ada'), 'get', 'pods', 'b'))).toMatchObject({ decision: 'no-opinion' });
-    expect(await authorizer.authorize(askPath(user('ada'), 'get', '/metrics'))).toMatchObject({ decision: 'no-opinion' });
+    expect(await authorizer.authorize(resourceAttributes(user('ada'), 'get', 'pods', 'a'))).toMatchObject({ decision: 'allow' });
+    expect(await authorizer.authorize(resourceAttributes(user('ada'), 'get', 'pods', 'b'))).toMatchObject({ decision: 'no-opinion' });
+    expect(await authorizer.authorize(pathAttributes(user('ada'), 'get', '/metrics'))).toMatchObject({ decision: 'no-opinion' });
     expect(asked).toHaveLength(1);
     await dispose();
   });

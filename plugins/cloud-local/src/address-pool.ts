@@ -1,4 +1,4 @@
-import { addressOf, familyOf, formatAddress, type IPFamily } from '@oarlock/api/ip-number';
+import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
 const maxOfRange = 65_536n;
 
@@ -6,11 +6,11 @@ const maxOfRange = 65_536n;
 export class AddressPool {
   readonly #ranges: readonly { readonly family: IPFamily; readonly first: bigint; readonly last: bigint }[];
 
-  /** @throws RangeError for what is no range, or one of more than 65,536 addresses */
+  /** @throws RangeError for an invalid range, or one of more than 65,536 addresses */
   constructor(ranges: readonly string[]) {
     this.#ranges = ranges.map((text) => {
       const [from = '', to = from] = text.includes('/') ? cidr(text) : text.split('-');
-      const [first, last, family] = [addressOf(from), addressOf(to), familyOf(from)];
+      const [first, last, family] = [parseIPNumber(from), parseIPNumber(to), familyOf(from)];
       if (first === undefined || last === undefined || family === undefined || family !== familyOf(to) || last < first)
         throw new RangeError(`${text} is no range of addresses such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250`);
       if (last - first >= maxOfRange) throw new RangeError(`${text} has more than ${maxOfRange} addresses`);
@@ -19,23 +19,23 @@ export class AddressPool {
   }
 
   has(address: string): boolean {
-    const [value, family] = [addressOf(address), familyOf(address)];
+    const [value, family] = [parseIPNumber(address), familyOf(address)];
     return value !== undefined && this.#ranges.some((range) => range.family === family && value >= range.first && value <= range.last);
   }
 
   *all(family: IPFamily): Generator<string> {
     for (const range of this.#ranges)
-      if (range.family === family) for (let value = range.first; value <= range.last; value++) yield formatAddress(value, family);
+      if (range.family === family) for (let value = range.first; value <= range.last; value++) yield formatIPNumber(value, family);
   }
 }
 
 function cidr(text: string): readonly string[] {
   const [base = '', bits = ''] = text.split('/');
-  const [value, family] = [addressOf(base), familyOf(base)];
+  const [value, family] = [parseIPNumber(base), familyOf(base)];
   const width = family === 'IPv6' ? 128 : 32;
   if (value === undefined || family === undefined || !/^\d{1,3}$/.test(bits) || Number(bits) > width) return [text];
   const size = 1n << BigInt(width - Number(bits));
   const first = (value / size) * size;
-  if (size < 4n) return [formatAddress(first, family), formatAddress(first + size - 1n, family)];
-  return [formatAddress(first + 1n, family), formatAddress(first + size - (family === 'IPv4' ? 2n : 1n), family)];
+  if (size < 4n) return [formatIPNumber(first, family), formatIPNumber(first + size - 1n, family)];
+  return [formatIPNumber(first + 1n, family), formatIPNumber(first + size - (family === 'IPv4' ? 2n : 1n), family)];
 }

@@ -1,4 +1,4 @@
-import type { IPFamily } from '@oarlock/api/ip-number';
+import type { IPFamily } from '@oarlock/api/net/ip-number';
 import type { LoadBalancerStatus, Service } from '@oarlock/api/types/core-v1';
 import type { Lister } from '@oarlock/spi/client';
 import { CloudError, type CloudLoadBalancers } from '@oarlock/spi/cloud';
@@ -16,7 +16,7 @@ const portsOf = ({ spec }: Service): readonly string[] => (spec?.ports ?? []).ma
 const addressesOf = ({ status }: Service): readonly string[] =>
   (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }) => (ip === undefined ? [] : [ip]));
 
-interface Given {
+interface Assignment {
   readonly addresses: readonly string[];
   readonly ports: readonly string[];
 }
@@ -29,7 +29,7 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
   readonly class?: string;
   readonly #options: LocalOptions;
   /** What was given and is perhaps not in a status yet. */
-  readonly #given = new Map<string, Given>();
+  readonly #assignments = new Map<string, Assignment>();
 
   constructor(options: LocalOptions) {
     this.#options = options;
@@ -45,7 +45,7 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
     const asked = service.spec?.loadBalancerIP ?? '';
     if (asked !== '' && !pool.has(asked))
       throw new CloudError('Invalid', `the address ${asked} is not one of this machine's for load balancers`);
-    const held = (this.#given.get(key)?.addresses ?? addressesOf(service)).filter((address) => pool.has(address) && free(address));
+    const held = (this.#assignments.get(key)?.addresses ?? addressesOf(service)).filter((address) => pool.has(address) && free(address));
     const addresses: string[] = [];
     for (const family of familiesOf(service)) {
       const fits = (address: string) => address.includes(':') === (family === 'IPv6');
@@ -62,12 +62,12 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
           ? 'no address is left for the load balancer'
           : `the address ${asked} has been given to another Service with the same port`,
       );
-    this.#given.set(key, { addresses, ports: wanted });
+    this.#assignments.set(key, { addresses, ports: wanted });
     return { ingress: addresses.map((ip) => ({ ip, ipMode: 'VIP' })) };
   }
 
   async remove(service: Service): Promise<void> {
-    this.#given.delete(keyOf(service));
+    this.#assignments.delete(keyOf(service));
   }
 
   #next(family: IPFamily, taken: ReadonlyMap<string, ReadonlySet<string>>, free: (address: string) => boolean): string | undefined {
@@ -89,10 +89,11 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
         taken.set(address, there);
       }
     };
-    for (const [key, { addresses, ports }] of this.#given) if (key !== except) take(addresses, ports);
+    for (const [key, { addresses, ports }] of this.#assignments) if (key !== except) take(addresses, ports);
     for (const service of this.#options.services.list()) {
       const key = keyOf(service);
-      if (key !== except && service.spec?.type === 'LoadBalancer' && !this.#given.has(key)) take(addressesOf(service), portsOf(service));
+      if (key !== except && service.spec?.type === 'LoadBalancer' && !this.#assignments.has(key))
+        take(addressesOf(service), portsOf(service));
     }
     return taken;
   }

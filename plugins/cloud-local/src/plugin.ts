@@ -1,4 +1,4 @@
-import { isLoopback } from '@oarlock/api/ip';
+import { isLoopback } from '@oarlock/api/net/ip';
 import { services } from '@oarlock/api/resources';
 import { Informers } from '@oarlock/spi/client';
 import { Cloud } from '@oarlock/spi/cloud';
@@ -8,7 +8,7 @@ import { AddressPool } from './address-pool.ts';
 import { LocalLoadBalancers } from './local-load-balancers.ts';
 
 /** Where nothing is configured: where Services are on loopback addresses load balancers are too. */
-const nearRange = '127.111.0.0/24';
+const ipv4Range = '127.111.0.0/24';
 const farRange = '10.111.255.0/24';
 
 const isRange = (text: string): boolean => {
@@ -25,13 +25,16 @@ export default Cloud.plugin({
   id: 'cloud-local',
   config: z.strictObject({
     addresses: z.array(z.string().refine(isRange, 'a range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250')).min(1).max(64).optional(),
-    /** Services with this `loadBalancerClass` are served, too. */
+    /** Also serves Services with this `loadBalancerClass`. */
     class: z.string().min(1).max(253).default('oarlock.dev/local'),
   }),
   needs: { informers: Informers, facts: Cluster },
   create({ config, informers, facts }) {
     const near = isLoopback(facts.kubernetesServiceIP);
-    const pool = new AddressPool(config.addresses ?? [near ? nearRange : farRange]);
-    return { name: 'local', loadBalancers: new LocalLoadBalancers({ pool, services: informers.of(services), class: config.class }) };
+    const pool = new AddressPool(config.addresses ?? [near ? ipv4Range : farRange]);
+    return {
+      name: 'local',
+      loadBalancers: new LocalLoadBalancers({ pool, services: informers.forResource(services), class: config.class }),
+    };
   },
 });

@@ -3,9 +3,9 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Informers } from '@oarlock/spi/client';
 import { Cloud } from '@oarlock/spi/cloud';
-import { cloudContract } from '@oarlock/spi/cloud.contract';
+import { cloudContract } from '@oarlock/spi/cloud/contract';
 import { Cluster } from '@oarlock/spi/cluster';
-import { testFacts } from '@oarlock/testing/controller-cuts';
+import { testFacts } from '@oarlock/testing/controller-contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import plugin from '../src/plugin.ts';
@@ -16,9 +16,9 @@ const fixture = (addresses: readonly string[]) => async () => {
   const host = new PluginHost({ clock })
     .provide(Informers, api.informers)
     .provide(Cluster, testFacts)
-    .place({ plugin, config: { addresses } });
+    .add({ plugin, config: { addresses } });
   const cloud = host.get(Cloud);
-  await api.informers.of(services).whenSynced();
+  await api.informers.forResource(services).whenSynced();
   return {
     cloud,
     known: [],

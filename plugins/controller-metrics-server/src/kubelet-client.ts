@@ -1,20 +1,20 @@
 import { Agent, request } from 'node:https';
 import type { Node } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
-import { parseResourceMetrics, parseSummary, type Scrape } from './exposition.ts';
+import { parseResourceMetrics, parseSummary, type Scrape } from './kubelet-metrics.ts';
 
 const maxBytes = 32 * 1024 * 1024;
 const maxSockets = 256;
 const types = ['InternalIP', 'ExternalIP', 'Hostname'];
 
-export interface KubeletPlace {
+export interface KubeletAddress {
   readonly host: string;
   readonly port: number;
 }
 
 /** Where a node's kubelet listens, by its status. */
-export function kubeletPlace({ status }: Node): KubeletPlace | undefined {
+export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
   const port = status?.daemonEndpoints?.kubeletEndpoint?.Port;
   for (const type of types) {
     const found = status?.addresses?.find((address) => address.type === type);
@@ -22,7 +22,7 @@ export function kubeletPlace({ status }: Node): KubeletPlace | undefined {
   }
   return undefined;
 }
-export const placeText = ({ host, port }: KubeletPlace): string => `${host} ${port}`;
+export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
 /** Asks kubelets what is in use, as the API server asks them for logs. */
 export class KubeletClient {
@@ -40,8 +40,8 @@ export class KubeletClient {
   }
 
   /** @throws Error when it does not answer in time, or not with numbers */
-  async scrape(place: KubeletPlace, signal: AbortSignal): Promise<Scrape> {
-    const key = placeText(place);
+  async scrape(place: KubeletAddress, signal: AbortSignal): Promise<Scrape> {
+    const key = addressText(place);
     if (!this.#old.has(key)) {
       const { code, body } = await this.#get(place, '/metrics/resource', signal);
       if (code === 200) return parseResourceMetrics(body, this.#clock.now());
@@ -80,7 +80,7 @@ export class KubeletClient {
     return this.#agent;
   }
 
-  async #get({ host, port }: KubeletPlace, path: string, signal: AbortSignal): Promise<{ readonly code: number; readonly body: string }> {
+  async #get({ host, port }: KubeletAddress, path: string, signal: AbortSignal): Promise<{ readonly code: number; readonly body: string }> {
     const agent = await this.#connect();
     const within = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
     return new Promise((resolve, reject) => {

@@ -1,11 +1,11 @@
-import { parseFieldSelector, type FieldSelector } from '@oarlock/api/field-selector';
-import { parseLabelSelector, type Selector } from '@oarlock/api/label-selector';
+import { parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
+import { parseLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 import { badRequest, failure, notFound } from '@oarlock/api/status';
-import { formatTime } from '@oarlock/api/time';
+import { formatTime } from '@oarlock/api/values/time';
 import type { Node, Pod } from '@oarlock/api/types/core-v1';
 import type { Lister } from '@oarlock/spi/client';
-import type { Usage } from './usage.ts';
+import type { Usage } from './usage-store.ts';
 
 export const group = 'metrics.k8s.io';
 export const version = 'v1beta1';
@@ -13,14 +13,14 @@ export const root = `/apis/${group}/${version}`;
 const apiVersion = `${group}/${version}`;
 
 /** What is known of use, by the node and by the pod's containers; undefined where nothing is. */
-export interface Usages {
+export interface UsageReader {
   ofNode(node: Node): Usage | undefined;
   ofPod(pod: Pod): ReadonlyMap<string, Usage> | undefined;
 }
-export interface MetricsApiParts {
+export interface MetricsApiOptions {
   readonly nodes: Lister<Node>;
   readonly pods: Lister<Pod>;
-  readonly usages: Usages;
+  readonly usages: UsageReader;
   readonly now: () => number;
 }
 
@@ -42,7 +42,7 @@ const groupDocument = {
 };
 
 /** As metrics-server writes them: nanocores, and whole KiB. */
-const amounts = (cores: number, memoryBytes: number) => ({
+const usageResources = (cores: number, memoryBytes: number) => ({
   cpu: cores < 5e-10 ? '0' : `${Math.round(cores * 1e9)}n`,
   memory: `${Math.floor(memoryBytes / 1024)}Ki`,
 });
@@ -55,14 +55,14 @@ interface Selectors {
 
 /** `metrics.k8s.io/v1beta1` for reading. Who may is decided by the API server in front. */
 export class MetricsApi {
-  readonly #parts: MetricsApiParts;
+  readonly #parts: MetricsApiOptions;
 
-  constructor(parts: MetricsApiParts) {
+  constructor(parts: MetricsApiOptions) {
     this.#parts = parts;
   }
 
   /** @throws StatusError */
-  answer(method: string, url: URL): object {
+  handle(method: string, url: URL): object {
     const path = url.pathname.replace(/\/$/, '');
     if (method !== 'GET' && method !== 'HEAD')
       throw failure('MethodNotAllowed', 'the server does not allow this method on the requested resource');
@@ -116,7 +116,7 @@ export class MetricsApi {
 
   #nodeMetrics(node: Node): object | undefined {
     const usage = this.#parts.usages.ofNode(node);
-    return usage && { ...this.#head('NodeMetrics', node, usage), usage: amounts(usage.cores, usage.memoryBytes) };
+    return usage && { ...this.#head('NodeMetrics', node, usage), usage: usageResources(usage.cores, usage.memoryBytes) };
   }
 
   #podMetrics(pod: Pod): object | undefined {
@@ -127,7 +127,7 @@ export class MetricsApi {
       usages &&
       oldest && {
         ...this.#head('PodMetrics', pod, oldest),
-        containers: [...usages].map(([name, { cores, memoryBytes }]) => ({ name, usage: amounts(cores, memoryBytes) })),
+        containers: [...usages].map(([name, { cores, memoryBytes }]) => ({ name, usage: usageResources(cores, memoryBytes) })),
       }
     );
   }

@@ -1,20 +1,20 @@
 import type { ConfigMap, Node, Pod } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Lifecycle } from '@oarlock/kernel/plugin';
 import type { Informer } from '@oarlock/spi/client';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
-import { KubeletClient, kubeletPlace, placeText } from './kubelet-client.ts';
+import { KubeletClient, kubeletAddress, addressText } from './kubelet-client.ts';
 import { MetricsApi } from './metrics-api.ts';
-import { MetricsListener } from './metrics-listener.ts';
-import { ensure, namespace, published, service } from './published.ts';
-import { UsageStore, type Usage } from './usage.ts';
+import { MetricsServer } from './metrics-server.ts';
+import { ensure, namespace, apiServiceObjects, service } from './api-service-objects.ts';
+import { UsageStore, type Usage } from './usage-store.ts';
 
 /** How the metrics API is reached. */
-export type MetricsFront = Pick<MetricsListener, 'listens' | 'front' | 'listen' | 'trust' | 'close'>;
+export type MetricsEndpoint = Pick<MetricsServer, 'isListening' | 'frontProxy' | 'listen' | 'setFrontProxy' | 'close'>;
 
-export interface MetricsParts {
+export interface MetricsControllerOptions {
   readonly nodes: Informer<Node>;
   readonly pods: Informer<Pod>;
   readonly authentication: Informer<ConfigMap>;
@@ -29,46 +29,46 @@ export interface MetricsParts {
 
 /** The key of what leads to the API, beside those of the places that are asked. */
 const api = 'api';
-const byPlace = 'nodes-of-kubelet';
+const nodesByAddress = 'nodes-of-kubelet';
 const byNode = 'pods-of-node';
-const publishedAgainMs = 300_000;
+const republishIntervalMs = 300_000;
 const configMapKey = `${namespace}/extension-apiserver-authentication`;
-const placesOf = (node: Node): readonly string[] => {
-  const place = kubeletPlace(node);
-  return place === undefined ? [] : [placeText(place)];
+const nodeAddresses = (node: Node): readonly string[] => {
+  const place = kubeletAddress(node);
+  return place === undefined ? [] : [addressText(place)];
 };
 
 /** A key is a kubelet, by its address and port: it is asked, and again after the resolution. One process may be the kubelet of many nodes. */
 export class MetricsController implements Controller, Lifecycle {
   readonly name = 'metrics-server';
-  readonly workers = 20;
+  readonly concurrentReconciles = 20;
   readonly watches;
-  readonly #parts: MetricsParts;
+  readonly #parts: MetricsControllerOptions;
   readonly #usages = new UsageStore();
   readonly #kubelets: KubeletClient;
-  readonly #listener: MetricsFront;
+  readonly #listener: MetricsEndpoint;
   /** When each kubelet was asked last, on the monotonic clock. */
   readonly #asked = new Map<string, number>();
   #port = 0;
 
   /** `listener`: another way to be reached than a socket. */
-  constructor(parts: MetricsParts, listener?: MetricsFront) {
+  constructor(parts: MetricsControllerOptions, listener?: MetricsEndpoint) {
     this.#parts = parts;
     const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
-    nodes.addIndex(byPlace, placesOf);
-    pods.addIndex(byNode, ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []));
+    nodes.addIndexer(nodesByAddress, nodeAddresses);
+    pods.addIndexer(byNode, ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []));
     this.#kubelets = new KubeletClient(keys, clock, timeoutMs);
     const usages = {
       ofNode: (node: Node) => this.#ofNode(node),
       ofPod: ({ metadata }: Pod) => this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`),
     };
-    this.#listener = listener ?? new MetricsListener(new MetricsApi({ nodes, pods, usages, now: () => clock.now() }), log);
+    this.#listener = listener ?? new MetricsServer(new MetricsApi({ nodes, pods, usages, now: () => clock.now() }), log);
     this.watches = [
       watch(authentication, () => [api]),
       watch(nodes, (node, old) => {
-        const now = placesOf(node);
+        const now = nodeAddresses(node);
         if (old === undefined) return now;
-        const before = placesOf(old);
+        const before = nodeAddresses(old);
         return now[0] === before[0] ? [] : [...before, ...now];
       }),
       watch(pods, () => []),
@@ -96,17 +96,18 @@ export class MetricsController implements Controller, Lifecycle {
   }
 
   async reconcile(key: string, { client, signal, log }: ReconcileContext): Promise<ReconcileResult | void> {
-    if (!this.#listener.listens) return undefined;
+    if (!this.#listener.isListening) return undefined;
     const { nodes, host, keys, resolutionMs, clock } = this.#parts;
     if (key === api) {
-      const front = frontOf(this.#parts.authentication.get(configMapKey));
+      const front = frontProxyOf(this.#parts.authentication.get(configMapKey));
       if (front === undefined) return undefined;
-      if (front.ca !== this.#listener.front?.ca || front.names.join() !== this.#listener.front.names.join()) this.#listener.trust(front);
-      for (const { resource, object } of published(host, this.#port, keys.caBundle)) await ensure(client, resource, object);
-      return { requeueAfterMs: publishedAgainMs };
+      if (front.ca !== this.#listener.frontProxy?.ca || front.names.join() !== this.#listener.frontProxy.names.join())
+        this.#listener.setFrontProxy(front);
+      for (const { resource, object } of apiServiceObjects(host, this.#port, keys.caBundle)) await ensure(client, resource, object);
+      return { requeueAfterMs: republishIntervalMs };
     }
-    const [node] = nodes.byIndex(byPlace, key);
-    const place = node && kubeletPlace(node);
+    const [node] = nodes.byIndex(nodesByAddress, key);
+    const place = node && kubeletAddress(node);
     if (place === undefined) {
       this.#usages.forget(key);
       this.#asked.delete(key);
@@ -128,8 +129,8 @@ export class MetricsController implements Controller, Lifecycle {
   /** What a kubelet of one node says of it; what pods use together where it has many. */
   #ofNode(node: Node): Usage | undefined {
     const { nodes, pods, resolutionMs, clock } = this.#parts;
-    const [place = ''] = placesOf(node);
-    if (nodes.byIndex(byPlace, place).length < 2) return this.#usages.node(place);
+    const [place = ''] = nodeAddresses(node);
+    if (nodes.byIndex(nodesByAddress, place).length < 2) return this.#usages.node(place);
     let [cores, memoryBytes, at] = [0, 0, clock.now()];
     for (const { metadata } of pods.byIndex(byNode, node.metadata?.name ?? '')) {
       for (const usage of this.#usages.pod(`${metadata?.namespace}/${metadata?.name}`)?.values() ?? []) {
@@ -142,7 +143,7 @@ export class MetricsController implements Controller, Lifecycle {
   }
 }
 
-function frontOf(map: ConfigMap | undefined): { readonly ca: string; readonly names: readonly string[] } | undefined {
+function frontProxyOf(map: ConfigMap | undefined): { readonly ca: string; readonly names: readonly string[] } | undefined {
   const ca = map?.data?.['requestheader-client-ca-file'];
   if (ca === undefined) return undefined;
   const names: unknown = JSON.parse(map?.data?.['requestheader-allowed-names'] ?? '[]');

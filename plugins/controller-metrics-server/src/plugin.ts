@@ -21,9 +21,9 @@ export default Controllers.plugin({
   needs: { informers: Informers, keys: Keys, cluster: Cluster },
   create({ config, informers, keys, cluster }, { clock, log }) {
     return new MetricsController({
-      nodes: informers.of(nodeResource),
-      pods: informers.of(podResource),
-      authentication: informers.of(configMaps, {
+      nodes: informers.forResource(nodeResource),
+      pods: informers.forResource(podResource),
+      authentication: informers.forResource(configMaps, {
         namespace: 'kube-system',
         fieldSelector: 'metadata.name=extension-apiserver-authentication',
       }),

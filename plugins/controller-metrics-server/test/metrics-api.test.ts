@@ -32,7 +32,7 @@ const api = new MetricsApi({
   },
   now: () => 61_000,
 });
-const get = (path: string) => api.answer('GET', new URL(path, 'https://metrics'));
+const get = (path: string) => api.handle('GET', new URL(path, 'https://metrics'));
 const names = (path: string) =>
   (get(path) as { items: KubeObject[] }).items.map(({ metadata }) => `${metadata?.namespace ?? ''}/${metadata?.name}`);
 const root = '/apis/metrics.k8s.io/v1beta1';
@@ -88,6 +88,6 @@ describe('metrics.k8s.io', () => {
   });
 
   it('is for reading', () => {
-    expect(() => api.answer('DELETE', new URL(`${root}/nodes`, 'https://metrics'))).toThrow(expect.objectContaining({ code: 405 }));
+    expect(() => api.handle('DELETE', new URL(`${root}/nodes`, 'https://metrics'))).toThrow(expect.objectContaining({ code: 405 }));
   });
 });

@@ -4,28 +4,28 @@ import { dirname } from 'node:path';
 import { GrpcError, type GrpcCode } from '@oarlock/grpc/grpc-error';
 import type { Methods } from '@oarlock/grpc/unix-server';
 
-/** What is to happen to calls of one method. */
+/** A fault that is injected into calls of one method. */
 export interface Fault {
-  /** The call is refused with this. */
+  /** The call fails with this code. */
   readonly code?: GrpcCode;
-  /** The process kills itself: before anything is done, or after all is done and before the answer. */
+  /** The process kills itself, before the work of the call or after it and before the response. */
   readonly kill?: 'before' | 'after';
   /**
-   * The call waits for as long as the file `FILE.METHOD` is there, which it makes: before anything is done, within, when no other may begin for
-   * the same thing, or after all is done.
+   * The call creates the file `FILE.METHOD` and waits until it is removed: before its work, within it while it holds the lock of its volume,
+   * or after it.
    */
   readonly hold?: 'before' | 'within' | 'after';
-  /** `caller`: what is killed is what has started this process, which is then never answered. */
+  /** `caller`: kills the parent process instead, which then receives no response. */
   readonly of?: 'caller';
-  /** How many calls it happens to; 1 by default. */
+  /** How many calls the fault applies to; 1 by default. */
   readonly times?: number;
 }
 
-/** Faults for tests, from a file of JSON that may change at any time: `{"NodeStageVolume": {"kill": "after"}}`. Each is taken out when it has happened. */
+/** Injects faults for tests. They are read from a JSON file that may change at any time: `{"NodeStageVolume": {"kill": "after"}}`. A used fault is removed from the file. */
 export class Faults {
   readonly #file: string;
   readonly #kill: (of: 'caller' | undefined) => void;
-  /** The method that is held within. */
+  /** The method whose call holds within its work. */
   readonly #within = new AsyncLocalStorage<string>();
 
   constructor(
@@ -36,38 +36,38 @@ export class Faults {
     this.#kill = kill;
   }
 
-  /** The same methods, with what is to go wrong about them. */
+  /** Wraps methods with the faults of the file. */
   around(methods: Methods): Methods {
     return Object.fromEntries(
-      Object.entries(methods).map(([method, answer]) => [
+      Object.entries(methods).map(([method, handler]) => [
         method,
         async (request: never) => {
           const fault = this.#take(method);
-          if (fault?.code !== undefined) throw new GrpcError(fault.code, `${method} is to fail, a file says`);
+          if (fault?.code !== undefined) throw new GrpcError(fault.code, `injected fault of ${method}`);
           if (fault?.kill === 'before') await this.#end(fault);
-          if (fault?.hold === 'before') await this.#held(method);
-          const response = await (fault?.hold === 'within' ? this.#within.run(method, () => answer(request)) : answer(request));
+          if (fault?.hold === 'before') await this.#hold(method);
+          const response = await (fault?.hold === 'within' ? this.#within.run(method, () => handler(request)) : handler(request));
           if (fault?.kill === 'after') await this.#end(fault);
-          if (fault?.hold === 'after') await this.#held(method);
+          if (fault?.hold === 'after') await this.#hold(method);
           return response;
         },
       ]),
     );
   }
 
-  /** Where a call has begun and nobody else may: waits when it is to be held there. */
+  /** Called when a call has taken the lock of its volume: holds the call if it has such a fault. */
   async within(): Promise<void> {
     const method = this.#within.getStore();
-    if (method !== undefined) await this.#held(method);
+    if (method !== undefined) await this.#hold(method);
   }
 
-  /** Nobody gets an answer any more. */
+  /** Kills a process. Never resolves: the caller gets no response. */
   #end({ of }: Fault): Promise<never> {
     this.#kill(of);
     return new Promise(() => {});
   }
 
-  #held(method: string): Promise<void> {
+  #hold(method: string): Promise<void> {
     const mark = `${this.#file}.${method}`;
     return new Promise((resolve, reject) => {
       const watcher = watch(dirname(mark), () => {
@@ -83,8 +83,8 @@ export class Faults {
   #take(method: string): Fault | undefined {
     const { [method]: fault, ...others } = this.#read();
     if (fault === undefined) return undefined;
-    const left = (fault.times ?? 1) - 1;
-    writeFileSync(`${this.#file}.next`, JSON.stringify(left > 0 ? { ...others, [method]: { ...fault, times: left } } : others));
+    const remaining = (fault.times ?? 1) - 1;
+    writeFileSync(`${this.#file}.next`, JSON.stringify(remaining > 0 ? { ...others, [method]: { ...fault, times: remaining } } : others));
     renameSync(`${this.#file}.next`, this.#file);
     return fault;
   }

@@ -9,30 +9,30 @@ const { values } = parseArgs({
     'node-id': { type: 'string' },
     'data-dir': { type: 'string' },
     name: { type: 'string', default: 'hostpath.csi.oarlock.dev' },
-    /** In bytes; what the file system of the data directory holds where it is not said. */
+    /** In bytes; by default the size of the data directory's file system. */
     capacity: { type: 'string' },
     /** Volumes have to be attached to a node before they are used there. */
     attach: { type: 'boolean', default: false },
-    /** The data directory is one that all nodes have. */
+    /** All nodes share the data directory. */
     shared: { type: 'boolean', default: false },
-    /** A parameter that can be changed later. */
+    /** A parameter that ControllerModifyVolume may change. */
     mutable: { type: 'string', multiple: true, default: [] },
-    /** Directories, too, have to be grown on the node. */
+    /** Directories require NodeExpandVolume as well. */
     'node-expansion': { type: 'boolean', default: false },
-    /** How many volumes a node takes; 0: any number. */
+    /** How many volumes a node may have; 0 for no limit. */
     'max-volumes': { type: 'string', default: '0' },
-    /** A file that says what is to go wrong, for tests. */
+    /** A JSON file with faults to inject, for tests. */
     faults: { type: 'string' },
   },
 });
 const { endpoint, 'node-id': nodeId, 'data-dir': dataDir, name, capacity, attach, shared, mutable, faults } = values;
 if (endpoint === undefined || nodeId === undefined || dataDir === undefined) {
-  console.error('csi-hostpath: --endpoint, --node-id and --data-dir are needed');
+  console.error('csi-hostpath: --endpoint, --node-id and --data-dir are required');
   process.exit(2);
 }
 const maxVolumes = Number(values['max-volumes']);
 if (!Number.isInteger(maxVolumes) || maxVolumes < 0) {
-  console.error(`csi-hostpath: --max-volumes ${JSON.stringify(values['max-volumes'])} is not a number of volumes`);
+  console.error(`csi-hostpath: --max-volumes ${JSON.stringify(values['max-volumes'])} is not a non-negative integer`);
   process.exit(2);
 }
 mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -56,5 +56,5 @@ const server = await driver({
 console.log('ready');
 const end = () => void server.close().then(() => process.exit(0));
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, end);
-// whoever started it holds its input open
+// the parent process holds stdin open: its end means that the parent has ended
 process.stdin.on('end', end).resume();

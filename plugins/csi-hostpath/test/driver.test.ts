@@ -13,7 +13,7 @@ const topology = { segments: { [`topology.${name}/node`]: 'here' } };
 const mount: VolumeCapability = { mount: {}, accessMode: { mode: 'SINGLE_NODE_WRITER' } };
 const block: VolumeCapability = { block: {}, accessMode: { mode: 'SINGLE_NODE_WRITER' } };
 
-describe('csi-hostpath, as the CSI specification has it', () => {
+describe('csi-hostpath', () => {
   let directory: string;
   let server: { close(): Promise<void> };
   let client: UnixClient;
@@ -55,7 +55,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('says who it is and what it can', async () => {
+  it('reports its name and capabilities', async () => {
     expect(await client.call('csi.v1.Identity', 'GetPluginInfo', {})).toMatchObject({ name, vendorVersion: '0.1.0' });
     expect(await client.call('csi.v1.Identity', 'Probe', {})).toMatchObject({ ready: { value: true } });
     expect(await node('NodeGetInfo')).toMatchObject({ nodeId: 'here', accessibleTopology: topology });
@@ -64,10 +64,10 @@ describe('csi-hostpath, as the CSI specification has it', () => {
   });
 
   describe('CreateVolume', () => {
-    it('makes a volume of the size that is asked for, on this node', async () => {
+    it('creates a volume of the requested size on this node', async () => {
       expect(await create({ capacityRange: { requiredBytes: gib } })).toMatchObject({ capacityBytes: gib, accessibleTopology: [topology] });
     });
-    it('gives the same volume for the same name', async () => {
+    it('returns the same volume for the same name', async () => {
       const one = await create({ name: 'same', capacityRange: { requiredBytes: gib } });
       expect(await create({ name: 'same', capacityRange: { requiredBytes: gib } })).toEqual(one);
       await expect(create({ name: 'same', capacityRange: { requiredBytes: 2 * gib } })).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
@@ -94,14 +94,14 @@ describe('csi-hostpath, as the CSI specification has it', () => {
       ],
       ['a snapshot that is not there', { volumeContentSource: { snapshot: { snapshotId: 'none' } } }, 'NOT_FOUND'],
       ['a volume that is not there', { volumeContentSource: { volume: { volumeId: 'none' } } }, 'NOT_FOUND'],
-    ] as const)('refuses %s', async (_title, more, code) => {
+    ] as const)('rejects %s', async (_title, more, code) => {
       await expect(create(more as Partial<CreateVolumeRequest>)).rejects.toMatchObject({ code });
       expect((await controller<{ entries: unknown[] }>('ListVolumes')).entries).toEqual([]);
       expect(await readdir(join(directory, 'data', 'content'))).toEqual([]);
     });
   });
 
-  it('deletes a volume with its content, and what is not there', async () => {
+  it('deletes a volume with its content, and ignores volumes that do not exist', async () => {
     const { volumeId } = await create();
     await writeFile(join(content(volumeId), 'file'), 'x');
     await controller('DeleteVolume', { volumeId });
@@ -110,7 +110,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     expect(await readdir(join(directory, 'data', 'content'))).toEqual([]);
   });
 
-  it('lists in pages, and refuses tokens of nobody', async () => {
+  it('lists in pages and rejects invalid tokens', async () => {
     const ids = [];
     for (let n = 0; n < 3; n++) ids.push((await create()).volumeId);
     const first = await controller<{ entries: { volume: CsiVolume }[]; nextToken: string }>('ListVolumes', { maxEntries: 2 });
@@ -121,7 +121,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     await expect(controller('ListVolumes', { maxEntries: -1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  it('tells how much is free, here and elsewhere', async () => {
+  it('reports the free capacity, here and for another topology', async () => {
     await create({ capacityRange: { requiredBytes: gib } });
     expect(await controller('GetCapacity')).toMatchObject({ availableCapacity: 9 * gib });
     expect(await controller('GetCapacity', { accessibleTopology: { segments: { [`topology.${name}/node`]: 'there' } } })).toMatchObject({
@@ -129,7 +129,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     });
   });
 
-  it('confirms the capabilities that a volume has, and no others', async () => {
+  it('confirms only the capabilities of a volume', async () => {
     const { volumeId } = await create();
     expect(await controller('ValidateVolumeCapabilities', { volumeId, volumeCapabilities: [mount] })).toHaveProperty('confirmed');
     expect(await controller('ValidateVolumeCapabilities', { volumeId, volumeCapabilities: [block] })).not.toHaveProperty('confirmed');
@@ -139,7 +139,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     });
   });
 
-  it('grows a volume and never shrinks it', async () => {
+  it('expands a volume and never shrinks it', async () => {
     const { volumeId } = await create({ capacityRange: { requiredBytes: 2 * gib } });
     const expand = (requiredBytes: number) => controller('ControllerExpandVolume', { volumeId, capacityRange: { requiredBytes } });
     expect(await expand(3 * gib)).toMatchObject({ capacityBytes: 3 * gib, nodeExpansionRequired: false });
@@ -150,7 +150,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     });
   });
 
-  it('takes snapshots, and makes volumes from them and from volumes', async () => {
+  it('takes snapshots, and creates volumes from snapshots and volumes', async () => {
     const { volumeId } = await create();
     await writeFile(join(content(volumeId), 'file'), 'before');
     const take = (name: string, sourceVolumeId: string) =>
@@ -172,7 +172,7 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     expect((await controller<{ entries: unknown[] }>('ListSnapshots')).entries).toEqual([]);
   });
 
-  it('shows a volume where it is wanted, as often as it is asked, and takes it away again', async () => {
+  it('publishes a volume at several targets, repeatedly, and unpublishes it', async () => {
     const { volumeId } = await create();
     await writeFile(join(content(volumeId), 'file'), 'here');
     const [stagingTargetPath, targetPath] = [join(directory, 'staging'), join(directory, 'pods', 'one')];
@@ -205,18 +205,18 @@ describe('csi-hostpath, as the CSI specification has it', () => {
     ['NodeGetVolumeStats', { volumeId: 'none', volumePath: '/t' }, 'NOT_FOUND'],
     ['NodeExpandVolume', { volumeId: 'none' }, 'INVALID_ARGUMENT'],
     ['NodeExpandVolume', { volumeId: 'none', volumePath: '/t' }, 'NOT_FOUND'],
-  ])('%s refuses %j', async (method, request, code) => {
+  ])('%s rejects %j', async (method, request, code) => {
     await expect(node(method, request)).rejects.toMatchObject({ code });
   });
 
-  it('does not publish what was not staged', async () => {
+  it('does not publish a volume that is not staged', async () => {
     const { volumeId } = await create();
     await expect(node('NodePublishVolume', { volumeId, targetPath: join(directory, 't'), volumeCapability: mount })).rejects.toMatchObject({
       code: 'FAILED_PRECONDITION',
     });
   });
 
-  it('knows its volumes after a restart, and forgets what was not acknowledged', async () => {
+  it('keeps its volumes over a restart, and removes content that was not acknowledged', async () => {
     const volume = await create({ name: 'kept', capacityRange: { requiredBytes: gib } });
     await stop();
     const { mkdir } = await import('node:fs/promises');

@@ -2,13 +2,13 @@ import { isIPv4, isIPv6 } from 'node:net';
 import type { Answer } from 'dns-packet';
 import type { DnsChanges, DnsRecord } from '@oarlock/spi/dns';
 
-/** `NoName`: nothing is there or below. An answer without records says that the name is there, with data of other types. */
-export type Found =
+/** `NoName`: the name does not exist (NXDOMAIN). A response without records means that the name exists with records of other types (NODATA). */
+export type LookupResult =
   | { readonly answers: readonly Answer[]; readonly additionals: readonly Answer[] }
   | { readonly elsewhere: string }
   | 'NoName';
 
-/** The version of the schema that this zone follows, at `dns-version.<domain>`. */
+/** Version of the DNS schema, served at `dns-version.<domain>`. */
 const schemaVersion = '1.1.0';
 const podName = /^(?<address>[0-9a-f-]+)\.(?<namespace>[a-z0-9-]+)\.pod$/;
 
@@ -20,18 +20,18 @@ interface Service {
 }
 
 /**
- * The names of the cluster (Kubernetes DNS-Based Service Discovery 1.1), relative to its domain and in lower case. Changes are made between two
- * questions, so that an answer is of one state.
+ * The records of the cluster domain (Kubernetes DNS-Based Service Discovery 1.1), by lowercase names relative to it. Changes are applied between
+ * two queries, so that a response reflects one state.
  */
 export class ClusterZone {
   readonly #domain: string;
   readonly #ttl: number;
   #records = new Map<string, DnsRecord>();
-  /** `_http._tcp.web.default.svc` -> where. */
+  /** SRV records by name, such as `_http._tcp.web.default.svc`. */
   #services = new Map<string, readonly Service[]>();
-  /** How many names are at or below each name. */
+  /** Number of names at or below each name. */
   #names = new Map<string, number>();
-  /** Address -> the names that have it, and no other of its family. */
+  /** Names by address, for names with one address per family. */
   #reverse = new Map<string, Set<string>>();
   #turn = 0;
 
@@ -51,8 +51,8 @@ export class ClusterZone {
     }
   }
 
-  /** What is at `name`, which is asked for as `asked`: answers repeat the case of the question. */
-  find(name: string, type: string, asked: string): Found {
+  /** Returns the records of `name`; `asked` is the name as queried, because responses repeat its case. */
+  find(name: string, type: string, asked: string): LookupResult {
     if (name === 'dns-version')
       return this.#data(type === 'TXT' ? [{ type: 'TXT', name: asked, ttl: this.#ttl, data: schemaVersion }] : []);
     const pod = podName.exec(name)?.groups;
@@ -65,7 +65,7 @@ export class ClusterZone {
     return name === '' || this.#names.has(name) ? this.#data([]) : 'NoName';
   }
 
-  /** The name of who has the address, if that is one: an endpoint goes before the Service that it is of. */
+  /** Returns the name for an address if it is unique; that of an endpoint is preferred to that of its Service. */
   nameOf(address: string): string | undefined {
     const names = [...(this.#reverse.get(address) ?? [])];
     return names.sort((a, b) => b.split('.').length - a.split('.').length || (a < b ? -1 : 1))[0];
@@ -127,8 +127,8 @@ export class ClusterZone {
     }
   }
 
-  /** Any address that a name spells, whether or not there is such a pod: whoever asks knows the address. */
-  #pod(dashed: string, type: string, asked: string): Found {
+  /** Returns the address that a pod name encodes, whether or not the pod exists: the name reveals nothing new. */
+  #pod(dashed: string, type: string, asked: string): LookupResult {
     const address = isIPv4(dashed.replaceAll('-', '.')) ? dashed.replaceAll('-', '.') : dashed.replaceAll('-', ':');
     if (!isIPv4(address) && !isIPv6(address)) return 'NoName';
     return this.#data(
@@ -136,14 +136,14 @@ export class ClusterZone {
     );
   }
 
-  /** Each answer begins with another address, since many clients take the first. */
+  /** Rotates the addresses for each response, because many clients use the first one. */
   #addresses(record: DnsRecord, type: 'A' | 'AAAA', asked: string): Answer[] {
     const addresses = record.addresses.filter((address) => isOfType(address, type));
     const from = addresses.length === 0 ? 0 : this.#turn++ % addresses.length;
     return [...addresses.slice(from), ...addresses.slice(0, from)].map((data) => ({ type, name: asked, ttl: this.#ttl, data }));
   }
 
-  #srv(services: readonly Service[], asked: string): Found {
+  #srv(services: readonly Service[], asked: string): LookupResult {
     const weight = Math.max(1, Math.floor(100 / services.length));
     const targets = new Set(services.map(({ target }) => target));
     return {
@@ -160,12 +160,12 @@ export class ClusterZone {
     };
   }
 
-  #data(answers: readonly Answer[]): Found {
+  #data(answers: readonly Answer[]): LookupResult {
     return { answers, additionals: [] };
   }
 }
 
-/** The addresses that are a record's alone: not those of a name that stands for several endpoints. */
+/** Returns the addresses for reverse lookup: none for a name with several endpoints. */
 function ownAddresses({ addresses }: DnsRecord): readonly string[] {
   return [addresses.filter((address) => isIPv4(address)), addresses.filter((address) => isIPv6(address))].flatMap((family) =>
     family.length === 1 ? family : [],

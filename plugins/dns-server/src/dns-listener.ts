@@ -1,19 +1,19 @@
 import { createSocket, type RemoteInfo, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, isIPv6, type BlockList, type Server, type Socket } from 'node:net';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import { encode, type Packet } from 'dns-packet';
-import { compressed } from './compressed.ts';
-import { decoded, largestDatagram, optOf, rcodes, truncated } from './message.ts';
+import { compressNames } from './message/compress-names.ts';
+import { decodeMessage, largestDatagram, optOf, rcodes, truncated } from './message/message.ts';
 import { errorReply, type Responder } from './responder.ts';
 
 export interface ListenerOptions {
   readonly address: string;
-  /** 0: any that is free, the same for UDP and TCP. */
+  /** Port for UDP and TCP; 0: any free port. */
   readonly port: number;
-  /** Who may ask: a server that answers everybody is a tool for attacks. */
+  /** Clients that may query: an open resolver can be abused for amplification attacks. */
   readonly clients: BlockList;
-  /** As `clients`, and may change: pods of other nodes come with their node's address. */
+  /** Further clients, which may change: queries of pods of other nodes may come from their node's address. */
   readonly isNode: (address: string) => boolean;
   readonly responder: Responder;
   readonly log: Logger;
@@ -25,11 +25,11 @@ const plainDatagram = 512; // RFC 1035, 4.2.1
 const maxConnections = 256;
 const idleMs = 10_000;
 const maxQueryBytes = 4096;
-/** Questions of one connection that are worked on at a time. */
+/** Maximum number of concurrent queries of one connection. */
 const maxPipelined = 64;
 const attempts = 20;
 
-/** Answers DNS over UDP and TCP at one address and port. */
+/** Serves DNS over UDP and TCP on one address and port. */
 export class DnsListener {
   readonly #options: ListenerOptions;
   #udp: DatagramSocket | undefined;
@@ -44,7 +44,7 @@ export class DnsListener {
     return this.#udp?.address().port ?? this.#options.port;
   }
 
-  /** @throws when the address cannot be had */
+  /** @throws Error if it cannot listen on the address */
   async start(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -52,7 +52,7 @@ export class DnsListener {
         return;
       } catch (error) {
         await this.stop();
-        // the free port of one protocol may be taken in the other
+        // a port that is free for one protocol may be in use for the other
         const { code } = error as NodeJS.ErrnoException;
         if (this.#options.port !== 0 || code !== 'EADDRINUSE' || attempt === attempts) throw error;
       }
@@ -85,7 +85,7 @@ export class DnsListener {
     await bound;
     this.#udp = udp;
     udp.on('message', (message, from) => {
-      if (this.#mayAsk(from.address)) void this.#datagram(udp, message, from);
+      if (this.#isAllowedClient(from.address)) void this.#datagram(udp, message, from);
     });
     udp.on('error', (error) => {
       log.warn({ err: error }, 'the UDP socket failed');
@@ -103,7 +103,7 @@ export class DnsListener {
     });
   }
 
-  #mayAsk(address: string | undefined): boolean {
+  #isAllowedClient(address: string | undefined): boolean {
     if (address === undefined) return false;
     const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address.replace(/%.*$/, '');
     return this.#options.clients.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4') || this.#options.isNode(plain);
@@ -118,7 +118,7 @@ export class DnsListener {
   }
 
   #connection(socket: Socket): void {
-    if (!this.#mayAsk(socket.remoteAddress)) {
+    if (!this.#isAllowedClient(socket.remoteAddress)) {
       socket.destroy();
       return;
     }
@@ -170,26 +170,26 @@ export class DnsListener {
     });
   }
 
-  /** Undefined for what is no question: to that nothing is said. */
+  /** Returns undefined for messages that are not queries: they get no response. */
   async #answer(message: Buffer, anySize: boolean): Promise<Buffer | undefined> {
     if (message.length < headerBytes || ((message[2] ?? 0) & isResponse) !== 0) return undefined;
-    const query = decoded(message);
+    const query = decodeMessage(message);
     const packet = query === undefined ? errorReply(message.readUInt16BE(0), rcodes.FORMERR) : await this.#options.responder.respond(query);
     let bytes: Buffer;
     try {
-      bytes = compressed(encode(packet));
+      bytes = compressNames(encode(packet));
     } catch (error) {
       this.#options.log.warn({ err: error }, 'an answer could not be encoded');
       return encode(errorReply(message.readUInt16BE(0), rcodes.SERVFAIL));
     }
     const offered = (query && optOf(query)?.udpPayloadSize) ?? plainDatagram;
     const room = anySize ? 65_535 : Math.min(largestDatagram, Math.max(plainDatagram, offered));
-    return bytes.length <= room ? bytes : encode(cut(packet));
+    return bytes.length <= room ? bytes : encode(truncate(packet));
   }
 }
 
-/** Without its records, and marked: who asked comes again over TCP. */
-function cut(packet: Packet): Packet {
+/** Returns a truncated response without records: the client repeats the query over TCP. */
+function truncate(packet: Packet): Packet {
   return {
     ...packet,
     flags: (packet.flags ?? 0) | truncated,

@@ -1,9 +1,9 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, isIPv6 } from 'node:net';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { encode, type DecodedPacket, type Question } from 'dns-packet';
-import { decoded, opt, rcodeOf, rcodes, truncated } from './message.ts';
+import { decodeMessage, opt, rcodeOf, rcodes, truncated } from './message/message.ts';
 
 export interface Upstream {
   readonly host: string;
@@ -11,30 +11,30 @@ export interface Upstream {
 }
 export interface ForwarderOptions {
   readonly upstreams: readonly Upstream[];
-  /** Servers for a domain and all below it, in lower case and without the last dot. The longest that fits counts. */
+  /** Servers by domain, in lower case without the trailing dot. The longest matching domain applies. */
   readonly stubDomains: ReadonlyMap<string, readonly Upstream[]>;
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** Answers kept, each for as long as its records say and not longer than `longestMs`. */
+  /** Maximum number of cached responses; each is cached for the TTL of its records, at most `longestMs`. */
   readonly cached: number;
   readonly longestMs: number;
-  /** Questions under way at a time; more are refused. */
-  readonly atOnce: number;
+  /** Maximum number of concurrent queries; more are rejected. */
+  readonly maxConcurrent: number;
   readonly randomId: () => number;
 }
 
 const longestTcp = 65_535;
 
-interface Kept {
+interface CacheEntry {
   readonly packet: DecodedPacket;
   readonly until: number;
   readonly since: number;
 }
 
-/** Asks other servers, one after the other until one answers, and keeps what they said for a while. The same question is under way once. */
+/** Forwards queries to servers, one after another until one answers, and caches the responses. Equal concurrent queries are sent once. */
 export class Forwarder {
   readonly #options: ForwarderOptions;
-  readonly #kept = new Map<string, Kept>();
+  readonly #cache = new Map<string, CacheEntry>();
   readonly #underWay = new Map<string, Promise<DecodedPacket>>();
   readonly #stopping = new AbortController();
 
@@ -42,17 +42,17 @@ export class Forwarder {
     this.#options = options;
   }
 
-  /** @throws when no server could be asked: that says nothing of the name */
+  /** @throws Error if no server answered: the name may exist */
   async ask(question: Question, dnssec: boolean): Promise<DecodedPacket> {
     const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
-    const known = this.#known(key);
+    const known = this.#cached(key);
     if (known !== undefined) return known;
     const asked = this.#underWay.get(key);
     if (asked !== undefined) return asked;
-    if (this.#underWay.size >= this.#options.atOnce) throw new Error('too many questions are under way');
+    if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many questions are under way');
     const answer = this.#askAll(question, dnssec)
       .then((packet) => {
-        this.#keep(key, packet);
+        this.#store(key, packet);
         return packet;
       })
       .finally(() => {
@@ -62,7 +62,7 @@ export class Forwarder {
     return answer;
   }
 
-  /** Ends what is under way: nobody waits for it any more. */
+  /** Aborts the queries in flight. */
   stop(): void {
     this.#stopping.abort(new Error('the server ends'));
   }
@@ -83,7 +83,7 @@ export class Forwarder {
       this.#stopping.signal.throwIfAborted();
       try {
         const packet = await this.#askOne(upstream, question, dnssec);
-        // a server that failed or refuses may be the only one that does
+        // another server may answer
         if (rcodeOf(packet) !== rcodes.SERVFAIL && rcodeOf(packet) !== rcodes.REFUSED) return packet;
         refused = packet;
       } catch (error) {
@@ -109,7 +109,7 @@ export class Forwarder {
     return ((packet.flags ?? 0) & truncated) === 0 ? packet : this.#byTcp(upstream, query, isAnswer);
   }
 
-  /** A socket of its own for each question: its random port is what a forger would have to guess, too. */
+  /** Uses a new socket for each query: a forged response would have to guess its random port (RFC 5452). */
   async #byUdp({ host, port }: Upstream, query: Buffer, isAnswer: (packet: DecodedPacket) => boolean): Promise<DecodedPacket> {
     const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
     const { clock, timeoutMs } = this.#options;
@@ -126,13 +126,13 @@ export class Forwarder {
         const timer = clock.after(timeoutMs, () => fail(new Error('no answer')));
         socket.on('error', fail);
         socket.on('message', (message) => {
-          const packet = decoded(message);
+          const packet = decodeMessage(message);
           if (packet === undefined || !isAnswer(packet)) return;
           timer.cancel();
           signal.removeEventListener('abort', stop);
           resolve(packet);
         });
-        // connected: datagrams of others do not arrive, and a port without a server says so
+        // a connected socket receives only datagrams of the server, and ICMP errors
         socket.connect(port, host, () => {
           socket.send(query);
         });
@@ -156,7 +156,7 @@ export class Forwarder {
         if (received.length > longestTcp + 2) throw new Error('the answer is too long');
         if (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) break;
       }
-      const packet = received.length < 2 ? undefined : decoded(received.subarray(2, 2 + received.readUInt16BE(0)));
+      const packet = received.length < 2 ? undefined : decodeMessage(received.subarray(2, 2 + received.readUInt16BE(0)));
       if (packet === undefined || !isAnswer(packet)) throw new Error('the answer cannot be read');
       return packet;
     } finally {
@@ -164,12 +164,12 @@ export class Forwarder {
     }
   }
 
-  #known(key: string): DecodedPacket | undefined {
-    const kept = this.#kept.get(key);
+  #cached(key: string): DecodedPacket | undefined {
+    const kept = this.#cache.get(key);
     if (kept === undefined) return undefined;
     const now = this.#options.clock.monotonic();
     if (now >= kept.until) {
-      this.#kept.delete(key);
+      this.#cache.delete(key);
       return undefined;
     }
     const age = Math.floor((now - kept.since) / 1000);
@@ -178,7 +178,7 @@ export class Forwarder {
     return { ...kept.packet, answers: older(kept.packet.answers), authorities: older(kept.packet.authorities) };
   }
 
-  #keep(key: string, packet: DecodedPacket): void {
+  #store(key: string, packet: DecodedPacket): void {
     if (rcodeOf(packet) !== rcodes.NOERROR && rcodeOf(packet) !== rcodes.NXDOMAIN) return;
     const ttls = [...(packet.answers ?? []), ...(packet.authorities ?? [])].flatMap((record) =>
       'ttl' in record ? [Number(record.ttl)] : [],
@@ -186,8 +186,8 @@ export class Forwarder {
     const ms = Math.min(this.#options.longestMs, ...ttls.map((seconds) => seconds * 1000));
     if (ttls.length === 0 || ms <= 0) return;
     const since = this.#options.clock.monotonic();
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size >= this.#options.cached && oldest !== undefined) this.#kept.delete(oldest);
-    this.#kept.set(key, { packet, since, until: since + ms });
+    const [oldest] = this.#cache.keys();
+    if (this.#cache.size >= this.#options.cached && oldest !== undefined) this.#cache.delete(oldest);
+    this.#cache.set(key, { packet, since, until: since + ms });
   }
 }

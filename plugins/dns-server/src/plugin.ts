@@ -20,19 +20,19 @@ const range = z.string().refine((text) => {
 }, 'an address range such as 10.0.0.0/8');
 
 const config = z.strictObject({
-  /** Where it listens; absent: the machine's first address that is not loopback. */
+  /** Address to listen on; by default the machine's first non-loopback address. */
   address: z
     .string()
     .refine((text) => isIP(text) !== 0, 'an IP address')
     .optional(),
-  /** 0: any that is free. Pods ask at the Service's port 53 whichever it is. */
+  /** Port to listen on; 0: any free port. Pods always use port 53 of the Service. */
   port: z.number().int().min(0).max(65_535).default(0),
-  /** Servers for names outside the cluster; absent: those of /etc/resolv.conf. */
+  /** Servers for names outside the cluster; by default those of /etc/resolv.conf. */
   upstreams: z
     .array(z.string().refine((text) => upstreamOf(text) !== undefined, 'an address such as 10.0.0.2 or 10.0.0.2:5353'))
     .max(8)
     .optional(),
-  /** Servers for domains of their own: `{ "corp.example": ["10.1.0.53"] }`. */
+  /** Servers for specific domains: `{ "corp.example": ["10.1.0.53"] }`. */
   stubDomains: z
     .record(
       z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'a domain in lower case'),
@@ -42,7 +42,7 @@ const config = z.strictObject({
         .max(8),
     )
     .default({}),
-  /** Who may ask besides this machine, pods and Services. */
+  /** Further ranges of clients, besides this machine, pods and Services. */
   clients: z.array(range).max(64).default([]),
   ttlSeconds: z.number().int().min(0).max(3600).default(5),
   cachedAnswers: z.number().int().min(0).max(1_000_000).default(10_000),
@@ -50,15 +50,15 @@ const config = z.strictObject({
   upstreamTimeoutMs: z.number().int().min(100).max(30_000).default(2_000),
 });
 
-const questionsAtOnce = 1000;
+const maxConcurrentQuestions = 1000;
 
-/** A DNS server in the process itself: no image, no pod, and answers while nothing else runs yet. */
+/** A DNS server in this process: it needs no image and no pod, and answers before any pod runs. */
 export default Dns.plugin({
   id: 'dns-server',
   config,
   needs: { facts: Cluster, informers: optional(Informers) },
   create({ config: settings, facts, informers }, { clock, log }) {
-    const nodeAddresses = informers && addressesOf(informers.of(nodes));
+    const nodeAddresses = informers && addressesOf(informers.forResource(nodes));
     const address = settings.address ?? machineAddress();
     const zone = new ClusterZone(facts.domain, settings.ttlSeconds);
     const upstreams: Upstream[] = [];
@@ -71,7 +71,7 @@ export default Dns.plugin({
       timeoutMs: settings.upstreamTimeoutMs,
       cached: settings.cachedAnswers,
       longestMs: settings.cacheSeconds * 1000,
-      atOnce: questionsAtOnce,
+      maxConcurrent: maxConcurrentQuestions,
       randomId: () => randomInt(0x1_0000),
     });
     const ownRanges = blockList([...facts.podCIDRs, ...facts.serviceCIDRs]);
@@ -101,7 +101,7 @@ export default Dns.plugin({
       },
       async start() {
         const found = settings.upstreams?.flatMap((text) => upstreamOf(text) ?? []) ?? (await systemUpstreams());
-        // a server that asked itself would never end
+        // the server must not forward to itself
         upstreams.push(...found.filter(({ host, port }) => host !== facts.dnsServiceIP && (host !== address || port !== settings.port)));
         await listener.start();
         log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'the cluster DNS answers');
@@ -118,7 +118,7 @@ export default Dns.plugin({
   },
 });
 
-/** Of all nodes, as they come and go. */
+/** Addresses of all nodes, kept up to date. */
 function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
   const known = new Set<string>();
   const each = (node: Node, change: (address: string) => unknown) => {
@@ -126,10 +126,10 @@ function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
   };
   const add = (node: Node) => each(node, (address) => known.add(address));
   const remove = (node: Node) => each(node, (address) => known.delete(address));
-  informer.on({
-    added: add,
-    deleted: remove,
-    updated: (node, old) => {
+  informer.addEventHandler({
+    onAdd: add,
+    onDelete: remove,
+    onUpdate: (node, old) => {
       remove(old);
       add(node);
     },
@@ -140,7 +140,7 @@ function addressesOf(informer: Informer<Node>): ReadonlySet<string> {
 function machineAddress(): string {
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   const outside = own.filter(({ internal }) => !internal);
-  // one that was given to `lo` is reached by pods of a machine without a network
+  // pods of a machine without a network can reach an address that was assigned to `lo`
   const able = outside.length > 0 ? outside : own.filter(({ address }) => !/^(127\.|::1$)/.test(address));
   return (able.find(({ family }) => family === 'IPv4') ?? able[0])?.address ?? '127.0.0.1';
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { Upstream } from './forwarder.ts';
 
-/** `1.1.1.1`, `10.0.0.2:5353`, `[fd00::1]:53`; undefined for anything else. */
+/** Parses `1.1.1.1`, `10.0.0.2:5353` or `[fd00::1]:53`. Returns undefined for anything else. */
 export function upstreamOf(text: string): Upstream | undefined {
   if (isIP(text) !== 0) return { host: text, port: 53 };
   const [, v6, v4, port] = /^(?:\[([0-9a-fA-F:]+)\]|([0-9.]+)):(\d{1,5})$/.exec(text) ?? [];
@@ -11,7 +11,7 @@ export function upstreamOf(text: string): Upstream | undefined {
   return { host, port: Number(port) };
 }
 
-/** The servers that the machine itself asks (resolv.conf(5)); none where there is no such file. */
+/** Returns the name servers of the machine (resolv.conf(5)); none if there is no such file. */
 export async function systemUpstreams(file = '/etc/resolv.conf'): Promise<readonly Upstream[]> {
   let text: string;
   try {

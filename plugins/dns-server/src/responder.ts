@@ -2,14 +2,14 @@ import type { BlockList } from 'node:net';
 import type { Answer, DecodedPacket, Packet, Question } from 'dns-packet';
 import type { ClusterZone } from './cluster-zone.ts';
 import type { Forwarder } from './forwarder.ts';
-import { dnssecWanted, opt, optOf, rcodeOf, rcodes } from './message.ts';
-import { addressOfReverse, shortest } from './reverse-name.ts';
+import { dnssecWanted, opt, optOf, rcodeOf, rcodes } from './message/message.ts';
+import { addressOfReverse, shortest } from './message/reverse-name.ts';
 
 const authoritative = 0x0400;
 const recursionDesired = 0x0100;
 const recursionAvailable = 0x0080;
 const opcodeMask = 0x7800;
-/** How often a name may point at another before it is taken for a circle. */
+/** Maximum length of a CNAME chain; a longer one is treated as a loop. */
 const longestChain = 8;
 
 export interface ResponderOptions {
@@ -17,7 +17,7 @@ export interface ResponderOptions {
   readonly domain: string;
   readonly ttlSeconds: number;
   readonly forwarder: Forwarder;
-  /** Addresses that the cluster gives out: nobody outside knows whose they are. */
+  /** Address ranges of the cluster: reverse queries for them are not forwarded. */
   readonly ownRanges: BlockList;
   readonly onFailure: (name: string, error: unknown) => void;
 }
@@ -30,7 +30,7 @@ interface Reply {
   readonly additionals?: readonly Answer[];
 }
 
-/** Turns a query into what is to be answered, whatever carried it. Never rejects. */
+/** Answers queries of any transport. Never rejects. */
 export class Responder {
   readonly #options: ResponderOptions;
 
@@ -60,7 +60,7 @@ export class Responder {
     return replyOf(await this.#options.forwarder.ask(question, dnssec));
   }
 
-  /** The name below the cluster's domain, or undefined. */
+  /** Returns the name relative to the cluster domain, or undefined if it is outside. */
   #inCluster(name: string): string | undefined {
     const { domain } = this.#options;
     if (name === domain) return '';
@@ -112,7 +112,7 @@ export class Responder {
     return own ? { rcode: rcodes.NXDOMAIN, authoritative: true, authorities: [this.#soa()] } : undefined;
   }
 
-  /** Says for how long "no" may be remembered (RFC 2308). */
+  /** Returns the SOA record, which limits negative caching (RFC 2308). */
   #soa(): Answer {
     const { domain, ttlSeconds } = this.#options;
     return {

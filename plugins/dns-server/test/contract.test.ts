@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createSocket } from 'node:dgram';
 import type { AddressInfo } from 'node:net';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { dnsContract } from '@oarlock/spi/dns.contract';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { dnsContract } from '@oarlock/spi/dns/contract';
 import { decode, encode } from 'dns-packet';
-import { started } from './fixture.ts';
+import { started } from './support/fixture.ts';
 
 /** Knows one name, and writes down what it is asked. */
 async function upstreamServer() {

@@ -2,15 +2,15 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { promises as resolvers } from 'node:dns';
 import { connect, type AddressInfo } from 'node:net';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { systemClock } from '@oarlock/kernel/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { systemClock } from '@oarlock/primitives/clock';
 import type { DnsRecord } from '@oarlock/spi/dns';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { decode, encode, type Answer, type DecodedPacket, type OptAnswer, type Packet } from 'dns-packet';
 import { afterEach, describe, expect, it } from 'vitest';
-import { compressed } from '../src/compressed.ts';
-import { addressOfReverse } from '../src/reverse-name.ts';
-import { started } from './fixture.ts';
+import { compressNames } from '../src/message/compress-names.ts';
+import { addressOfReverse } from '../src/message/reverse-name.ts';
+import { started } from './support/fixture.ts';
 
 const undo: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {
@@ -286,7 +286,7 @@ describe('an answer', () => {
       answers: [record as Answer, record as Answer],
       additionals: [{ type: 'A', name: 'b.cluster.local', ttl: 1, data: '10.0.0.2' }],
     });
-    const smaller = compressed(packet);
+    const smaller = compressNames(packet);
     expect(smaller.length).toBeLessThanOrEqual(packet.length);
     expect(decode(smaller)).toEqual(decode(packet));
   });

@@ -4,26 +4,26 @@ import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
 import {
   NetworkError,
   type Attachment,
-  type NetworkCall,
+  type NetworkCallOptions,
   type NetworkDriver,
   type NetworkResult,
   type NodeNetwork,
 } from '@oarlock/spi/network';
-import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/attachments';
-import { CniChain } from '@oarlock/network-cni/cni-chain';
-import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni-plugins';
-import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
-import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/node-routes';
-import { Forwarding } from '@oarlock/network-cni/forwarding';
-import { NodeSetup } from '@oarlock/network-cni/node-setup';
-import { familyOf } from '@oarlock/network-cni/ranges';
+import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { CniChain } from '@oarlock/network-cni/cni/chain';
+import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
+import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';
+import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/routing/node-routes';
+import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
+import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
+import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { networkPlugins } from './network-list.ts';
 
 export interface BridgeNetworkConfig {
   readonly binDirs: readonly string[];
-  /** Null: no conflist is written. */
+  /** If null, no conflist is written. */
   readonly confDir: string | null;
   readonly confFile: string;
   readonly name: string;
@@ -40,12 +40,12 @@ export interface BridgeNetworkConfig {
 }
 type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
 
-/** Plugins beside the bridge; more at once only wait for the kernel's and iptables' locks. */
+/** Maximum number of concurrent operations; more would only wait for locks of the kernel and iptables. */
 const parallel = 8;
 const usualMtu = 1500;
 const requiredPlugins = ['bridge', 'host-local', 'portmap', 'loopback'];
 
-/** The standard CNI plugins on a bridge: as a conflist for runtimes that call CNI themselves, by exec for the others. */
+/** A bridge network of the standard CNI plugins: a conflist for runtimes that call CNI themselves, executed here for the others. */
 export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: BridgeNetworkConfig;
@@ -53,7 +53,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   readonly #chain: CniChain;
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
-  readonly #forwarding: Forwarding;
+  readonly #forwarding: ForwardingRules;
   readonly #routes: NodeRoutes | undefined;
   readonly #ipamDir: string;
   readonly #dataDir: string;
@@ -66,7 +66,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     this.#plugins = new CniPlugins(context.clock, config.binDirs, config.timeoutSeconds * 1000);
     this.#chain = new CniChain(this.#plugins);
     this.#node = new NodeSetup(context.clock, context.log);
-    this.#forwarding = new Forwarding(context);
+    this.#forwarding = new ForwardingRules(context);
     this.#routes = routes;
     this.#dataDir = context.dataDir;
     this.#log = context.log;
@@ -93,18 +93,17 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     await this.#routes?.stop();
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     const { binDirs, confDir, confFile, name, bridge, hairpin, isGateway, ipMasq, routes } = this.#config;
     const mtu = this.#config.mtu ?? (routes === 'vxlan' ? (node.mtu ?? usualMtu) - vxlanOverhead : undefined);
     const { found, missing } = await findPlugins(binDirs, [...requiredPlugins, 'bandwidth']);
     const bandwidth = this.#config.bandwidth === 'on' || (this.#config.bandwidth === 'auto' && found.has('bandwidth'));
     const absent = missing.filter((type) => type !== 'bandwidth' || this.#config.bandwidth === 'on');
-    if (absent.length > 0)
-      throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
+    if (absent.length > 0) throw new NetworkError('PluginMissing', `CNI plugins ${absent.join(', ')} not found in ${binDirs.join(', ')}`);
     const families = new Set(node.podCIDRs.map(familyOf));
     const options = { name, bridge, hairpin, isGateway, bandwidth, ipamDir: this.#ipamDir, ...(mtu !== undefined && { mtu }) };
-    networkPlugins({ ...options, ipMasq }, node); // refuses a bad range before anything is changed
+    networkPlugins({ ...options, ipMasq }, node); // rejects an invalid range before anything is changed
     const [versions, masquerading] = await Promise.all([
       this.#plugins.versions([...requiredPlugins, ...(bandwidth ? ['bandwidth'] : [])]),
       ipMasq ? this.#node.masquerade(bridge, node) : this.#node.removeMasquerade(bridge).then(() => true),
@@ -117,32 +116,32 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
         { directory: confDir, file: confFile, dataDir: this.#dataDir },
         { cniVersion: versions.conflist, name, plugins },
       );
-      if (gone.length > 0) this.#log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
+      if (gone.length > 0) this.#log.info({ gone, confDir }, 'removed the conflist of another network plugin of this node');
     }
-    await this.#routes?.use(node);
+    await this.#routes?.configure(node);
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
     this.#size = node.podCIDRs.reduce((sum, cidr) => sum + addressesOf(cidr), 0n);
   }
 
-  add(attachment: Attachment, call: NetworkCall = {}): Promise<NetworkResult> {
+  add(attachment: Attachment, call: NetworkCallOptions = {}): Promise<NetworkResult> {
     return this.#attachments.add(attachment, call);
   }
-  check(attachment: Attachment, call: NetworkCall = {}): Promise<void> {
+  check(attachment: Attachment, call: NetworkCallOptions = {}): Promise<void> {
     return this.#attachments.check(attachment, call);
   }
-  del(attachment: Attachment, call: NetworkCall = {}): Promise<void> {
+  del(attachment: Attachment, call: NetworkCallOptions = {}): Promise<void> {
     return this.#attachments.del(attachment, call);
   }
-  gc(valid: readonly AttachmentKey[], call: NetworkCall = {}): Promise<void> {
+  gc(valid: readonly AttachmentKey[], call: NetworkCallOptions = {}): Promise<void> {
     return this.#attachments.gc(valid, call);
   }
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     const { list } = this.#attachments;
-    if (!list) return { ready: false, message: 'the node has not been set up yet' };
+    if (!list) return { ready: false, message: 'the node is not set up yet' };
     const { binDirs, confDir, confFile, name } = this.#config;
     const { missing } = await findPlugins(binDirs, requiredPlugins);
-    if (missing.length > 0) return { ready: false, message: `there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')}` };
+    if (missing.length > 0) return { ready: false, message: `CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')}` };
     try {
       await this.#chain.status(list);
     } catch (error) {
@@ -157,7 +156,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
   }
 }
 
-/** host-local gives out neither the network's address, nor the gateway's, nor the broadcast address. */
+/** host-local does not assign the network, gateway and broadcast addresses. */
 function addressesOf(cidr: string): bigint {
   const bits = BigInt((familyOf(cidr) === 4 ? 32 : 128) - Number(cidr.split('/')[1]));
   const all = 2n ** bits;

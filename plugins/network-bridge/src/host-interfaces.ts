@@ -1,6 +1,6 @@
-import type { Clock } from '@oarlock/kernel/clock';
-import type { CniResult } from '@oarlock/network-cni/cni-protocol';
-import { runProgram } from '@oarlock/network-cni/run-program';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { CniResult } from '@oarlock/network-cni/cni/protocol';
+import { runProgram } from '@oarlock/primitives/run-program';
 
 const timeoutMs = 10_000;
 interface CniInterface {
@@ -10,8 +10,8 @@ interface CniInterface {
 }
 
 /**
- * Removes the node's ends of an attachment's pairs. For a namespace that has lost its name: the bridge plugin does nothing then,
- * and the kernel removes them only when the last process in it ends, with the address already given to another pod.
+ * Removes the host's ends of an attachment's veth pairs. For a namespace without a path, where the bridge plugin does nothing and the kernel
+ * removes the pairs only when the last process inside ends, by when another pod may have the address.
  */
 export async function removeHostInterfaces(clock: Clock, result: CniResult): Promise<void> {
   const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
@@ -20,6 +20,6 @@ export async function removeHostInterfaces(clock: Clock, result: CniResult): Pro
     const shown = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', one.name], { timeoutMs });
     if (shown.exitCode !== 0) continue; // gone
     const [link] = JSON.parse(shown.stdout) as { readonly address?: string }[];
-    if (link?.address === one.mac) await runProgram(clock, 'ip', ['link', 'del', 'dev', one.name], { timeoutMs }); // gone meanwhile: as well
+    if (link?.address === one.mac) await runProgram(clock, 'ip', ['link', 'del', 'dev', one.name], { timeoutMs }); // ignores a link that no longer exists
   }
 }

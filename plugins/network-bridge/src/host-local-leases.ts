@@ -10,8 +10,8 @@ export interface Lease {
 }
 
 /**
- * What the host-local plugin has given out: it keeps a file per address, with container and interface on a line each.
- * Only read here. To free a lease, call the plugin: it locks the directory.
+ * Reads the leases of the host-local plugin: one file per address, with container and interface on one line each. To free a lease, the plugin
+ * has to be called: it locks the directory.
  */
 export async function hostLocalLeases(directory: string): Promise<readonly Lease[]> {
   const leases = await Promise.all(
@@ -42,5 +42,5 @@ async function names(directory: string): Promise<string[]> {
   }
 }
 
-/** Where a file system knows no colons, host-local writes IPv6 addresses with underscores. */
+/** On file systems without colons in names, host-local writes IPv6 addresses with underscores. */
 const addressOf = (name: string) => name.replaceAll('_', ':');

@@ -1,5 +1,5 @@
-import type { PluginConfig } from '@oarlock/network-cni/cni-protocol';
-import { familyOf } from '@oarlock/network-cni/ranges';
+import type { PluginConfig } from '@oarlock/network-cni/cni/protocol';
+import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { NetworkError, type NodeNetwork } from '@oarlock/spi/network';
 
 export interface BridgeOptions {
@@ -9,18 +9,18 @@ export interface BridgeOptions {
   readonly mtu?: number;
   readonly hairpin: boolean;
   readonly isGateway: boolean;
-  /** The bridge plugin's own masquerading, one chain per pod. */
+  /** Masquerading by the bridge plugin, one chain per pod. */
   readonly ipMasq: boolean;
   readonly bandwidth: boolean;
   readonly ipamDir: string;
 }
 
-/** The plugins of the network, in the order of ADD. @throws NetworkError `InvalidConfig` */
+/** Returns the plugins of the network in the order of ADD. @throws NetworkError `InvalidConfig` */
 export function networkPlugins(
   { bridge, mtu, hairpin, isGateway, ipMasq, bandwidth, ipamDir }: BridgeOptions,
   node: Pick<NodeNetwork, 'podCIDRs' | 'mtu'>,
 ): readonly PluginConfig[] {
-  if (node.podCIDRs.length === 0) throw new NetworkError('InvalidConfig', 'the node has no range for pods yet');
+  if (node.podCIDRs.length === 0) throw new NetworkError('InvalidConfig', 'the node has no pod CIDR yet');
   const ranges = ([4, 6] as const)
     .map((family) => node.podCIDRs.filter((cidr) => familyOf(cidr) === family))
     .filter((set) => set.length > 0);
@@ -32,7 +32,7 @@ export function networkPlugins(
       isGateway,
       ipMasq,
       hairpinMode: hairpin,
-      // the node may have been given another range than the bridge was made for
+      // the node's range may differ from the one that the bridge was created for
       forceAddress: isGateway,
       ...(wanted !== undefined && { mtu: wanted }),
       ipam: {

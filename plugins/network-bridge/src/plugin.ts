@@ -4,9 +4,9 @@ import { Informers } from '@oarlock/spi/client';
 import { Network } from '@oarlock/spi/network';
 import { z } from 'zod';
 import { BridgeNetwork } from './bridge-network.ts';
-import { findPlugins } from '@oarlock/network-cni/cni-plugins';
-import { NodePeers } from '@oarlock/network-cni/node-peers';
-import { NodeRoutes } from '@oarlock/network-cni/node-routes';
+import { findPlugins } from '@oarlock/network-cni/cni/plugins';
+import { NodePeers } from '@oarlock/network-cni/routing/node-peers';
+import { NodeRoutes } from '@oarlock/network-cni/routing/node-routes';
 
 const podCIDR = '10.244.0.0/16';
 const serviceCIDR = '10.96.0.0/16';
@@ -37,7 +37,7 @@ export default Network.plugin({
     ipamDir: directory.optional(),
     timeoutSeconds: z.number().min(1).max(600).default(60),
     gcGraceSeconds: z.number().min(0).max(86_400).default(300),
-    /** How pods of other nodes are reached: by routes to their nodes, over VXLAN, or by somebody else's work. */
+    /** How pods of other nodes are reached: via routes to their nodes, over VXLAN, or not managed by this plugin. */
     routes: z.enum(['direct', 'vxlan', 'none']).default('direct'),
     vxlan: z
       .strictObject({
@@ -53,12 +53,12 @@ export default Network.plugin({
   needs: { informers: optional(Informers) },
   declares: { namespace: 'pod', podCIDR, serviceCIDR },
   async probe({ binDirs }) {
-    if (process.platform !== 'linux') return unavailable(`network namespaces are a thing of Linux, and this is ${process.platform}`);
-    if (process.getuid?.() !== 0) return unavailable('it needs root to make interfaces');
+    if (process.platform !== 'linux') return unavailable(`network namespaces require Linux, and this is ${process.platform}`);
+    if (process.getuid?.() !== 0) return unavailable('creating interfaces requires root');
     const { missing } = await findPlugins(binDirs, ['bridge', 'host-local', 'portmap', 'loopback']);
     return missing.length === 0
       ? available
-      : unavailable(`there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
+      : unavailable(`CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')} (Debian: containernetworking-plugins)`);
   },
   create({ config, informers }, { log, clock, tracer, dataDir }) {
     const { routes: mode, vxlan } = config;

@@ -4,10 +4,10 @@ import { readFile, readdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ledgerFile } from '@oarlock/network-cni/conflist';
+import { ledgerFile } from '@oarlock/network-cni/cni/conflist';
 import type { Attachment } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openBridge, whyNot, type BridgeFixture } from './bridge-fixture.ts';
+import { openBridge, whyNot, type BridgeFixture } from './support/bridge-fixture.ts';
 
 const run = promisify(execFile);
 const unavailable = await whyNot();

@@ -1,5 +1,5 @@
-import { networkContract } from '@oarlock/spi/network.contract';
-import { openBridge, whyNot } from './bridge-fixture.ts';
+import { networkContract } from '@oarlock/spi/network/contract';
+import { openBridge, whyNot } from './support/bridge-fixture.ts';
 
 const unavailable = await whyNot();
 networkContract('network-bridge', () => openBridge(), unavailable === undefined ? {} : { unavailable });

@@ -20,6 +20,6 @@ it('config is strict and says what is missing', async () => {
   ).toEqual(Array(7).fill(true));
   expect(plugin.config.safeParse({}).success).toBe(true);
   const answer = await plugin.probe?.(plugin.config.parse({ binDirs: [directory] }));
-  expect(answer).toMatchObject({ available: false, because: expect.stringMatching(/bridge, host-local|root|Linux/) });
+  expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/bridge, host-local|root|Linux/) });
   await rm(directory, { recursive: true });
 });

@@ -2,39 +2,39 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodes } from '@oarlock/api/resources';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { Attachments, type AttachmentKey } from '@oarlock/network-cni/attachments';
-import { CniChain } from '@oarlock/network-cni/cni-chain';
-import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni-plugins';
-import type { CniCommand } from '@oarlock/network-cni/cni-protocol';
-import { conflistBefore, writeConflist } from '@oarlock/network-cni/conflist';
-import { NodePeers } from '@oarlock/network-cni/node-peers';
-import { Forwarding } from '@oarlock/network-cni/forwarding';
-import { isNamespace } from '@oarlock/network-cni/net-namespace';
-import { NodeSetup } from '@oarlock/network-cni/node-setup';
+import { Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { CniChain } from '@oarlock/network-cni/cni/chain';
+import { CniPlugins, findPlugins, type CniCall } from '@oarlock/network-cni/cni/plugins';
+import type { CniCommand } from '@oarlock/network-cni/cni/protocol';
+import { conflistBefore, writeConflist } from '@oarlock/network-cni/cni/conflist';
+import { NodePeers } from '@oarlock/network-cni/routing/node-peers';
+import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
+import { isNamespace } from '@oarlock/network-cni/cni/net-namespace';
+import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
 import type { Client, Informers } from '@oarlock/spi/client';
 import {
   NetworkError,
   type Attachment,
-  type NetworkCall,
+  type NetworkCallOptions,
   type NetworkDriver,
   type NetworkResult,
   type NodeNetwork,
 } from '@oarlock/spi/network';
-import { AddressBook } from './address-book.ts';
-import { BlockPeers } from './block-peers.ts';
-import { ApiBlocks, OwnBlocks } from './block-store.ts';
-import { companions, moreVersions, ownPlugin } from './calico-list.ts';
-import { clientText, installClient } from './cni-client.ts';
-import { CniHandler, pluginType } from './cni-handler.ts';
-import { CniSocket, socketPath } from './cni-socket.ts';
-import type { CalicoConfig } from './config.ts';
-import { DataPlane } from './data-plane.ts';
-import { endpointKey, EndpointRecords } from './endpoint-records.ts';
-import { ipBlocks, type IPBlock } from './ip-block.ts';
-import { applyRules, rulesOf } from './node-rules.ts';
-import { mtuOf } from './mtu.ts';
-import { poolsOf } from './pools.ts';
-import { Ways } from './ways.ts';
+import { BlockAllocator } from './ipam/block-allocator.ts';
+import { BlockPeers } from './routing/block-peers.ts';
+import { ApiBlocks, LocalBlocks } from './ipam/block-store.ts';
+import { chainedPlugins, supportedVersions, ownPlugin } from './cni/conflist-plugins.ts';
+import { clientText, installClient } from './cni/cni-client.ts';
+import { CniHandler, pluginType } from './cni/cni-handler.ts';
+import { CniSocket, socketPath } from './cni/cni-socket.ts';
+import type { CalicoConfig } from './config/calico-config.ts';
+import { DataPlane } from './dataplane/data-plane.ts';
+import { endpointKey, EndpointRecords } from './dataplane/endpoint-records.ts';
+import { ipBlocks, type IPBlock } from './ipam/ip-block.ts';
+import { applyRules, rulesOf } from './dataplane/node-rules.ts';
+import { mtuOf } from './dataplane/mtu.ts';
+import { poolsOf } from './ipam/pools.ts';
+import { RouteManager } from './routing/route-manager.ts';
 
 type Context = Pick<PluginContext, 'log' | 'clock' | 'tracer' | 'dataDir'>;
 export interface Api {
@@ -43,10 +43,10 @@ export interface Api {
 }
 const parallel = 8;
 
-interface Serving {
-  readonly book: AddressBook;
+interface ActiveNode {
+  readonly allocator: BlockAllocator;
   readonly socket: CniSocket;
-  ways?: Ways;
+  routes?: RouteManager;
   off?(): void;
 }
 
@@ -63,9 +63,9 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly #records: EndpointRecords;
   readonly #attachments: Attachments;
   readonly #node: NodeSetup;
-  readonly #forwarding: Forwarding;
+  readonly #forwarding: ForwardingRules;
   readonly #handler: CniHandler;
-  #serving: Serving | undefined;
+  #serving: ActiveNode | undefined;
 
   constructor(config: CalicoConfig, traits: NetworkDriver['traits'], context: Context, api?: Api) {
     this.traits = traits;
@@ -77,9 +77,9 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     this.#plane = new DataPlane(context.clock);
     this.#records = new EndpointRecords(join(context.dataDir, 'endpoints'));
     this.#node = new NodeSetup(context.clock, context.log);
-    this.#forwarding = new Forwarding(context);
+    this.#forwarding = new ForwardingRules(context);
     this.#handler = new CniHandler({
-      book: () => this.#serving?.book,
+      allocator: () => this.#serving?.allocator,
       records: this.#records,
       own: () => this.#attachments.all,
       plane: this.#plane,
@@ -110,11 +110,11 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     if (!serving) return;
     serving.off?.();
     await serving.socket.close();
-    await serving.ways?.stop();
-    await serving.book.settled();
+    await serving.routes?.stop();
+    await serving.allocator.whenIdle();
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     const { confDir, confFile, name, binDirs, interfacePrefix } = this.#config;
     const pools = poolsOf(
@@ -123,7 +123,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     if (pools.length === 0) throw new NetworkError('InvalidConfig', 'the node has no range for pods yet');
     const families = new Set(pools.map(({ range }) => range.family));
     const { found } = await findPlugins(binDirs, ['portmap', 'bandwidth']);
-    const others = companions(this.#config, new Set(found.keys()));
+    const others = chainedPlugins(this.#config, new Set(found.keys()));
     const [mtu, versions] = await Promise.all([
       mtuOf(this.#context.clock, this.#config, node),
       others.length === 0 ? { own: '1.1.0', conflist: '1.0.0' } : this.#plugins.versions(others.map(({ type }) => type)),
@@ -133,10 +133,13 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     ]);
     if (!this.#serving) await this.#forgetLost();
     const serving = (this.#serving ??= this.#begin(node.nodeName));
-    const { book, socket } = serving;
-    await book.use(pools, new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))));
-    serving.ways ??= this.#follow(serving);
-    await serving.ways.use(node, pools);
+    const { allocator: book, socket } = serving;
+    await book.configure(
+      pools,
+      new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))),
+    );
+    serving.routes ??= this.#follow(serving);
+    await serving.routes.configure(node, pools);
     this.#handler.ready = { pools, mtu };
     await socket.listen();
     const plugins = [ownPlugin(socket.path), ...others];
@@ -144,23 +147,23 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       const text = await clientText();
       await Promise.all((await existing(binDirs)).map((directory) => installClient(directory, text)));
       const { dataDir, log } = this.#context;
-      const list = { cniVersion: versions.conflist, ...moreVersions(versions), name, plugins };
+      const list = { cniVersion: versions.conflist, ...supportedVersions(versions), name, plugins };
       const gone = await writeConflist({ directory: confDir, file: confFile, dataDir }, list);
       if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
     }
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
   }
 
-  add(attachment: Attachment, call?: NetworkCall): Promise<NetworkResult> {
+  add(attachment: Attachment, call?: NetworkCallOptions): Promise<NetworkResult> {
     return this.#attachments.add(attachment, call);
   }
-  check(attachment: Attachment, call?: NetworkCall): Promise<void> {
+  check(attachment: Attachment, call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.check(attachment, call);
   }
-  del(attachment: Attachment, call?: NetworkCall): Promise<void> {
+  del(attachment: Attachment, call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.del(attachment, call);
   }
-  gc(valid: readonly AttachmentKey[], call?: NetworkCall): Promise<void> {
+  gc(valid: readonly AttachmentKey[], call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.gc(valid, call);
   }
 
@@ -168,37 +171,37 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     const { confDir, confFile } = this.#config;
     if (!this.#attachments.list || !this.#serving) return { ready: false, message: 'the node has not been set up yet' };
     const other = confDir === null ? undefined : await conflistBefore(confDir, confFile);
-    const { used, ranges } = this.#serving.book;
+    const { used, ranges } = this.#serving.allocator;
     return {
       ready: true,
       message: `${used} addresses in use, of ${ranges.join(', ') || 'no block'}${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
     };
   }
 
-  #begin(nodeName: string): Serving {
+  #begin(nodeName: string): ActiveNode {
     const { log, clock, dataDir } = this.#context;
-    const all = this.#api?.informers.of(nodes);
-    const book = new AddressBook({
-      store: this.#shared && this.#api ? new ApiBlocks(this.#api.client, nodeName) : new OwnBlocks(),
+    const all = this.#api?.informers.forResource(nodes);
+    const book = new BlockAllocator({
+      store: this.#shared && this.#api ? new ApiBlocks(this.#api.client, nodeName) : new LocalBlocks(),
       node: nodeName,
       log,
       shared: this.#shared,
-      isGone: (name) => all?.synced === true && all.get(name) === undefined,
-      changed: () => this.#serving?.ways?.changed(),
+      isGone: (name) => all?.hasSynced === true && all.get(name) === undefined,
+      changed: () => this.#serving?.routes?.changed(),
     });
-    return { book, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
+    return { allocator: book, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
   }
 
   /** The kind is served by now: a cache of it would wait for nothing. */
-  #follow(serving: Serving): Ways {
+  #follow(serving: ActiveNode): RouteManager {
     const { log, clock, dataDir } = this.#context;
     const informers = this.#api?.informers;
     if (informers && this.#shared) {
-      const see = (block: IPBlock) => serving.book.observe(block);
-      serving.off = informers.of(ipBlocks).on({ added: see, updated: see });
+      const see = (block: IPBlock) => serving.allocator.observe(block);
+      serving.off = informers.forResource(ipBlocks).addEventHandler({ onAdd: see, onUpdate: see });
     }
     const peers = informers && (this.#shared ? new BlockPeers(informers) : new NodePeers(informers));
-    return new Ways({ config: this.#config, book: serving.book, peers, informers, clock, log, dataDir });
+    return new RouteManager({ config: this.#config, allocator: serving.allocator, peers, informers, clock, log, dataDir });
   }
 
   /** No pod outlives the machine: what has neither a namespace nor a cable any more was before it started. */

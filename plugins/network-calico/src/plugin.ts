@@ -1,11 +1,11 @@
 import { access, constants } from 'node:fs/promises';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { optional } from '@oarlock/kernel/slot';
-import { findPlugins } from '@oarlock/network-cni/cni-plugins';
+import { findPlugins } from '@oarlock/network-cni/cni/plugins';
 import { Client, Informers } from '@oarlock/spi/client';
 import { Network } from '@oarlock/spi/network';
 import { CalicoNetwork } from './calico-network.ts';
-import { calicoConfig } from './config.ts';
+import { calicoConfig } from './config/calico-config.ts';
 import { UpstreamNetwork } from './upstream-network.ts';
 
 const podCIDR = '10.244.0.0/16';

@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/attachments';
-import { CniChain } from '@oarlock/network-cni/cni-chain';
-import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni-plugins';
-import { writeConflist } from '@oarlock/network-cni/conflist';
+import { asNetworkError, Attachments, type AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { CniChain } from '@oarlock/network-cni/cni/chain';
+import { CniPlugins, findPlugins } from '@oarlock/network-cni/cni/plugins';
+import { writeConflist } from '@oarlock/network-cni/cni/conflist';
 import {
   NetworkError,
   type Attachment,
-  type NetworkCall,
+  type NetworkCallOptions,
   type NetworkDriver,
   type NetworkResult,
   type NodeNetwork,
 } from '@oarlock/spi/network';
-import { companions, upstreamPlugin } from './calico-list.ts';
-import type { CalicoConfig } from './config.ts';
+import { chainedPlugins, upstreamPlugin } from './cni/conflist-plugins.ts';
+import type { CalicoConfig } from './config/calico-config.ts';
 
 const parallel = 8;
 const required = ['calico', 'portmap', 'loopback'];
@@ -54,7 +54,7 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
     // pods go on, and nothing here runs by itself
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     const { upstream, binDirs, name, confDir, confFile } = this.#config;
     if (!upstream) throw new NetworkError('InvalidConfig', 'upstream: Calico was not asked for');
@@ -64,7 +64,7 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
       throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
     const plugins = [
       upstreamPlugin(upstream, node.nodeName, this.#config.mtu ?? node.mtu),
-      ...companions(this.#config, new Set(found.keys())),
+      ...chainedPlugins(this.#config, new Set(found.keys())),
     ];
     const { own } = await this.#plugins.versions(plugins.map(({ type }) => type));
     if (confDir !== null)
@@ -72,16 +72,16 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
     this.#attachments.list = { cniVersion: own, name, plugins };
   }
 
-  add(attachment: Attachment, call?: NetworkCall): Promise<NetworkResult> {
+  add(attachment: Attachment, call?: NetworkCallOptions): Promise<NetworkResult> {
     return this.#attachments.add(attachment, call);
   }
-  check(attachment: Attachment, call?: NetworkCall): Promise<void> {
+  check(attachment: Attachment, call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.check(attachment, call);
   }
-  del(attachment: Attachment, call?: NetworkCall): Promise<void> {
+  del(attachment: Attachment, call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.del(attachment, call);
   }
-  gc(valid: readonly AttachmentKey[], call?: NetworkCall): Promise<void> {
+  gc(valid: readonly AttachmentKey[], call?: NetworkCallOptions): Promise<void> {
     return this.#attachments.gc(valid, call);
   }
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {

@@ -1,11 +1,11 @@
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
-import { inOwnNetwork, ip, isolated } from '@oarlock/testing/own-network';
+import { inNetworkNamespace, ip, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { nodes } from '@oarlock/api/resources';
-import { networkContract } from '@oarlock/spi/network.contract';
-import { openCalico } from './calico-fixture.ts';
+import { networkContract } from '@oarlock/spi/network/contract';
+import { openCalico } from './support/calico-fixture.ts';
 
-if (!isolated) inOwnNetwork(import.meta.url);
+if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else {
   ip('link', 'set', 'lo', 'up');
   networkContract("network-calico, addresses of the node's own range", () => openCalico());

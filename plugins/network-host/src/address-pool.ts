@@ -1,9 +1,8 @@
 import type { AddressRange } from './loopback-range.ts';
 
 /**
- * Which addresses of some ranges are taken. Constant time per call over the life of a range: fresh addresses come first, in
- * order; those given back follow, the one that was free longest first, so that an address is not reused while others still
- * talk to its last holder.
+ * Allocates addresses of some ranges in constant time per call. Unused addresses come first, in order, then released ones, the one released
+ * longest ago first, so that an address is not reused while clients still talk to its previous pod.
  */
 export class AddressPool {
   readonly #taken = new Set<number>();
@@ -12,7 +11,7 @@ export class AddressPool {
   #next = 0;
   #returned = new Set<number>();
 
-  /** Replaces the ranges. What is taken stays taken, in the ranges or not. */
+  /** Replaces the ranges. Allocated addresses stay allocated, even outside the ranges. */
   use(ranges: readonly AddressRange[]): void {
     if (ranges.map(({ cidr }) => cidr).join() === this.#ranges.map(({ cidr }) => cidr).join()) return;
     this.#ranges = ranges;
@@ -21,7 +20,7 @@ export class AddressPool {
     this.#returned = new Set();
   }
 
-  /** Undefined when all are taken. */
+  /** Allocates an address. Returns undefined if all are in use. */
   take(): number | undefined {
     for (let range = this.#ranges[this.#range]; range; range = this.#ranges[++this.#range], this.#next = range?.first ?? 0) {
       while (this.#next <= range.last) {
@@ -36,7 +35,7 @@ export class AddressPool {
     return undefined;
   }
 
-  /** Marks an address that is known to be held. */
+  /** Marks an address as allocated. */
   hold(address: number): void {
     this.#taken.add(address);
   }

@@ -12,9 +12,8 @@ export interface Allocation {
 const partial = '.new-';
 
 /**
- * One file per address, named after it. A file appears whole and only if there was none of that name, so two processes never
- * both hold an address, and whoever dies half way leaves nothing that counts. Not flushed to the disk: a machine that loses
- * power has lost its pods too.
+ * Stores allocations in one file per address. A file is created atomically and only if it does not exist, so two processes never hold the same
+ * address, and a crash leaves no partial allocation. Files are not flushed to disk: after a power failure the pods are lost too.
  */
 export class AllocationFiles {
   readonly #directory: string;
@@ -22,7 +21,7 @@ export class AllocationFiles {
     this.#directory = directory;
   }
 
-  /** What is held; removes what a crash left half written. */
+  /** Reads all allocations and removes partial files of a crash. */
   async load(): Promise<ReadonlyMap<string, Allocation>> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const held = new Map<string, Allocation>();
@@ -37,7 +36,7 @@ export class AllocationFiles {
     return held;
   }
 
-  /** False when the address is held already. */
+  /** Records an allocation. Returns false if the address is already allocated. */
   async claim(address: string, allocation: Allocation): Promise<boolean> {
     const temporary = join(this.#directory, `${partial}${randomUUID()}`);
     await writeFile(temporary, JSON.stringify(allocation), { mode: 0o600, flag: 'wx' });
@@ -80,6 +79,6 @@ function parseAllocation(text: string): Allocation | undefined {
     const value = JSON.parse(text) as Partial<Allocation>;
     return typeof value.containerId === 'string' && typeof value.ifName === 'string' && value.pod ? (value as Allocation) : undefined;
   } catch {
-    return undefined; // cut off by a full disk or a power failure: nobody was told of it
+    return undefined; // truncated by a full disk or a power failure: the allocation was never returned
   }
 }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
-import { removeConflists } from '@oarlock/network-cni/conflist';
+import { removeConflists } from '@oarlock/network-cni/cni/conflist';
 import {
   NetworkError,
   type Attachment,
-  type NetworkCall,
+  type NetworkCallOptions,
   type NetworkDriver,
   type NetworkResult,
   type NodeNetwork,
@@ -14,15 +14,15 @@ import { AllocationFiles } from './allocation-files.ts';
 import { formatAddress, isLoopbackRange, loopbackRange, parseAddress } from './loopback-range.ts';
 
 export interface HostNetworkOptions {
-  /** Used when the node has no range of its own in 127.0.0.0/8. */
+  /** Range for a node whose pod CIDRs are not in 127.0.0.0/8. */
   readonly podCIDR: string;
   readonly serviceCIDR: string;
-  /** Where other network plugins of this node may have left a conflist, which is taken away. Null: nothing is. */
+  /** Directory from which conflists of other network plugins of this node are removed. If null, none is. */
   readonly confDir: string | null;
-  /** Whether a server can listen on this address. */
+  /** Returns true if a server can listen on this address. */
   canBind(address: string): Promise<boolean>;
 }
-interface Held {
+interface HeldAddress {
   readonly address: string;
   readonly pod: Attachment['pod'];
 }
@@ -30,15 +30,15 @@ type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 
 const keyOf = ({ containerId, ifName }: Key) => `${containerId} ${ifName}`;
 
-/** Pods share the host's network; each has a loopback address of its own where the platform lets programs bind one. */
+/** A network in which pods share the host's network; each has a loopback address of its own if the platform can bind any of them. */
 export class HostNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #options: HostNetworkOptions;
   readonly #context: Pick<PluginContext, 'log' | 'dataDir'>;
   readonly #files: AllocationFiles;
   readonly #pool = new AddressPool();
-  readonly #held = new Map<string, Held>();
-  /** The last piece of work on an attachment: the next one waits for it. */
+  readonly #held = new Map<string, HeldAddress>();
+  /** The latest operation on each attachment; the next one waits for it. */
   readonly #busy = new Map<string, Promise<unknown>>();
   #mode: 'unset' | 'own' | 'shared' = 'unset';
 
@@ -53,7 +53,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     for (const [address, { containerId, ifName, pod }] of await this.#files.load()) {
       const key = keyOf({ containerId, ifName });
       if (this.#held.has(key)) {
-        // written by a process that died between two files of one attachment
+        // the process crashed between two files of one attachment
         await this.#files.release(address);
         continue;
       }
@@ -62,7 +62,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     }
   }
 
-  async setup(node: NodeNetwork, { signal }: NetworkCall = {}): Promise<void> {
+  async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     const own = node.podCIDRs.filter(isLoopbackRange);
     const foreign = node.podCIDRs.filter((cidr) => !isLoopbackRange(cidr));
@@ -77,18 +77,18 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     this.#mode = (await this.#options.canBind(formatAddress(ranges[0]?.first ?? 0))) ? 'own' : 'shared';
   }
 
-  async add(attachment: Attachment, { signal }: NetworkCall = {}): Promise<NetworkResult> {
-    refuseBadNames(attachment);
+  async add(attachment: Attachment, { signal }: NetworkCallOptions = {}): Promise<NetworkResult> {
+    validateNames(attachment);
     if (attachment.netns !== undefined)
       throw new NetworkError(
         'InvalidConfig',
-        'network-host connects sandboxes that share the network of the node, and this one has a namespace of its own',
+        'network-host supports only sandboxes that share the network of the node, and this one has its own namespace',
       );
     if (this.#mode === 'unset') throw new NetworkError('TryAgain', 'network-host has not been told of its node yet');
     signal?.throwIfAborted();
     if (this.#mode === 'shared') return { ips: ['127.0.0.1'] };
     const key = keyOf(attachment);
-    return this.#inTurn(key, async () => {
+    return this.#serialize(key, async () => {
       signal?.throwIfAborted();
       const known = this.#held.get(key);
       if (known) return { ips: [known.address] };
@@ -99,7 +99,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   }
 
   async check(attachment: Attachment): Promise<void> {
-    refuseBadNames(attachment);
+    validateNames(attachment);
     if (this.#mode === 'shared') return;
     const known = this.#held.get(keyOf(attachment));
     if (!known) throw new NetworkError('Broken', `${attachment.containerId} has no address`);
@@ -108,12 +108,12 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   }
 
   async del(attachment: Attachment): Promise<void> {
-    refuseBadNames(attachment);
+    validateNames(attachment);
     await this.#release(keyOf(attachment));
   }
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
-    if (this.#mode === 'unset') return { ready: false, message: 'the node has not been set up yet' };
+    if (this.#mode === 'unset') return { ready: false, message: 'the node is not set up yet' };
     if (this.#mode === 'shared')
       return { ready: true, message: 'this platform binds 127.0.0.1 only: all pods share that address and its ports' };
     return { ready: true, message: `${this.#pool.taken} of ${this.#pool.size} addresses in use` };
@@ -124,16 +124,16 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     await Promise.all([...this.#held.keys()].filter((key) => !keep.has(key)).map((key) => this.#release(key)));
   }
 
-  /** Runtimes would connect pods by it. Where it cannot be read it is not of this node, or nothing that this process could change. */
+  /** Removes conflists of this node's other network plugins, which runtimes would use. Directories that cannot be read are skipped. */
   async #removeConflists(): Promise<void> {
     const { confDir } = this.#options;
     const { dataDir, log } = this.#context;
     if (confDir === null) return;
     try {
       const gone = await removeConflists({ directory: confDir, dataDir });
-      if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
+      if (gone.length > 0) log.info({ gone, confDir }, 'removed the conflist of another network plugin of this node');
     } catch (error) {
-      log.warn({ confDir, error: String(error) }, 'it could not be seen whether another network plugin left a conflist');
+      log.warn({ confDir, error: String(error) }, 'could not check for conflists of other network plugins');
     }
   }
 
@@ -151,12 +151,12 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
           cause,
         });
       }
-      // held by another process over the same directory: it stays taken for us
+      // allocated by another process with the same directory
     }
   }
 
   #release(key: string): Promise<void> {
-    return this.#inTurn(key, async () => {
+    return this.#serialize(key, async () => {
       const known = this.#held.get(key);
       if (!known) return;
       await this.#files.release(known.address);
@@ -165,8 +165,8 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     });
   }
 
-  /** One piece of work per attachment at a time. */
-  async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+  /** Runs one operation per attachment at a time. */
+  async #serialize<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#busy.get(key);
     const mine = before ? before.then(work, work) : work();
     this.#busy.set(key, mine);
@@ -178,10 +178,10 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   }
 }
 
-/** CNI specification 1.1, section 2: what a container id and an interface name may be. */
-function refuseBadNames({ containerId, ifName }: Key): void {
+/** Validates a container id and an interface name (CNI specification 1.1, section 2). */
+function validateNames({ containerId, ifName }: Key): void {
   if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,252}$/.test(containerId))
-    throw new NetworkError('InvalidConfig', `not a container id: ${JSON.stringify(containerId)}`);
+    throw new NetworkError('InvalidConfig', `invalid container id: ${JSON.stringify(containerId)}`);
   if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..')
-    throw new NetworkError('InvalidConfig', `not an interface name: ${JSON.stringify(ifName)}`);
+    throw new NetworkError('InvalidConfig', `invalid interface name: ${JSON.stringify(ifName)}`);
 }

@@ -16,7 +16,7 @@ function usable(cidr: string): boolean {
   }
 }
 
-/** Only trying tells: Linux binds all of 127.0.0.0/8, macOS only what was added to lo0. */
+/** Tries to bind: Linux can bind all of 127.0.0.0/8, macOS only addresses that were added to lo0. */
 function canBind(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -28,7 +28,7 @@ function canBind(address: string): Promise<boolean> {
 export default Network.plugin({
   id: 'network-host',
   config: z.strictObject({
-    podCIDR: z.string().refine(usable, 'must be an IPv4 range in 127.0.0.0/8 that leaves 127.0.0.0/16 alone').default(podCIDR),
+    podCIDR: z.string().refine(usable, 'must be an IPv4 range in 127.0.0.0/8 outside 127.0.0.0/16').default(podCIDR),
     confDir: z.string().startsWith('/', 'must be an absolute path').nullable().default('/etc/cni/net.d'),
   }),
   declares: { namespace: 'node', podCIDR, serviceCIDR },

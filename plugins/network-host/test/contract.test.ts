@@ -4,9 +4,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { silentLogger } from '@oarlock/primitives/logger';
 import type { NodeNetwork } from '@oarlock/spi/network';
-import { networkContract, type NetworkFixture } from '@oarlock/spi/network.contract';
+import { networkContract, type NetworkFixture } from '@oarlock/spi/network/contract';
 import { HostNetwork } from '../src/host-network.ts';
 
 const node: NodeNetwork = {
@@ -33,7 +33,7 @@ async function open(own: boolean): Promise<NetworkFixture> {
     small: { ...node, podCIDRs: ['127.144.0.0/28'] },
     restart: make,
     async crashAdd(attachment, ofNode) {
-      const program = fileURLToPath(new URL('./crashing-add.ts', import.meta.url));
+      const program = fileURLToPath(new URL('./support/crashing-add.ts', import.meta.url));
       const child = spawn(
         process.execPath,
         [
@@ -52,8 +52,8 @@ async function open(own: boolean): Promise<NetworkFixture> {
       child.kill('SIGKILL');
       await exited;
     },
-    census: async () => ({ files: (await readdir(join(dataDir, 'allocations'))).length }),
-    ...(!own && { lacks: { addresses: 'the platform binds 127.0.0.1 only' } }),
+    countResources: async () => ({ files: (await readdir(join(dataDir, 'allocations'))).length }),
+    ...(!own && { unsupported: { addresses: 'the platform binds 127.0.0.1 only' } }),
     dispose: () => rm(dataDir, { recursive: true, force: true }),
   };
 }

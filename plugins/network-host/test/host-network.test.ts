@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
-import { writeConflist } from '@oarlock/network-cni/conflist';
+import { writeConflist } from '@oarlock/network-cni/cni/conflist';
 import { Network, type Attachment, type NodeNetwork } from '@oarlock/spi/network';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AddressPool } from '../src/address-pool.ts';
@@ -123,7 +123,7 @@ describe('files', () => {
 });
 
 it('lets two pods listen on one port', async ({ skip }) => {
-  const host = new PluginHost({ clock: systemClock, dataDir }).place({ plugin });
+  const host = new PluginHost({ clock: systemClock, dataDir }).add({ plugin });
   await host.start();
   const driver = host.get(Network);
   await driver.setup(node);

@@ -3,17 +3,17 @@ import { objectKey } from '@oarlock/api/object';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
 import type { Namespace, Pod } from '@oarlock/api/types/core-v1';
 import type { NetworkPolicy } from '@oarlock/api/types/networking-v1';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import { inSpan, type Cause } from '@oarlock/kernel/tracing';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { inSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import { peerPod } from '@oarlock/network-policy/peer-pod';
 import { PolicyEngine } from '@oarlock/network-policy/policy-engine';
 import { nft } from '@oarlock/nftables/nft';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
-import type { NetworkCall } from '@oarlock/spi/network';
+import type { NetworkCallOptions } from '@oarlock/spi/network';
 import type { NetworkPolicies, ProtectedPod } from '@oarlock/spi/policy';
 import type { Tracer } from '@opentelemetry/api';
-import { PoliciesOfNow } from './policies-of-now.ts';
+import { PolicyCacheSync } from './policy-cache-sync.ts';
 import { baseRules, Ruleset, table } from './ruleset.ts';
 
 export interface NftablesPoliciesOptions {
@@ -22,16 +22,16 @@ export interface NftablesPoliciesOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
-  /** A program and its arguments to run nft with, for a network that is not this process's. */
+  /** A program and its arguments that run nft in another network namespace. */
   readonly enter?: readonly string[];
 }
 
 const retryMs = 1_000;
 const patienceMs = 20_000;
-const maxCauses = 32;
+const maxSpanContexts = 32;
 const bridgeSwitches = ['/proc/sys/net/bridge/bridge-nf-call-iptables', '/proc/sys/net/bridge/bridge-nf-call-ip6tables'];
 
-/** Policies as nftables sets and chains: a change of a pod is a change of elements, and only a change of a policy changes rules. */
+/** Enforces policies with nftables sets and chains. A change of a pod changes only elements; a change of a policy changes rules. */
 export class NftablesPolicies implements NetworkPolicies {
   readonly #options: NftablesPoliciesOptions;
   readonly #policies: Informer<NetworkPolicy>;
@@ -40,10 +40,10 @@ export class NftablesPolicies implements NetworkPolicies {
   readonly #off: (() => void)[] = [];
   readonly #stop = new AbortController();
   readonly #engine = new PolicyEngine();
-  #now: PoliciesOfNow | undefined;
+  #cacheSync: PolicyCacheSync | undefined;
   #ruleset: Ruleset | undefined;
   #nodeName: string | undefined;
-  #causes: Cause[] = [];
+  #spanContexts: SpanContext[] = [];
   #synced: Promise<unknown> = Promise.resolve();
   #ready = false;
   #due = false;
@@ -52,71 +52,71 @@ export class NftablesPolicies implements NetworkPolicies {
 
   constructor(options: NftablesPoliciesOptions) {
     this.#options = options;
-    this.#policies = options.informers.of(networkPolicies);
-    this.#pods = options.informers.of(pods);
-    this.#namespaces = options.informers.of(namespaces);
+    this.#policies = options.informers.forResource(networkPolicies);
+    this.#pods = options.informers.forResource(pods);
+    this.#namespaces = options.informers.forResource(namespaces);
   }
 
   async start(): Promise<void> {
     await passBridges(this.#options.log);
   }
 
-  guard(nodeName: string): void {
+  startForNode(nodeName: string): void {
     this.#nodeName = nodeName;
     const follow = <T>(see: (object: T) => void, forget: (object: T) => void) => ({
-      added: (object: T, cause: Cause | undefined) => this.#change(cause, () => see(object)),
-      updated: (object: T, _old: T, cause: Cause | undefined) => this.#change(cause, () => see(object)),
-      deleted: (object: T, cause: Cause | undefined) => this.#change(cause, () => forget(object)),
+      onAdd: (object: T, spanContext: SpanContext | undefined) => this.#change(spanContext, () => see(object)),
+      onUpdate: (object: T, _old: T, spanContext: SpanContext | undefined) => this.#change(spanContext, () => see(object)),
+      onDelete: (object: T, spanContext: SpanContext | undefined) => this.#change(spanContext, () => forget(object)),
     });
     const { signal } = this.#stop;
     this.#off.push(
-      this.#namespaces.on(
+      this.#namespaces.addEventHandler(
         follow<Namespace>(
           ({ metadata = {} }) => this.#engine.setNamespace(metadata.name ?? '', metadata.labels ?? {}),
           ({ metadata = {} }) => this.#engine.setNamespace(metadata.name ?? '', undefined),
         ),
       ),
-      this.#policies.on(
+      this.#policies.addEventHandler(
         follow<NetworkPolicy>(
           (policy) => this.#engine.setPolicy(objectKey(policy), policy.metadata?.namespace ?? '', policy),
           (policy) => this.#engine.setPolicy(objectKey(policy), policy.metadata?.namespace ?? '', undefined),
         ),
       ),
-      this.#pods.on(
+      this.#pods.addEventHandler(
         follow<Pod>(
           (pod) => this.#see(pod),
           (pod) => this.#forget(pod),
         ),
       ),
     );
-    // last of those that are told: what the cache has, the engine has
-    this.#now = new PoliciesOfNow({ ...this.#options, cache: this.#policies });
+    // the last event handler: once it runs, the engine has what the cache has
+    this.#cacheSync = new PolicyCacheSync({ ...this.#options, cache: this.#policies });
     this.#synced = Promise.all([this.#namespaces, this.#policies, this.#pods].map((informer) => informer.whenSynced(signal))).then(() => {
       this.#ready = true;
       this.#wake();
     });
     this.#synced.catch((error: unknown) => {
-      if (!signal.aborted) this.#options.log.error({ error: String(error) }, 'policies cannot be followed');
+      if (!signal.aborted) this.#options.log.error({ error: String(error) }, 'cannot watch NetworkPolicies');
     });
   }
 
-  async protect({ namespace, uid, labels, ips }: ProtectedPod, { cause, signal }: NetworkCall = {}): Promise<void> {
+  async protect({ namespace, uid, labels, ips }: ProtectedPod, { spanContext, signal }: NetworkCallOptions = {}): Promise<void> {
     await this.#known(namespace, signal);
-    this.#change(cause, () => this.#engine.setLocal(uid, { namespace, labels, ips }));
-    // what is under way may have begun before this
+    this.#change(spanContext, () => this.#engine.setLocal(uid, { namespace, labels, ips }));
+    // a write in progress may have started before this change
     await this.#applying;
     await this.#apply();
   }
 
-  /** No pod begins before the policies that were there before it are known; who waits too long is told why. */
+  /** Waits until the policies that existed before the pod are known. @throws Error after a timeout */
   async #known(namespace: string, asked: AbortSignal | undefined): Promise<void> {
     const enough = new AbortController();
     const signal = AbortSignal.any([enough.signal, this.#stop.signal, ...(asked ? [asked] : [])]);
     const patience = this.#options.clock.sleep(patienceMs, signal);
     try {
       await Promise.race([
-        this.#synced.then(() => this.#now?.reached(namespace, signal)),
-        patience.then(() => Promise.reject(new Error(`the cluster's NetworkPolicies are not known after ${patienceMs / 1000} s`))),
+        this.#synced.then(() => this.#cacheSync?.waitUntilCurrent(namespace, signal)),
+        patience.then(() => Promise.reject(new Error(`the NetworkPolicies of the cluster were not listed within ${patienceMs / 1000} s`))),
       ]);
     } finally {
       enough.abort();
@@ -124,16 +124,16 @@ export class NftablesPolicies implements NetworkPolicies {
     }
   }
 
-  /** Rules stay: what is isolated remains so while nobody is here. */
+  /** The rules stay, so that pods remain isolated while no process runs. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
     for (const off of this.#off) off();
-    this.#now?.close();
+    this.#cacheSync?.close();
     this.#timer?.cancel();
     await this.#applying?.catch(() => undefined);
   }
 
-  /** Takes all rules away. */
+  /** Removes all rules. */
   async clear(): Promise<void> {
     await nft(`table inet ${table} {}\ndelete table inet ${table}\n`, this.#options.enter);
     this.#ruleset = undefined;
@@ -144,7 +144,7 @@ export class NftablesPolicies implements NetworkPolicies {
     const peer = peerPod(pod);
     this.#engine.setPod(objectKey(pod), metadata.namespace ?? '', peer);
     if (spec?.nodeName !== this.#nodeName) return;
-    // before its status shows an address, `protect` has told it
+    // `protect` has reported the address before the status shows it
     if (peer !== undefined) this.#engine.setLocal(metadata.uid ?? '', { namespace: peer.namespace, labels: peer.labels, ips: peer.ips });
     else if ((pod.status?.podIPs?.length ?? 0) > 0) this.#engine.setLocal(metadata.uid ?? '', undefined);
   }
@@ -154,23 +154,23 @@ export class NftablesPolicies implements NetworkPolicies {
     this.#engine.setLocal(pod.metadata?.uid ?? '', undefined);
   }
 
-  #change(cause: Cause | undefined, change: () => void): void {
+  #change(spanContext: SpanContext | undefined, change: () => void): void {
     change();
-    if (cause !== undefined && this.#causes.length < maxCauses) this.#causes.push(cause);
+    if (spanContext !== undefined && this.#spanContexts.length < maxSpanContexts) this.#spanContexts.push(spanContext);
     this.#wake();
   }
 
   #wake(delayMs = 0): void {
     this.#due = true;
     if (!this.#ready || this.#timer !== undefined || this.#stop.signal.aborted) return;
-    // changes of the same turn go together
+    // changes of the same event loop turn are applied together
     this.#timer = this.#options.clock.after(delayMs, () => {
       this.#timer = undefined;
       void this.#apply().catch(() => this.#wake(retryMs));
     });
   }
 
-  /** One at a time; who comes meanwhile waits for the next, which has everything. */
+  /** Applies changes, one transaction at a time. Callers that arrive during one wait for the next. */
   async #apply(): Promise<void> {
     while (this.#applying !== undefined) await this.#applying.catch(() => undefined);
     if (!this.#due) return;
@@ -181,39 +181,39 @@ export class NftablesPolicies implements NetworkPolicies {
     await this.#applying;
   }
 
-  /** From what is in the kernel to what is wanted; from nothing where that is not known, or is for addresses of another family. */
+  /** Applies the difference to the rules in the kernel, or replaces them if they are unknown or for other address families. */
   #next(): { readonly ruleset: Ruleset; readonly commands: string } {
-    const touched = this.#engine.take();
+    const touched = this.#engine.takeChanges();
     const present = this.#ruleset;
-    if (present?.serves(touched.addresses) === true) return { ruleset: present, commands: present.step(this.#engine, touched) };
-    this.#engine.touchAll();
-    const all = this.#engine.take();
+    if (present?.supports(touched.addresses) === true) return { ruleset: present, commands: present.update(this.#engine, touched) };
+    this.#engine.markAllChanged();
+    const all = this.#engine.takeChanges();
     const ruleset = new Ruleset(all.addresses);
-    return { ruleset, commands: `${baseRules()}${ruleset.step(this.#engine, all)}` };
+    return { ruleset, commands: `${baseRules()}${ruleset.update(this.#engine, all)}` };
   }
 
   async #program(): Promise<void> {
     const { log, tracer, enter } = this.#options;
-    const [cause, ...links] = this.#causes;
-    this.#causes = [];
+    const [spanContext, ...links] = this.#spanContexts;
+    this.#spanContexts = [];
     const { ruleset, commands } = this.#next();
     if (commands === '') return;
     try {
-      await inSpan(tracer, 'apply policies', { cause, links, attributes: { 'oarlock.node': this.#nodeName ?? '' } }, () =>
+      await inSpan(tracer, 'apply policies', { spanContext, links, attributes: { 'oarlock.node': this.#nodeName ?? '' } }, () =>
         nft(commands, enter),
       );
       this.#ruleset = ruleset;
     } catch (error) {
-      // what is in force is not known any more: next time it is replaced as a whole
+      // the rules in the kernel are unknown now: the next transaction replaces all of them
       this.#ruleset = undefined;
       this.#due = true;
-      log.error({ error: String(error) }, 'policies could not be put in force; all of them are tried again');
+      log.error({ error: String(error) }, 'could not apply NetworkPolicies; all of them are applied again');
       throw error;
     }
   }
 }
 
-/** Packets from one pod to the next on the same bridge pass the rules of forwarding only where the kernel is told so. */
+/** Makes packets between pods on one bridge pass the forward hook, which br_netfilter enables. */
 async function passBridges(log: Logger): Promise<void> {
   for (const path of bridgeSwitches) {
     try {
@@ -221,7 +221,7 @@ async function passBridges(log: Logger): Promise<void> {
     } catch (error) {
       log.warn(
         { error: String(error) },
-        'policies do not hold between pods on one bridge of this node: load the kernel module br_netfilter',
+        'NetworkPolicies are not enforced between pods on one bridge of this node: load the kernel module br_netfilter',
       );
       return;
     }

@@ -4,7 +4,7 @@ import { Policy } from '@oarlock/spi/policy';
 import { z } from 'zod';
 import { NftablesPolicies } from './nftables-policies.ts';
 
-/** NetworkPolicies in the kernel, by nftables. Needs root on Linux. */
+/** Enforces NetworkPolicies in the kernel with nftables. Requires root on Linux. */
 export default Policy.plugin({
   id: 'policy-nftables',
   config: z.strictObject({}),

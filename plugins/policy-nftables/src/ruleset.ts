@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import type { Isolation, Pass, PolicyEngine, Touched } from '@oarlock/network-policy/policy-engine';
+import type { Isolation, AllowRule, PolicyEngine, PolicyChanges } from '@oarlock/network-policy/policy-engine';
 import { directions, type Direction, type PortRange } from '@oarlock/network-policy/policy-rules';
 
 export const table = 'oarlock-policy';
@@ -8,16 +8,16 @@ type Family = 4 | 6;
 const families: readonly Family[] = [4, 6];
 const protocolOf = { 4: 'ip', 6: 'ip6' } as const;
 const typeOf = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
-/** Which end of a packet is the pod, and which one is its peer. */
-const ends = { ingress: { pod: 'daddr', peer: 'saddr' }, egress: { pod: 'saddr', peer: 'daddr' } } as const;
+/** The fields of a packet that hold the pod and its peer, by direction. */
+const addressFields = { ingress: { pod: 'daddr', peer: 'saddr' }, egress: { pod: 'saddr', peer: 'daddr' } } as const;
 const familyOf = (element: string): Family => (isIPv6(element.split(/[ /]/, 1)[0] ?? '') ? 6 : 4);
-const named = (set: string, family: Family) => `${set}-v${family}`;
+const setName = (set: string, family: Family) => `${set}-v${family}`;
 const typeOfSet = (set: string, family: Family) =>
   set.startsWith('doors-') ? `${typeOf[family]} . inet_proto . inet_service` : typeOf[family];
 
 /**
- * The fixed part. Replaces whatever the table held. A packet passes egress first and ingress then: two base chains, because to accept ends
- * one of them only while to drop ends everything. What a node sends to or gets from its own pods is not forwarded and passes neither.
+ * Returns the fixed part, which replaces the table. A packet passes egress, then ingress: two base chains, because `accept` ends only one of
+ * them and `drop` ends all. Packets between a node and its own pods are not forwarded and pass neither.
  */
 export function baseRules(): string {
   const chain = (direction: Direction, priority: number) => `  chain ${direction} {
@@ -26,22 +26,22 @@ export function baseRules(): string {
     icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept
     ip saddr . ip daddr @self-v4 accept
     ip6 saddr . ip6 daddr @self-v6 accept
-    ip ${ends[direction].pod} vmap @${named(direction, 4)}
-    ip6 ${ends[direction].pod} vmap @${named(direction, 6)}
+    ip ${addressFields[direction].pod} vmap @${setName(direction, 4)}
+    ip6 ${addressFields[direction].pod} vmap @${setName(direction, 6)}
   }
 `;
   return `table inet ${table} {}
 delete table inet ${table}
 table inet ${table} {
-${families.map((family) => `  set ${named('self', family)} { type ${typeOf[family]} . ${typeOf[family]}; }\n`).join('')}${directions
-  .flatMap((direction) => families.map((family) => `  map ${named(direction, family)} { type ${typeOf[family]} : verdict; }\n`))
+${families.map((family) => `  set ${setName('self', family)} { type ${typeOf[family]} . ${typeOf[family]}; }\n`).join('')}${directions
+  .flatMap((direction) => families.map((family) => `  map ${setName(direction, family)} { type ${typeOf[family]} : verdict; }\n`))
   .join('')}${chain('egress', -12)}${chain('ingress', -11)}}
 `;
 }
 
 /**
- * What is in the kernel, and how to get from there to what an engine says, in one transaction. It has sets and rules only for the families
- * of the addresses that are guarded: nothing else ever meets them.
+ * The rules in the kernel, and the commands of the transaction that brings them to the state of an engine. Sets and rules exist only for the
+ * address families of the isolated pods.
  */
 export class Ruleset {
   readonly #families: readonly Family[];
@@ -50,20 +50,20 @@ export class Ruleset {
   readonly #isolations = new Set<string>();
   readonly #guarded: Readonly<Record<Direction, Map<string, string>>> = { ingress: new Map(), egress: new Map() };
 
-  /** For addresses of these families. */
+  /** Address families of the rules. */
   constructor(addresses: Iterable<string>) {
     const present = new Set(Array.from(addresses, familyOf));
     this.#families = families.filter((family) => present.has(family));
   }
 
-  /** Whether it is for addresses like these, too. */
-  serves(addresses: Iterable<string>): boolean {
+  /** Returns true if the rules cover these addresses. */
+  supports(addresses: Iterable<string>): boolean {
     for (const address of addresses) if (!this.#families.includes(familyOf(address))) return false;
     return true;
   }
 
-  /** The commands, each a line; none where nothing is different. The ruleset counts as applied from then on. */
-  step(engine: PolicyEngine, touched: Touched): string {
+  /** Returns the commands, one per line; none if nothing differs. The ruleset assumes that they are applied. */
+  update(engine: PolicyEngine, touched: PolicyChanges): string {
     const first: string[] = [];
     const middle: string[] = [];
     const last: string[] = [];
@@ -72,7 +72,7 @@ export class Ruleset {
       const chain = engine.chains.get(id);
       define(
         id,
-        chain?.passes.flatMap((pass) => ruleOf(pass, chain.direction, this.#families)),
+        chain?.rules.flatMap((pass) => ruleOf(pass, chain.direction, this.#families)),
         this.#chains,
         first,
         middle,
@@ -84,7 +84,7 @@ export class Ruleset {
       define(id, isolation && rulesOf(isolation), this.#isolations, first, middle, last);
     }
     for (const address of touched.addresses) for (const direction of directions) this.#guard(direction, address, engine, middle);
-    // those that lead somewhere go before what they lead to
+    // references are removed before the chains that they refer to
     return [...first, ...middle, ...last.sort((one, other) => rank(one) - rank(other))].map((line) => `${line}\n`).join('');
   }
 
@@ -92,14 +92,14 @@ export class Ruleset {
     const wanted = engine.sets.get(id);
     let present = this.#sets.get(id);
     if (wanted === undefined) {
-      if (present !== undefined) for (const family of this.#families) last.push(`delete set inet ${table} ${named(id, family)}`);
+      if (present !== undefined) for (const family of this.#families) last.push(`delete set inet ${table} ${setName(id, family)}`);
       this.#sets.delete(id);
       return;
     }
     if (present === undefined) {
       present = new Set();
       this.#sets.set(id, present);
-      for (const family of this.#families) first.push(`add set inet ${table} ${named(id, family)} { type ${typeOfSet(id, family)}; }`);
+      for (const family of this.#families) first.push(`add set inet ${table} ${setName(id, family)} { type ${typeOfSet(id, family)}; }`);
     }
     for (const family of this.#families) {
       const [added, gone]: [string[], string[]] = [[], []];
@@ -113,24 +113,24 @@ export class Ruleset {
           present.delete(element);
         }
       }
-      if (gone.length > 0) first.push(`delete element inet ${table} ${named(id, family)} { ${gone.join(', ')} }`);
-      if (added.length > 0) first.push(`add element inet ${table} ${named(id, family)} { ${added.join(', ')} }`);
+      if (gone.length > 0) first.push(`delete element inet ${table} ${setName(id, family)} { ${gone.join(', ')} }`);
+      if (added.length > 0) first.push(`add element inet ${table} ${setName(id, family)} { ${added.join(', ')} }`);
     }
   }
 
   #guard(direction: Direction, address: string, engine: PolicyEngine, lines: string[]): void {
     const guarded = this.#guarded[direction];
-    const [before, wanted] = [guarded.get(address), engine.guarded[direction].get(address)];
+    const [before, wanted] = [guarded.get(address), engine.isolationByAddress[direction].get(address)];
     if (before === wanted) return;
     const family = familyOf(address);
-    const map = `inet ${table} ${named(direction, family)}`;
+    const map = `inet ${table} ${setName(direction, family)}`;
     if (before !== undefined) lines.push(`delete element ${map} { ${address} }`);
     if (wanted !== undefined) lines.push(`add element ${map} { ${address} : goto ${wanted} }`);
     const other = this.#guarded[direction === 'ingress' ? 'egress' : 'ingress'];
     if (wanted === undefined) guarded.delete(address);
     else guarded.set(address, wanted);
-    // what a pod sends to itself, by way of a Service, nothing may forbid
-    const self = `inet ${table} ${named('self', family)} { ${address} . ${address} }`;
+    // a pod can always reach itself through a Service
+    const self = `inet ${table} ${setName('self', family)} { ${address} . ${address} }`;
     if (before === undefined && !other.has(address)) lines.push(`add element ${self}`);
     if (wanted === undefined && !other.has(address)) lines.push(`delete element ${self}`);
   }
@@ -160,9 +160,13 @@ function define(
 
 const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `jump ${chain}`), 'drop'];
 
-/** A pass is a rule for each family that it can be of, and for each protocol of its ports. */
-function ruleOf({ peers, block, ranges, doors }: Pass, direction: Direction, present: readonly Family[]): string[] {
-  const { peer } = ends[direction];
+/** Returns the rules of one condition: one for each address family and each protocol of its ports. */
+function ruleOf(
+  { peers, block, portRanges: ranges, endpoints: doors }: AllowRule,
+  direction: Direction,
+  present: readonly Family[],
+): string[] {
+  const { peer } = addressFields[direction];
   const ports = ranges === undefined ? [''] : portMatches(ranges);
   const both = block === undefined && peers === undefined && doors === undefined;
   const of = block === undefined ? present : [familyOf(block.cidr)].filter((family) => present.includes(family));
@@ -170,10 +174,10 @@ function ruleOf({ peers, block, ranges, doors }: Pass, direction: Direction, pre
     const matches: string[] = [];
     if (family !== undefined) {
       const ip = protocolOf[family];
-      if (peers !== undefined) matches.push(`${ip} ${peer} @${named(peers, family)}`);
+      if (peers !== undefined) matches.push(`${ip} ${peer} @${setName(peers, family)}`);
       if (block !== undefined) matches.push(`${ip} ${peer} ${block.cidr}`);
       if (block !== undefined && block.except.length > 0) matches.push(`${ip} ${peer} != { ${block.except.join(', ')} }`);
-      if (doors !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${named(doors, family)}`);
+      if (doors !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${setName(doors, family)}`);
     }
     return ports.map((port) => [...matches, ...(port === '' ? [] : [port]), 'accept'].join(' '));
   });
@@ -188,7 +192,7 @@ function portMatches(ranges: readonly PortRange[]): string[] {
   });
 }
 
-/** nftables refuses intervals that overlap. */
+/** Merges ranges: nftables rejects overlapping intervals. */
 function disjoint(ranges: readonly PortRange[]): string[] {
   const sorted = ranges.map(({ from = 0, to = from }) => ({ from, to })).sort((one, other) => one.from - other.from);
   const joined: { from: number; to: number }[] = [];

@@ -1,6 +1,6 @@
-import { policyContract } from '@oarlock/spi/policy.contract';
-import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
-import { policyWorld } from './policy-world.ts';
+import { policyContract } from '@oarlock/spi/policy/contract';
+import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
+import { policyWorld } from './support/policy-environment.ts';
 
-if (!isolated) inOwnNetwork(import.meta.url);
+if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else policyContract('policy-nftables with network-calico on two nodes', () => policyWorld(2, 'calico'));

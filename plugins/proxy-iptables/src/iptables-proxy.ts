@@ -1,12 +1,12 @@
-import type { Logger } from '@oarlock/kernel/logger';
-import { KernelProxy, masquerades, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import type { Logger } from '@oarlock/primitives/logger';
+import { KernelProxy, masqueradesAll, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
 import type { KernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
-import type { Family } from '@oarlock/service-rules/port-plan';
+import type { Family } from '@oarlock/service-rules/port-rules';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { chains, has, restore } from './iptables.ts';
 import { dispatches, dispatchRule, hooks, noLines, portLines, prefix, removal, replacement, textOf, type Hook } from './ruleset.ts';
 
-/** Services as chains of iptables: for machines whose other rules are iptables', and for kernels without nftables' maps. */
+/** Programs Services as iptables chains: for machines whose other rules use iptables, and for kernels without nftables maps. */
 export const iptablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
   new KernelProxy(new IptablesRules(options), options.families, log);
 
@@ -21,10 +21,10 @@ class IptablesRules implements RuleWriter {
   }
 
   async start(): Promise<void> {
-    this.#masqueradeAll = await masquerades(this.#options);
+    this.#masqueradeAll = await masqueradesAll(this.#options);
   }
 
-  /** The chains of an earlier process are emptied, and removed where nothing makes them again. */
+  /** Flushes chains of an earlier process, and removes those that are not created again. */
   async replace(ports: readonly ServicePort[]): Promise<void> {
     for (const family of this.#options.families) {
       const inUse = dispatchRule(this.#dispatch[family]);

@@ -1,5 +1,5 @@
 import { execa } from 'execa';
-import type { Family } from '@oarlock/service-rules/port-plan';
+import type { Family } from '@oarlock/service-rules/port-rules';
 
 const timeoutMs = 60_000;
 const maxOutput = 1 << 20;
@@ -31,17 +31,17 @@ async function run(file: string, args: readonly string[], input = ''): Promise<b
   throw new IptablesError('Refused', `${file} refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
 }
 
-/** Changes what is named in `text` and leaves all else alone. Each table changes as a whole. @throws IptablesError */
+/** Runs iptables-restore without flushing other chains. Each table changes atomically. @throws IptablesError */
 export async function restore(family: Family, text: string): Promise<void> {
   await run(`${commands[family]}-restore`, ['-w', waitSeconds, '--noflush'], text);
 }
 
-/** Whether a rule is there. */
+/** Returns true if a rule exists. */
 export function has(family: Family, table: string, chain: string, rule: readonly string[]): Promise<boolean> {
   return run(commands[family], ['-w', waitSeconds, '-t', table, '-C', chain, ...rule]);
 }
 
-/** The chains of a table whose names begin so. */
+/** Returns the chains of a table whose names have a prefix. */
 export async function chains(family: Family, table: string, prefix: string): Promise<readonly string[]> {
   const { stdout, failed, code } = await execa(`${commands[family]}-save`, ['-t', table], {
     reject: false,

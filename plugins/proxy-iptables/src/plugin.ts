@@ -5,7 +5,7 @@ import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
 import { iptablesProxy } from './iptables-proxy.ts';
 
-/** Services in the kernel, by iptables. Needs root on Linux. */
+/** Proxies Services in the kernel with iptables. Requires root on Linux. */
 export default Proxy.plugin({
   id: 'proxy-iptables',
   config: kernelProxyConfig,

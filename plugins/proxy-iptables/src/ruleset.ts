@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto';
 import type { PortChange } from '@oarlock/service-rules/kernel-proxy';
-import { endpointName, ofFamily, planOf, type Family, type PortPlan } from '@oarlock/service-rules/port-plan';
+import { endpointName, ofFamily, buildPortRules, type Family, type PortRules } from '@oarlock/service-rules/port-rules';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
-/** All chains of ours begin so. */
+/** Prefix of all chains of this proxy. */
 export const prefix = 'OARLOCK-';
 const services = `${prefix}SERVICES`;
 const nodePorts = `${prefix}NODEPORTS`;
 const postrouting = `${prefix}POSTROUTING`;
 const mark = `${prefix}MARK`;
-const refuse = `${prefix}REFUSE`;
-const refuseNodePorts = `${prefix}REFUSE-NODE`;
-/** A bit of the packet mark: this packet leaves with the node's address. */
+const rejectChain = `${prefix}REFUSE`;
+const rejectNodePortsChain = `${prefix}REFUSE-NODE`;
+/** Bit of the packet mark for packets to masquerade. */
 const masqueradeBit = '0x4000';
 const notMasqueraded = '0xffffbfff';
 
 export interface RulesetOptions {
   readonly family: Family;
-  /** Ranges of pods: what does not come from them and goes to a cluster address is masqueraded. */
+  /** Pod ranges: packets to a cluster IP from other addresses are masqueraded. */
   readonly podCIDRs: readonly string[];
   readonly masqueradeAll: boolean;
-  /** Ranges of the node's addresses that node ports answer at; empty: all but loopback. */
+  /** Ranges of node addresses that node ports listen on; if empty, all but loopback. */
   readonly nodePortAddresses: readonly string[];
-  /** The chain that leads from addresses of Services to their ports. There are two names for it, so that a new one can be filled while the old one is in use. */
+  /** The chain that dispatches Service addresses to ports. It has two names, so that a new one can be filled while the old one is in use. */
   readonly dispatch: string;
 }
 export const dispatches = [`${prefix}DISPATCH-0`, `${prefix}DISPATCH-1`] as const;
@@ -38,19 +38,19 @@ export interface Hook {
 }
 
 const comment = ['-m', 'comment', '--comment', 'oarlock services'];
-/** Where packets come to our chains. */
+/** The hooks from which packets enter the chains of this proxy. */
 export const hooks: readonly Hook[] = [
   { table: 'nat', chain: 'PREROUTING', rule: [...comment, '-j', services] },
   { table: 'nat', chain: 'OUTPUT', rule: [...comment, '-j', services] },
   { table: 'nat', chain: 'POSTROUTING', rule: [...comment, '-j', postrouting] },
   ...['INPUT', 'FORWARD', 'OUTPUT'].map(
-    (chain): Hook => ({ table: 'filter', chain, rule: ['-m', 'conntrack', '--ctstate', 'NEW', ...comment, '-j', refuse] }),
+    (chain): Hook => ({ table: 'filter', chain, rule: ['-m', 'conntrack', '--ctstate', 'NEW', ...comment, '-j', rejectChain] }),
   ),
 ];
 
 /** Lines of `iptables-restore`: first what is filled, then what leads there, then what nothing leads to any more. */
 export interface Lines {
-  /** Chains are named before any rule names them; naming empties them. */
+  /** Chain declarations, before the rules that refer to them; a declaration flushes the chain. */
   readonly declare: string[];
   readonly release: string[];
   readonly build: string[];
@@ -62,7 +62,7 @@ export const noLines = (): Lines => ({ declare: [], release: [], build: [], open
 
 const tableText = (name: string, lines: readonly string[]) => (lines.length === 0 ? '' : `*${name}\n${lines.join('\n')}\nCOMMIT\n`);
 
-/** Everything as one change of each table. */
+/** Returns all changes as one transaction per table. */
 export function textOf({ declare, release, build, open, drop, filter }: Lines): string {
   return tableText('nat', [...declare, ...release, ...build, ...open, ...drop]) + tableText('filter', filter);
 }
@@ -106,8 +106,8 @@ export function* replacement(ports: readonly ServicePort[], options: RulesetOpti
     ...onNode,
   ]);
   yield tableText('filter', [
-    ...[refuse, refuseNodePorts].map(emptied),
-    ...node.map((to) => `-A ${refuse} ${to} -m addrtype --dst-type LOCAL -j ${refuseNodePorts}`),
+    ...[rejectChain, rejectNodePortsChain].map(emptied),
+    ...node.map((to) => `-A ${rejectChain} ${to} -m addrtype --dst-type LOCAL -j ${rejectNodePortsChain}`),
     ...filter,
   ]);
   yield* removal(
@@ -124,8 +124,8 @@ export function* removal(table: Hook['table'], chains: readonly string[]): Gener
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16).toUpperCase();
 
-interface Written {
-  readonly plan: PortPlan;
+interface CompiledPort {
+  readonly plan: PortRules;
   readonly inner: string;
   readonly outer: string | undefined;
   /** The short cut from external doors to all endpoints. */
@@ -135,52 +135,53 @@ interface Written {
   /** Endpoint chain to endpoint. */
   readonly endpoints: ReadonlyMap<string, ProxyEndpoint>;
   /** Rules that lead to the chains, and rules for what no chain has turned to an endpoint. */
-  readonly doors: ReadonlySet<string>;
-  readonly refusals: ReadonlySet<string>;
+  readonly frontends: ReadonlySet<string>;
+  readonly rejections: ReadonlySet<string>;
 }
 
-function written(port: PortChange['before'], { family, dispatch }: RulesetOptions): Written | undefined {
-  const plan = port && planOf(port, family);
+function compilePort(port: PortChange['before'], { family, dispatch }: RulesetOptions): CompiledPort | undefined {
+  const plan = port && buildPortRules(port, family);
   if (!plan) return undefined;
   const id = digest(plan.port.key);
   const inner = `${prefix}S-${id}`;
-  const outer = plan.doors.some(({ kind }) => kind !== 'cluster') ? `${prefix}X-${id}` : undefined;
-  const gate = plan.sources && `${prefix}F-${id}`;
+  const outer = plan.frontends.some(({ kind }) => kind !== 'cluster') ? `${prefix}X-${id}` : undefined;
+  const gate = plan.loadBalancerSources && `${prefix}F-${id}`;
   const doors = new Set<string>();
   const refusals = new Set<string>();
-  for (const { kind, address, port: number, open } of plan.doors) {
+  for (const { kind, address, port: number, hasEndpoints: open } of plan.frontends) {
     const at = `${address === undefined ? '' : `-d ${address}/${family === 'ip' ? 32 : 128} `}-p ${plan.protocol} -m ${plan.protocol} --dport ${number}`;
     const to = kind === 'cluster' ? inner : kind === 'load-balancer' ? (gate ?? outer) : outer;
-    const refusal = `${kind === 'node-port' ? refuseNodePorts : refuse} ${at}`;
+    const refusal = `${kind === 'node-port' ? rejectNodePortsChain : rejectChain} ${at}`;
     if (open) doors.add(`${kind === 'node-port' ? nodePorts : dispatch} ${at} -j ${to}`);
     // what the nat table did not turn to an endpoint still has this address; to drop is not for that table
     if (!open) refusals.add(`${refusal} -j REJECT`);
-    else if (to === gate || (kind === 'cluster' ? plan.inner : plan.outer).length === 0) refusals.add(`${refusal} -j DROP`);
+    else if (to === gate || (kind === 'cluster' ? plan.internalEndpoints : plan.externalEndpoints).length === 0)
+      refusals.add(`${refusal} -j DROP`);
   }
   return {
     plan,
     inner,
     outer,
-    all: plan.shortCut && outer !== undefined ? `${prefix}A-${id}` : undefined,
+    all: plan.routesLocalTrafficToCluster && outer !== undefined ? `${prefix}A-${id}` : undefined,
     gate,
-    endpoints: new Map(plan.endpoints.map((endpoint) => [`${prefix}E-${digest(`${id} ${endpointName(endpoint)}`)}`, endpoint])),
-    doors,
-    refusals,
+    endpoints: new Map(plan.reachableEndpoints.map((endpoint) => [`${prefix}E-${digest(`${id} ${endpointName(endpoint)}`)}`, endpoint])),
+    frontends: doors,
+    rejections: refusals,
   };
 }
 
-const entryChains = ({ inner, outer, all, gate }: Written) => [inner, outer, all, gate].filter((chain) => chain !== undefined);
-const chainsOf = (one: Written | undefined) => (one === undefined ? [] : [...entryChains(one), ...one.endpoints.keys()]);
+const entryChains = ({ inner, outer, all, gate }: CompiledPort) => [inner, outer, all, gate].filter((chain) => chain !== undefined);
+const chainsOf = (one: CompiledPort | undefined) => (one === undefined ? [] : [...entryChains(one), ...one.endpoints.keys()]);
 
 /** Adds the lines that bring one port from what is programmed to what is wanted. A chain that stays as it is, is not named. */
 export function portLines(change: PortChange, options: RulesetOptions, lines: Lines): void {
-  const before = written(change.before, options);
-  const after = written(change.after, options);
+  const before = compilePort(change.before, options);
+  const after = compilePort(change.after, options);
   const same =
     before && after && before.plan.affinitySeconds === after.plan.affinitySeconds && before.plan.protocol === after.plan.protocol;
   const has = new Set(chainsOf(after));
-  for (const door of before?.doors ?? []) if (!after?.doors.has(door)) lines.release.push(`-D ${door}`);
-  for (const rule of before?.refusals ?? []) if (!after?.refusals.has(rule)) lines.filter.push(`-D ${rule}`);
+  for (const door of before?.frontends ?? []) if (!after?.frontends.has(door)) lines.release.push(`-D ${door}`);
+  for (const rule of before?.rejections ?? []) if (!after?.rejections.has(rule)) lines.filter.push(`-D ${rule}`);
   for (const chain of chainsOf(before)) {
     if (has.has(chain)) continue;
     lines.declare.push(`:${chain} - [0:0]`);
@@ -195,11 +196,11 @@ export function portLines(change: PortChange, options: RulesetOptions, lines: Li
   for (const chain of entryChains(after)) lines.declare.push(`:${chain} - [0:0]`);
   lines.build.push(...entryLines(after, options));
   // before the node ports, which may be at the same address
-  for (const door of after.doors) if (!before?.doors.has(door)) lines.open.push(`-I ${door}`);
-  for (const rule of after.refusals) if (!before?.refusals.has(rule)) lines.filter.push(`-I ${rule}`);
+  for (const door of after.frontends) if (!before?.frontends.has(door)) lines.open.push(`-I ${door}`);
+  for (const rule of after.rejections) if (!before?.rejections.has(rule)) lines.filter.push(`-I ${rule}`);
 }
 
-function endpointLines({ affinitySeconds, protocol }: PortPlan, chain: string, endpoint: ProxyEndpoint): string[] {
+function endpointLines({ affinitySeconds, protocol }: PortRules, chain: string, endpoint: ProxyEndpoint): string[] {
   const remember = affinitySeconds === undefined ? '' : `-m recent --name ${chain} --set --rsource `;
   return [
     // a pod that reaches itself through the Service has to see the answer come from the Service
@@ -208,7 +209,7 @@ function endpointLines({ affinitySeconds, protocol }: PortPlan, chain: string, e
   ];
 }
 
-function entryLines(one: Written, { family, podCIDRs, masqueradeAll }: RulesetOptions): string[] {
+function entryLines(one: CompiledPort, { family, podCIDRs, masqueradeAll }: RulesetOptions): string[] {
   const { plan, inner, outer, all, gate } = one;
   const pods = podCIDRs.filter(ofFamily(family));
   const lines: string[] = [];
@@ -219,20 +220,24 @@ function entryLines(one: Written, { family, podCIDRs, masqueradeAll }: RulesetOp
       `-A ${inner} ! -s ${pods[0]} -j ${mark}`,
       ...pods.slice(1).map((range) => `-A ${inner} -s ${range} -j MARK --and-mark ${notMasqueraded}`),
     );
-  lines.push(...balance(one, inner, plan.inner));
+  lines.push(...balance(one, inner, plan.internalEndpoints));
   if (outer === undefined) return lines;
-  if (gate !== undefined) lines.push(...(plan.sources?.ranges ?? []).map((range) => `-A ${gate} -s ${range} -j ${outer}`));
-  if (masqueradeAll || plan.masqueradesOuter) lines.push(`-A ${outer} -j ${mark}`);
+  if (gate !== undefined) lines.push(...(plan.loadBalancerSources?.ranges ?? []).map((range) => `-A ${gate} -s ${range} -j ${outer}`));
+  if (masqueradeAll || plan.masqueradesExternal) lines.push(`-A ${outer} -j ${mark}`);
   if (all !== undefined) {
     lines.push(...pods.map((range) => `-A ${outer} -s ${range} -j ${all}`));
     lines.push(`-A ${outer} -m addrtype --src-type LOCAL -j ${mark}`, `-A ${outer} -m addrtype --src-type LOCAL -j ${all}`);
-    lines.push(...balance(one, all, plan.all));
+    lines.push(...balance(one, all, plan.clusterEndpoints));
   }
-  lines.push(...balance(one, outer, plan.outer));
+  lines.push(...balance(one, outer, plan.externalEndpoints));
   return lines;
 }
 
-function balance({ plan: { affinitySeconds }, endpoints: known }: Written, chain: string, endpoints: readonly ProxyEndpoint[]): string[] {
+function balance(
+  { plan: { affinitySeconds }, endpoints: known }: CompiledPort,
+  chain: string,
+  endpoints: readonly ProxyEndpoint[],
+): string[] {
   const wanted = new Set(endpoints);
   const chains = [...known].filter(([, endpoint]) => wanted.has(endpoint)).map(([name]) => name);
   const sticky =

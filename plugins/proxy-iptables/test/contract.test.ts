@@ -1,6 +1,6 @@
-import { silentLogger } from '@oarlock/kernel/logger';
-import { kernelProxyContract } from '@oarlock/testing/kernel-proxy-contract';
-import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { kernelProxyContract } from '@oarlock/testing/network/kernel-proxy-contract';
+import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { execa } from 'execa';
 import { iptablesProxy } from '../src/iptables-proxy.ts';
 
@@ -10,5 +10,5 @@ async function census(): Promise<Record<string, number>> {
   return { chains: lines.filter((line) => line.startsWith(':')).length, rules: lines.filter((line) => line.startsWith('-A')).length };
 }
 
-if (!isolated) inOwnNetwork(import.meta.url);
+if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else kernelProxyContract('proxy-iptables', { make: (options) => iptablesProxy({ ...options, log: silentLogger }), census });

@@ -1,11 +1,11 @@
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import { nft } from '@oarlock/nftables/nft';
-import { KernelProxy, masquerades, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
+import { KernelProxy, masqueradesAll, type PortChange, type RuleWriter } from '@oarlock/service-rules/kernel-proxy';
 import type { KernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { inOrder, noSteps, portRules, table, tableText, type RulesetOptions } from './ruleset.ts';
 
-/** Services as nftables maps: one lookup leads to a Service's chain, however many there are. A change touches only its own chains. */
+/** Programs Services as nftables maps: one lookup finds the chain of a Service, whatever their number. A change affects only its own chains. */
 export const nftablesProxy = ({ log, ...options }: KernelProxyOptions & { readonly log: Logger }): KernelProxy =>
   new KernelProxy(new NftablesRules(options), options.families, log);
 
@@ -19,7 +19,7 @@ class NftablesRules implements RuleWriter {
   }
 
   async start(): Promise<void> {
-    this.#masqueradeAll = await masquerades(this.#options);
+    this.#masqueradeAll = await masqueradesAll(this.#options);
   }
 
   replace(ports: readonly ServicePort[]): Promise<void> {

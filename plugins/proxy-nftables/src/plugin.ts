@@ -4,7 +4,7 @@ import { Cluster } from '@oarlock/spi/cluster';
 import { Proxy } from '@oarlock/spi/proxy';
 import { nftablesProxy } from './nftables-proxy.ts';
 
-/** Services in the kernel, by nftables. Needs root on Linux. */
+/** Proxies Services in the kernel with nftables. Requires root on Linux. */
 export default Proxy.plugin({
   id: 'proxy-nftables',
   config: kernelProxyConfig,

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { PortChange } from '@oarlock/service-rules/kernel-proxy';
-import { endpointName, ofFamily, planOf, type Family, type PortPlan } from '@oarlock/service-rules/port-plan';
+import { endpointName, ofFamily, buildPortRules, type Family, type PortRules } from '@oarlock/service-rules/port-rules';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
 export const table = 'oarlock-services';
-/** A bit of the packet mark: this packet leaves with the node's address. */
+/** Bit of the packet mark for packets to masquerade. */
 const masqueradeBit = '0x4000';
 
 export interface RulesetOptions {
   readonly family: Family;
-  /** Ranges of pods: what does not come from them and goes to a cluster address is masqueraded. */
+  /** Pod ranges: packets to a cluster IP from other addresses are masqueraded. */
   readonly podCIDRs: readonly string[];
-  /** Also masquerade pods of this node: needed where bridged traffic does not pass the rules on its way back. */
+  /** Also masquerade pods of this node: required if bridged replies do not pass the rules. */
   readonly masqueradeAll: boolean;
-  /** Ranges of the node's addresses that node ports answer at; empty: all. */
+  /** Ranges of node addresses that node ports listen on; if empty, all. */
   readonly nodePortAddresses: readonly string[];
 }
 
@@ -40,14 +40,14 @@ export function tableText(ports: readonly ServicePort[], options: RulesetOptions
   const parts: string[] = [];
   const elements: Record<ElementPlace, string[]> = { services: [], 'node-ports': [], unserved: [], 'unserved-node-ports': [] };
   for (const port of ports) {
-    const one = written(port, options);
+    const one = compilePort(port, options);
     if (!one) continue;
     for (const [chain, { rules, affinity }] of one.endpoints) {
       if (affinity !== undefined) parts.push(`  set ${affinitySet(chain)} { ${affinity} }\n`);
       parts.push(chainText(chain, rules));
     }
     for (const [chain, rules] of one.entries) parts.push(chainText(chain, rules));
-    for (const { place, text } of one.doors.values()) elements[place].push(text);
+    for (const { place, text } of one.frontends.values()) elements[place].push(text);
   }
   const held = (place: ElementPlace) => (elements[place].length === 0 ? '' : ` elements = { ${elements[place].join(', ')} }`);
   return `table ${family} ${table} {}
@@ -97,19 +97,19 @@ export const inOrder = ({ release, build, open, drop }: Steps): readonly string[
 type ElementPlace = 'services' | 'node-ports' | 'unserved' | 'unserved-node-ports';
 
 /** What stands in the table for one port. */
-interface Written {
-  readonly plan: PortPlan;
+interface CompiledPort {
+  readonly plan: PortRules;
   /** Chains that end at one endpoint, with the declaration of the set of clients that stick to it. */
   readonly endpoints: ReadonlyMap<string, { readonly rules: readonly string[]; readonly affinity: string | undefined }>;
   /** Chains that choose: for cluster addresses, for all other doors, and for the short cut from these to all endpoints. */
   readonly entries: ReadonlyMap<string, readonly string[]>;
   /** Elements of the maps and sets that packets are looked up in. */
-  readonly doors: ReadonlyMap<string, { readonly place: ElementPlace; readonly key: string; readonly text: string }>;
+  readonly frontends: ReadonlyMap<string, { readonly place: ElementPlace; readonly key: string; readonly text: string }>;
 }
 
-function written(port: ServicePort | undefined, options: RulesetOptions): Written | undefined {
+function compilePort(port: ServicePort | undefined, options: RulesetOptions): CompiledPort | undefined {
   const { family } = options;
-  const plan = port && planOf(port, family);
+  const plan = port && buildPortRules(port, family);
   if (!plan) return undefined;
   const id = digest(plan.port.key);
   const { affinitySeconds } = plan;
@@ -117,29 +117,29 @@ function written(port: ServicePort | undefined, options: RulesetOptions): Writte
     affinitySeconds === undefined
       ? undefined
       : `type ${family === 'ip' ? 'ipv4_addr' : 'ipv6_addr'}; flags dynamic,timeout; timeout ${affinitySeconds}s;`;
-  const chainOf = new Map(plan.endpoints.map((endpoint) => [endpoint, endpointChain(id, endpoint)]));
-  const doors = plan.doors.map((door) => {
+  const chainOf = new Map(plan.reachableEndpoints.map((endpoint) => [endpoint, endpointChain(id, endpoint)]));
+  const doors = plan.frontends.map((door) => {
     const onNode = door.kind === 'node-port';
     const key = `${onNode ? '' : `${door.address} . `}${plan.protocol} . ${door.port}`;
     const chain = `${door.kind === 'cluster' ? 'svc' : 'ext'}-${id}`;
-    const place: ElementPlace = door.open ? (onNode ? 'node-ports' : 'services') : onNode ? 'unserved-node-ports' : 'unserved';
-    return { place, key, text: door.open ? `${key} : goto ${chain}` : key };
+    const place: ElementPlace = door.hasEndpoints ? (onNode ? 'node-ports' : 'services') : onNode ? 'unserved-node-ports' : 'unserved';
+    return { place, key, text: door.hasEndpoints ? `${key} : goto ${chain}` : key };
   });
   return {
     plan,
     endpoints: new Map([...chainOf].map(([endpoint, chain]) => [chain, { rules: endpointRules(plan, chain, endpoint, family), affinity }])),
     entries: entryRules(plan, id, chainOf, options),
-    doors: new Map(doors.map((door) => [`${door.place} ${door.text}`, door])),
+    frontends: new Map(doors.map((door) => [`${door.place} ${door.text}`, door])),
   };
 }
 
 /** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
 export function portRules(change: PortChange, options: RulesetOptions, { release, build, open, drop }: Steps): void {
   const t = `${options.family} ${table}`;
-  const before = written(change.before, options);
-  const after = written(change.after, options);
-  for (const [name, { place, key }] of before?.doors ?? [])
-    if (!after?.doors.has(name)) release.push(`delete element ${t} ${place} { ${key} }`);
+  const before = compilePort(change.before, options);
+  const after = compilePort(change.after, options);
+  for (const [name, { place, key }] of before?.frontends ?? [])
+    if (!after?.frontends.has(name)) release.push(`delete element ${t} ${place} { ${key} }`);
   // an endpoint's chain is made anew when anything that stands in it changes
   const same =
     before && after && before.plan.affinitySeconds === after.plan.affinitySeconds && before.plan.protocol === after.plan.protocol;
@@ -159,12 +159,17 @@ export function portRules(change: PortChange, options: RulesetOptions, { release
   }
   for (const chain of after?.entries.keys() ?? []) if (before?.entries.has(chain) !== true) build.push(`add chain ${t} ${chain}`);
   for (const [chain, rules] of after?.entries ?? []) build.push(...rules.map((rule) => `add rule ${t} ${chain} ${rule}`));
-  for (const [name, { place, text }] of after?.doors ?? [])
-    if (before?.doors.has(name) !== true) open.push(`add element ${t} ${place} { ${text} }`);
+  for (const [name, { place, text }] of after?.frontends ?? [])
+    if (before?.frontends.has(name) !== true) open.push(`add element ${t} ${place} { ${text} }`);
   for (const chain of before?.entries.keys() ?? []) if (after?.entries.has(chain) !== true) drop.push(`delete chain ${t} ${chain}`);
 }
 
-function endpointRules({ affinitySeconds, protocol }: PortPlan, chain: string, endpoint: ProxyEndpoint, family: Family): readonly string[] {
+function endpointRules(
+  { affinitySeconds, protocol }: PortRules,
+  chain: string,
+  endpoint: ProxyEndpoint,
+  family: Family,
+): readonly string[] {
   return [
     // a pod that reaches itself through the Service has to see the answer come from the Service
     `${family} saddr ${endpoint.ip} jump masquerade-mark`,
@@ -174,7 +179,7 @@ function endpointRules({ affinitySeconds, protocol }: PortPlan, chain: string, e
 }
 
 function entryRules(
-  plan: PortPlan,
+  plan: PortRules,
   id: string,
   chainOf: ReadonlyMap<ProxyEndpoint, string>,
   { family, podCIDRs, masqueradeAll }: RulesetOptions,
@@ -190,25 +195,25 @@ function entryRules(
   const inner: string[] = [];
   if (masqueradeAll) inner.push(mark);
   else if (pods.length > 0) inner.push(`${family} saddr != ${oneOf(pods)} ${mark}`);
-  const entries = new Map([[`svc-${id}`, [...inner, ...choose(plan.inner)]]]);
-  if (!plan.doors.some(({ kind }) => kind !== 'cluster')) return entries;
+  const entries = new Map([[`svc-${id}`, [...inner, ...choose(plan.internalEndpoints)]]]);
+  if (!plan.frontends.some(({ kind }) => kind !== 'cluster')) return entries;
 
   const outer: string[] = [];
-  if (plan.sources) {
-    const { addresses, ranges } = plan.sources;
+  if (plan.loadBalancerSources) {
+    const { addresses, ranges } = plan.loadBalancerSources;
     outer.push(`${family} daddr ${oneOf(addresses)} ${ranges.length > 0 ? `${family} saddr != ${oneOf(ranges)} ` : ''}drop`);
   }
-  if (masqueradeAll || plan.masqueradesOuter) outer.push(mark);
-  if (plan.shortCut) {
+  if (masqueradeAll || plan.masqueradesExternal) outer.push(mark);
+  if (plan.routesLocalTrafficToCluster) {
     if (pods.length > 0) outer.push(`${family} saddr ${oneOf(pods)} goto all-${id}`);
     outer.push(`fib saddr type local ${mark}`, `fib saddr type local goto all-${id}`);
-    entries.set(`all-${id}`, choose(plan.all));
+    entries.set(`all-${id}`, choose(plan.clusterEndpoints));
   }
-  return entries.set(`ext-${id}`, [...outer, ...choose(plan.outer)]);
+  return entries.set(`ext-${id}`, [...outer, ...choose(plan.externalEndpoints)]);
 }
 
 /** One after the other takes its share of what is left. A map without a name would be one look, but takes ten times as long to make. */
-function balance(chains: readonly string[], { affinitySeconds }: PortPlan, family: Family): string[] {
+function balance(chains: readonly string[], { affinitySeconds }: PortRules, family: Family): string[] {
   // others may serve it, this node does not
   if (chains.length === 0) return ['drop'];
   const sticky = affinitySeconds === undefined ? [] : chains.map((to) => `${family} saddr @${affinitySet(to)} goto ${to}`);

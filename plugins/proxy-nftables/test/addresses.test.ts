@@ -1,11 +1,11 @@
-import { silentLogger } from '@oarlock/kernel/logger';
-import { endpointAddresses } from '@oarlock/testing/endpoint-addresses';
-import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { sourceAddressContract } from '@oarlock/testing/network/source-address-contract';
+import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { nftablesProxy } from '../src/nftables-proxy.ts';
 
-if (!isolated) inOwnNetwork(import.meta.url);
+if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
-  endpointAddresses(async (options) => {
+  sourceAddressContract(async (options) => {
     const proxy = nftablesProxy({ ...options, families: ['ip'], log: silentLogger });
     await proxy.start();
     return proxy;

@@ -1,13 +1,13 @@
-import { silentLogger } from '@oarlock/kernel/logger';
-import { census } from '@oarlock/nftables/census';
-import { kernelProxyContract } from '@oarlock/testing/kernel-proxy-contract';
-import { inOwnNetwork, isolated } from '@oarlock/testing/own-network';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { countObjects } from '@oarlock/nftables/object-counts';
+import { kernelProxyContract } from '@oarlock/testing/network/kernel-proxy-contract';
+import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/network/network-namespace';
 import { nftablesProxy } from '../src/nftables-proxy.ts';
 
-if (!isolated) inOwnNetwork(import.meta.url);
+if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
   kernelProxyContract(
     'proxy-nftables, IPv6 beside IPv4',
-    { make: (options) => nftablesProxy({ ...options, log: silentLogger }), census },
+    { make: (options) => nftablesProxy({ ...options, log: silentLogger }), census: countObjects },
     'ip6',
   );

@@ -1,13 +1,13 @@
 import { BlockList, isIPv6 } from 'node:net';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
 const maxAffinities = 100_000;
 
 /** Which of a port's addresses a client came to: external ones and node ports have a traffic policy of their own, load balancer addresses also sources. */
-export type Door = 'cluster' | 'external' | 'load-balancer';
+export type Frontend = 'cluster' | 'external' | 'load-balancer';
 
-/** Undefined: everybody may come. */
+/** If undefined, all sources are allowed. */
 function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList | undefined {
   if (ranges.length === 0) return undefined;
   const list = new BlockList();
@@ -18,7 +18,7 @@ function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList
   return list;
 }
 
-/** Round robin over a port's endpoints; with affinity a client stays with its endpoint while that is there and the time has not run out. */
+/** Selects endpoints of a port in turn; with session affinity, a client keeps its endpoint while it exists and the timeout has not passed. */
 export class Balancer {
   readonly #clock: Clock;
   #port: ServicePort;
@@ -41,7 +41,7 @@ export class Balancer {
   }
 
   /** Undefined: nobody serves it here, or the client may not come to this door. */
-  pick(client: string, door: Door): ProxyEndpoint | undefined {
+  pick(client: string, door: Frontend): ProxyEndpoint | undefined {
     if (door === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
     const { endpoints, affinitySeconds, internalLocal, externalLocal } = this.#port;
     const onlyLocal = door === 'cluster' ? internalLocal : externalLocal;
@@ -63,7 +63,7 @@ export class Balancer {
     return chosen;
   }
 
-  /** Whether an endpoint is still one of this port. */
+  /** Returns true if an endpoint still belongs to this port. */
   has(endpoint: Pick<ProxyEndpoint, 'ip' | 'port'>): boolean {
     return this.#port.endpoints.some(({ ip, port }) => ip === endpoint.ip && port === endpoint.port);
   }

@@ -6,7 +6,7 @@ import { UserspaceProxy } from './userspace-proxy.ts';
 export default Proxy.plugin({
   id: 'proxy-userspace',
   config: z.strictObject({
-    /** Where node ports are served. */
+    /** Addresses that node ports listen on. */
     nodePortAddress: z.string().default('127.0.0.1'),
   }),
   create: ({ config }, { clock, log }) => new UserspaceProxy({ clock, log, nodePortAddress: config.nodePortAddress }),

@@ -1,20 +1,20 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import type { Balancer, Door } from './balancer.ts';
+import type { Balancer, Frontend } from './balancer.ts';
 
 const connectTimeoutMs = 5_000;
 const attempts = 3; // endpoints tried before a connection is given up
 
-/** One address and port that passes connections on. Connections outlive changes of the endpoints they do not use. */
+/** Forwards connections of one address and port. Connections survive changes of endpoints that they do not use. */
 export class TcpListener {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  private constructor(balancer: Balancer, door: Door) {
+  private constructor(balancer: Balancer, door: Frontend) {
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, door));
   }
 
-  /** @throws the error of listen(2): the address is not ours, in use, or needs a privilege */
-  static async open(ip: string, port: number, balancer: Balancer, door: Door): Promise<TcpListener> {
+  /** @throws the error of listen(2): the address is not local, in use, or requires a privilege */
+  static async open(ip: string, port: number, balancer: Balancer, door: Frontend): Promise<TcpListener> {
     const listener = new TcpListener(balancer, door);
     await new Promise<void>((resolve, reject) => {
       listener.#server.once('error', reject);
@@ -35,14 +35,14 @@ export class TcpListener {
     await closed;
   }
 
-  #serve(client: Socket, balancer: Balancer, door: Door): void {
+  #serve(client: Socket, balancer: Balancer, door: Frontend): void {
     this.#hold(client);
     // the errors of either side end both; there is nobody to tell but the two
     client.on('error', () => client.destroy());
     this.#dial(client, balancer, door, attempts);
   }
 
-  #dial(client: Socket, balancer: Balancer, door: Door, left: number): void {
+  #dial(client: Socket, balancer: Balancer, door: Frontend, left: number): void {
     const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', door) : undefined;
     if (endpoint === undefined) {
       client.resetAndDestroy();

@@ -1,8 +1,8 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
-import type { Balancer, Door } from './balancer.ts';
+import type { Balancer, Frontend } from './balancer.ts';
 
 const idleMs = 60_000; // as the kernel forgets a UDP flow that nothing uses
 const maxFlows = 16_384;
@@ -22,18 +22,18 @@ export class UdpListener {
   readonly #flows = new Map<string, Flow>();
   readonly #balancer: Balancer;
   readonly #clock: Clock;
-  readonly #door: Door;
+  readonly #frontend: Frontend;
 
-  private constructor(socket: Socket, balancer: Balancer, door: Door, clock: Clock) {
+  private constructor(socket: Socket, balancer: Balancer, door: Frontend, clock: Clock) {
     this.#socket = socket;
     this.#balancer = balancer;
-    this.#door = door;
+    this.#frontend = door;
     this.#clock = clock;
     socket.on('message', (data, from) => this.#pass(data, from));
   }
 
   /** @throws the error of bind(2) */
-  static async open(ip: string, port: number, balancer: Balancer, door: Door, clock: Clock): Promise<UdpListener> {
+  static async open(ip: string, port: number, balancer: Balancer, door: Frontend, clock: Clock): Promise<UdpListener> {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
@@ -48,7 +48,7 @@ export class UdpListener {
     return new UdpListener(socket, balancer, door, clock);
   }
 
-  /** Ends flows to endpoints that are no longer there. */
+  /** Ends flows to endpoints that no longer exist. */
   prune(): void {
     for (const [key, flow] of this.#flows) if (!this.#balancer.has(flow.endpoint)) this.#end(key, flow);
   }
@@ -71,7 +71,7 @@ export class UdpListener {
   }
 
   #open(key: string, from: RemoteInfo): Flow | undefined {
-    const endpoint = this.#balancer.pick(from.address, this.#door);
+    const endpoint = this.#balancer.pick(from.address, this.#frontend);
     if (endpoint === undefined || this.#flows.size >= maxFlows) return undefined;
     const socket = createSocket({ type: isIPv6(endpoint.ip) ? 'udp6' : 'udp4' });
     const flow: Flow = { socket, endpoint, timer: this.#clock.after(idleMs, () => this.#end(key, flow)), bound: false, waiting: [] };

@@ -1,24 +1,24 @@
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy';
-import { Balancer, type Door } from './balancer.ts';
+import { Balancer, type Frontend } from './balancer.ts';
 import { TcpListener } from './tcp-listener.ts';
 import { UdpListener } from './udp-listener.ts';
 
-interface Served {
+interface ServedPort {
   readonly balancer: Balancer;
   readonly listeners: Map<string, TcpListener | UdpListener>;
 }
 interface Address {
   readonly ip: string;
   readonly port: number;
-  readonly door: Door;
+  readonly frontend: Frontend;
 }
 
-/** Serves Services by listening on their addresses and passing traffic on. Addresses have to be ones this host can bind. */
+/** Proxies Services by listening on their addresses, which this host must be able to bind. */
 export class UserspaceProxy implements ServiceProxy {
   readonly mode = 'userspace';
-  readonly #served = new Map<string, Served>();
+  readonly #served = new Map<string, ServedPort>();
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #nodePortAddress: string;
@@ -33,15 +33,15 @@ export class UserspaceProxy implements ServiceProxy {
     const wanted = new Set(set.map(({ key }) => key));
     for (const key of replace ? [...this.#served.keys()].filter((known) => !wanted.has(known)) : removed) await this.#remove(key);
     // what one Service gives up another may take in the same change
-    for (const port of set) await this.#leave(port);
-    for (const port of set) await this.#set(port);
+    for (const port of set) await this.#removePort(port);
+    for (const port of set) await this.#setPort(port);
   }
 
   async stop(): Promise<void> {
     for (const key of this.#served.keys()) await this.#remove(key);
   }
 
-  async #set(port: ServicePort): Promise<void> {
+  async #setPort(port: ServicePort): Promise<void> {
     const served = this.#served.get(port.key) ?? { balancer: new Balancer(port, this.#clock), listeners: new Map() };
     this.#served.set(port.key, served);
     served.balancer.update(port);
@@ -52,8 +52,8 @@ export class UserspaceProxy implements ServiceProxy {
     }
   }
 
-  /** Closes the addresses that a port no longer has. */
-  async #leave(port: ServicePort): Promise<void> {
+  /** Closes listeners on addresses that a port no longer has. */
+  async #removePort(port: ServicePort): Promise<void> {
     const listeners = this.#served.get(port.key)?.listeners;
     if (listeners === undefined) return;
     const addresses = this.#addresses(port);
@@ -66,16 +66,16 @@ export class UserspaceProxy implements ServiceProxy {
 
   #addresses({ protocol, port, clusterIPs, externalIPs, loadBalancerIPs, nodePort }: ServicePort): ReadonlyMap<string, Address> {
     const all: Address[] = [
-      ...clusterIPs.map((ip): Address => ({ ip, port, door: 'cluster' })),
-      ...externalIPs.map((ip): Address => ({ ip, port, door: 'external' })),
-      ...loadBalancerIPs.map((ip): Address => ({ ip, port, door: 'load-balancer' })),
-      ...(nodePort === undefined ? [] : [{ ip: this.#nodePortAddress, port: nodePort, door: 'external' } satisfies Address]),
+      ...clusterIPs.map((ip): Address => ({ ip, port, frontend: 'cluster' })),
+      ...externalIPs.map((ip): Address => ({ ip, port, frontend: 'external' })),
+      ...loadBalancerIPs.map((ip): Address => ({ ip, port, frontend: 'load-balancer' })),
+      ...(nodePort === undefined ? [] : [{ ip: this.#nodePortAddress, port: nodePort, frontend: 'external' } satisfies Address]),
     ];
-    return new Map(all.map((address) => [`${protocol} ${address.door} ${address.ip} ${address.port}`, address]));
+    return new Map(all.map((address) => [`${protocol} ${address.frontend} ${address.ip} ${address.port}`, address]));
   }
 
   /** One address that cannot be served does not keep the others from being served; it is tried again when the Service changes. */
-  async #listen(served: Served, name: string, port: ServicePort, { ip, port: number, door }: Address): Promise<void> {
+  async #listen(served: ServedPort, name: string, port: ServicePort, { ip, port: number, frontend: door }: Address): Promise<void> {
     try {
       if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, door));
       else if (port.protocol === 'UDP') served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, door, this.#clock));

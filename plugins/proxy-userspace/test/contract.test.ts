@@ -1,8 +1,8 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
-import { silentLogger } from '@oarlock/kernel/logger';
-import { proxyContract } from '@oarlock/spi/proxy.contract';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { proxyContract } from '@oarlock/spi/proxy/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { UserspaceProxy } from '../src/userspace-proxy.ts';
 
@@ -46,8 +46,8 @@ proxyContract(
       externalAddress: '127.98.7.1',
       nodePorts: { address: '127.0.0.1', ports: [await freePort(), await freePort()] },
       clientAddresses: ['127.99.7.1', '127.99.7.2'],
-      pass: (seconds) => clock.advance(seconds * 1000),
-      census: async () => ({ sockets: await sockets() }),
+      advanceTime: (seconds) => clock.advance(seconds * 1000),
+      countResources: async () => ({ sockets: await sockets() }),
       dispose: () => proxy.stop(),
     };
   },

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, connect, type Server } from 'node:net';
-import type { Logger } from '@oarlock/kernel/logger';
-import { endpoint, servicePort } from '@oarlock/spi/proxy.contract';
+import type { Logger } from '@oarlock/primitives/logger';
+import { endpoint, servicePort } from '@oarlock/spi/proxy/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Balancer } from '../src/balancer.ts';

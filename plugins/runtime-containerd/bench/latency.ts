@@ -4,15 +4,15 @@ import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
-import { systemClock } from '@oarlock/kernel/clock';
-import { silentLogger } from '@oarlock/kernel/logger';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
 import type { ContainerConfig, NamespaceMode, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { startContainerd } from '../../../e2e/fixtures/containerd.ts';
 import { busyboxImage } from '../../../e2e/fixtures/test-image.ts';
 import { ContainerdRuntime } from '../src/containerd-runtime.ts';
 
-/** Prints what the steps of a pod's life take on this machine. Run as root: see the README. */
-const rounds = Number(process.argv[2] ?? 20);
+/** Prints the latency of each step of a pod's lifecycle on this machine. Run as root: see the README. */
+const iterations = Number(process.argv[2] ?? 20);
 const dir = await mkdtemp(join(tmpdir(), 'oarlock-latency-'));
 await mkdir(join(dir, 'cni'));
 await writeFile(
@@ -79,7 +79,7 @@ const containerConfig: ContainerConfig = {
   linux: { resources: {}, security: { namespaces: { network: 'POD', pid: 'CONTAINER', ipc: 'POD' } } },
 };
 for (const network of ['POD', 'NODE'] as const) {
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < iterations; round++) {
     const config = sandboxConfig(network);
     const sandbox = await timed(`runPodSandbox (${network} network)`, () => driver.runPodSandbox(config, ''));
     const id = await timed('createContainer', () => driver.createContainer(sandbox, containerConfig, config));
@@ -93,8 +93,8 @@ for (const network of ['POD', 'NODE'] as const) {
     await timed('removePodSandbox', () => driver.removePodSandbox(sandbox));
   }
 }
-const quantile = (list: readonly number[], q: number) =>
-  [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * q))] ?? 0;
+const quantile = (samples: readonly number[], q: number) =>
+  [...samples].sort((a, b) => a - b)[Math.min(samples.length - 1, Math.floor(samples.length * q))] ?? 0;
 for (const [name, list] of times)
   console.log(
     `${name.padEnd(34)} p50 ${quantile(list, 0.5).toFixed(1).padStart(7)} ms   p95 ${quantile(list, 0.95).toFixed(1).padStart(7)} ms`,

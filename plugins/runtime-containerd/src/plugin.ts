@@ -6,10 +6,10 @@ import { probeSocket } from './probe.ts';
 const config = z.strictObject({
   /** containerd's socket, or CRI-O's: `/run/crio/crio.sock`. */
   socket: z.string().startsWith('/').default('/run/containerd/containerd.sock'),
-  /** For every call but image pulls; a sandbox gets twice this, stops and execs get it on top of their own time. */
+  /** For every call but image pulls; RunPodSandbox gets twice this, StopContainer gets it in addition to its grace period. */
   requestTimeoutSeconds: z.number().positive().default(120),
   imagePullTimeoutSeconds: z.number().positive().default(3_600),
-  /** Sessions (exec, attach, port-forward) over which nothing goes for so long are ended. */
+  /** Streaming sessions (exec, attach, port-forward) without traffic for this long are closed. */
   streamIdleSeconds: z.number().positive().default(14_400),
 });
 
@@ -18,5 +18,5 @@ export default Runtime.plugin({
   config,
   declares: { invokesCni: true, images: true, networkNamespaces: true, survivesRestart: true },
   probe: ({ socket }) => probeSocket(socket),
-  create: (given, context) => new ContainerdRuntime(given.config, context),
+  create: ({ config: settings }, context) => new ContainerdRuntime(settings, context),
 });

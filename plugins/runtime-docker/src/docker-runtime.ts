@@ -15,7 +15,7 @@ import {
   type PodSandboxConfig,
   type PodSandboxStatus,
   type RegistryAuth,
-  type RuntimeCall,
+  type RuntimeCallOptions,
   type RuntimeCondition,
   type RuntimeDriver,
   type RuntimeEvent,
@@ -24,25 +24,25 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { Containers } from './containers.ts';
-import { ContainerUsage } from './container-usage.ts';
-import { EngineClient } from './engine-client.ts';
-import { EngineContainers } from './engine-containers.ts';
-import { hasCode } from './engine-errors.ts';
-import { featuresOf } from './engine-features.ts';
-import type { EngineInfo } from './engine-shapes.ts';
-import { EventHub } from './event-hub.ts';
-import { Images } from './images.ts';
-import { KeyedLock } from '@oarlock/kernel/keyed-lock';
-import { LogCopies } from './log-copies.ts';
-import { logPathLabel, ownerLabel } from './names.ts';
-import { lowestOomScore } from './oom-score.ts';
-import { ownPauseImage } from './pause-image.ts';
-import { portForward } from './port-forward.ts';
-import { SandboxNetwork } from './sandbox-network.ts';
-import { SandboxRecords } from './sandbox-records.ts';
-import { Sandboxes } from './sandboxes.ts';
-import { Sessions, type ExecResult } from './sessions.ts';
+import { Containers } from './containers/containers.ts';
+import { ContainerStatsReader } from './containers/container-stats.ts';
+import { EngineClient } from './engine/engine-client.ts';
+import { EngineContainers } from './containers/engine-containers.ts';
+import { hasCode } from './engine/engine-errors.ts';
+import { featuresOf } from './engine/engine-features.ts';
+import type { EngineInfo } from './engine/engine-types.ts';
+import { EventBroadcaster } from './events/event-broadcaster.ts';
+import { Images } from './engine/images.ts';
+import { KeyedLock } from '@oarlock/primitives/keyed-lock';
+import { LogCopiers } from './logs/log-copier.ts';
+import { logPathLabel, ownerLabel } from './engine/names-and-labels.ts';
+import { lowestOomScore } from './containers/oom-score.ts';
+import { ownPauseImage } from './containers/pause-image.ts';
+import { portForward } from './streaming/port-forward.ts';
+import { SandboxNetwork } from './containers/sandbox-network.ts';
+import { SandboxRecords } from './containers/sandbox-records.ts';
+import { Sandboxes } from './containers/sandboxes.ts';
+import { StreamingSessions, type ExecResult } from './streaming/streaming-sessions.ts';
 
 export interface DockerRuntimeConfig {
   readonly socket: string;
@@ -52,22 +52,22 @@ export interface DockerRuntimeConfig {
 }
 type Context = Pick<PluginContext, 'log' | 'clock' | 'dataDir'>;
 
-/** The docker engine as a CRI runtime. Nothing is kept here that the engine or the network's records do not have. */
+/** A RuntimeDriver on the Docker Engine. All state is in the engine or in the records of the sandboxes' networks. */
 export class DockerRuntime implements RuntimeDriver, Lifecycle {
   readonly traits = { invokesCni: false, images: true, survivesRestart: true, networkNamespaces: true };
   readonly #config: DockerRuntimeConfig;
   readonly #context: Context;
   readonly #engine: EngineClient;
-  readonly #hub: EventHub;
-  readonly #logs: LogCopies;
-  readonly #sessions: Sessions;
+  readonly #events: EventBroadcaster;
+  readonly #logs: LogCopiers;
+  readonly #sessions: StreamingSessions;
   readonly #images: Images;
-  readonly #containers: EngineContainers;
-  readonly #usage: ContainerUsage;
+  readonly #engineContainers: EngineContainers;
+  readonly #stats: ContainerStatsReader;
   readonly #records: SandboxRecords;
   readonly #network: SandboxNetwork;
   readonly #sandboxes: Sandboxes;
-  readonly #created: Containers;
+  readonly #containers: Containers;
   readonly #locks = new KeyedLock();
   readonly #lowestOom = lowestOomScore();
   readonly #stopping = new AbortController();
@@ -78,27 +78,27 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     this.#config = config;
     this.#context = context;
     this.#engine = new EngineClient({ socket: config.socket, timeoutMs: config.requestTimeoutSeconds * 1000, clock });
-    this.#containers = new EngineContainers(this.#engine, this.#locks, clock);
-    this.#logs = new LogCopies(this.#engine, { clock, log });
-    this.#hub = new EventHub({
+    this.#engineContainers = new EngineContainers(this.#engine, this.#locks, clock);
+    this.#logs = new LogCopiers(this.#engine, { clock, log });
+    this.#events = new EventBroadcaster({
       engine: this.#engine,
       clock,
       log,
-      ended: (id) => this.#logs.ended(id),
-      removed: (id) => this.#forget(id),
+      onExit: (id) => this.#logs.finish(id),
+      onRemoved: (id) => this.#forget(id),
     });
-    this.#sessions = new Sessions(this.#engine, this.#hub, clock);
+    this.#sessions = new StreamingSessions(this.#engine, this.#events, clock);
     this.#images = new Images({
       engine: this.#engine,
       pullTimeoutMs: config.imagePullTimeoutSeconds * 1000,
       pinned: config.sandboxImage ?? ownPauseImage,
     });
-    this.#usage = new ContainerUsage(this.#engine, clock);
+    this.#stats = new ContainerStatsReader(this.#engine, clock);
     this.#records = new SandboxRecords(join(context.dataDir, 'sandboxes'));
     this.#network = new SandboxNetwork(network, this.#records);
     this.#sandboxes = new Sandboxes({
       engine: this.#engine,
-      containers: this.#containers,
+      containers: this.#engineContainers,
       network: this.#network,
       locks: this.#locks,
       clock,
@@ -106,15 +106,15 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
       image: config.sandboxImage,
       owner: this.#owner,
       lowestOom: this.#lowestOom,
-      started: (id) => this.#hub.tell('STARTED', id),
+      onStarted: (id) => this.#events.publish('STARTED', id),
     });
-    this.#created = new Containers({
+    this.#containers = new Containers({
       engine: this.#engine,
-      containers: this.#containers,
+      containers: this.#engineContainers,
       sandboxes: this.#sandboxes,
       images: this.#images,
       logs: this.#logs,
-      hub: this.#hub,
+      events: this.#events,
       locks: this.#locks,
       clock,
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
@@ -123,10 +123,11 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     });
   }
 
-  /** Waits until the engine answers, for as long as the start is wanted, and goes on with the logs of containers that it finds. */
+  /** Waits until the engine answers or the signal aborts, then continues to copy the logs of existing containers. */
   async start(signal: AbortSignal): Promise<void> {
     const broken = await this.#records.load();
-    if (broken.length > 0) this.#context.log.warn({ broken }, 'records of sandboxes could not be read; the network frees what they had');
+    if (broken.length > 0)
+      this.#context.log.warn({ broken }, 'cannot read the records of some sandboxes; the network plugin frees their addresses');
     for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
       try {
         await this.#engine.negotiate(signal);
@@ -139,8 +140,8 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     }
     const { name, version } = await this.version({ signal });
     this.#context.log.info({ runtime: name, version, socket: this.#config.socket }, 'connected to the container runtime');
-    await this.#adopt(signal);
-    this.#running = this.#hub.run(this.#stopping.signal);
+    await this.#resumeLogs(signal);
+    this.#running = this.#events.run(this.#stopping.signal);
   }
 
   async stop(): Promise<void> {
@@ -150,20 +151,20 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     this.#engine.close();
   }
 
-  async version({ signal }: RuntimeCall = {}): Promise<RuntimeInfo> {
+  async version({ signal }: RuntimeCallOptions = {}): Promise<RuntimeInfo> {
     const { Version } = await this.#engine.call<{ readonly Version: string }>('GET', '/version', { signal });
     return { name: 'docker', version: Version.replace(/\+.*$/, ''), apiVersion: 'v1' };
   }
 
-  async features({ signal }: RuntimeCall = {}): Promise<RuntimeFeatures> {
+  async features({ signal }: RuntimeCallOptions = {}): Promise<RuntimeFeatures> {
     return featuresOf(await this.#engine.call<EngineInfo>('GET', '/info', { signal }), await this.#engine.minor(signal));
   }
 
-  cgroupDriver({ signal }: RuntimeCall = {}): Promise<'cgroupfs' | 'systemd'> {
+  cgroupDriver({ signal }: RuntimeCallOptions = {}): Promise<'cgroupfs' | 'systemd'> {
     return this.#sandboxes.cgroupDriver(signal);
   }
 
-  async status({ signal }: RuntimeCall = {}): Promise<readonly RuntimeCondition[]> {
+  async status({ signal }: RuntimeCallOptions = {}): Promise<readonly RuntimeCondition[]> {
     const runtime = await this.#engine.negotiate(signal).then(
       (): RuntimeCondition => ({ type: 'RuntimeReady', status: true, reason: '', message: '' }),
       (error: unknown): RuntimeCondition => {
@@ -174,106 +175,108 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     return [runtime, await this.#network.condition()];
   }
 
-  runPodSandbox(config: PodSandboxConfig, handler: string, call: RuntimeCall = {}): Promise<string> {
+  runPodSandbox(config: PodSandboxConfig, handler: string, call: RuntimeCallOptions = {}): Promise<string> {
     return this.#sandboxes.run(config, handler, call);
   }
-  stopPodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
+  stopPodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#sandboxes.stop(id, call);
   }
-  removePodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
+  removePodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#sandboxes.remove(id, call);
   }
-  podSandboxStatus(id: string, call: RuntimeCall = {}): Promise<PodSandboxStatus> {
+  podSandboxStatus(id: string, call: RuntimeCallOptions = {}): Promise<PodSandboxStatus> {
     return this.#sandboxes.status(id, call);
   }
-  listPodSandbox(filter: SandboxFilter = {}, call: RuntimeCall = {}): Promise<readonly PodSandbox[]> {
+  listPodSandbox(filter: SandboxFilter = {}, call: RuntimeCallOptions = {}): Promise<readonly PodSandbox[]> {
     return this.#sandboxes.list(filter, call);
   }
 
-  createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call: RuntimeCall = {}): Promise<string> {
-    return this.#created.create(sandboxId, config, sandbox, call);
+  createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call: RuntimeCallOptions = {}): Promise<string> {
+    return this.#containers.create(sandboxId, config, sandbox, call);
   }
-  startContainer(id: string, call: RuntimeCall = {}): Promise<void> {
-    return this.#created.start(id, call);
+  startContainer(id: string, call: RuntimeCallOptions = {}): Promise<void> {
+    return this.#containers.start(id, call);
   }
-  stopContainer(id: string, timeoutSeconds: number, call: RuntimeCall = {}): Promise<void> {
-    return this.#created.stop(id, timeoutSeconds, call);
+  stopContainer(id: string, timeoutSeconds: number, call: RuntimeCallOptions = {}): Promise<void> {
+    return this.#containers.stop(id, timeoutSeconds, call);
   }
-  removeContainer(id: string, call: RuntimeCall = {}): Promise<void> {
-    return this.#created.remove(id, call);
+  removeContainer(id: string, call: RuntimeCallOptions = {}): Promise<void> {
+    return this.#containers.remove(id, call);
   }
-  containerStatus(id: string, call: RuntimeCall = {}): Promise<ContainerStatus> {
-    return this.#created.status(id, call);
+  containerStatus(id: string, call: RuntimeCallOptions = {}): Promise<ContainerStatus> {
+    return this.#containers.status(id, call);
   }
-  listContainers(filter: ContainerFilter = {}, call: RuntimeCall = {}): Promise<readonly Container[]> {
-    return this.#created.list(filter, call);
+  listContainers(filter: ContainerFilter = {}, call: RuntimeCallOptions = {}): Promise<readonly Container[]> {
+    return this.#containers.list(filter, call);
   }
-  updateContainerResources(id: string, given: LinuxResources, call: RuntimeCall = {}): Promise<void> {
-    return this.#created.update(id, given, call);
+  updateContainerResources(id: string, limits: LinuxResources, call: RuntimeCallOptions = {}): Promise<void> {
+    return this.#containers.update(id, limits, call);
   }
-  reopenContainerLog(id: string, call: RuntimeCall = {}): Promise<void> {
-    return this.#created.reopenLog(id, call);
+  reopenContainerLog(id: string, call: RuntimeCallOptions = {}): Promise<void> {
+    return this.#containers.reopenLog(id, call);
   }
 
-  execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCall = {}): Promise<ExecResult> {
+  execSync(id: string, command: readonly string[], timeoutSeconds: number, call: RuntimeCallOptions = {}): Promise<ExecResult> {
     return this.#sessions.execSync(id, command, timeoutSeconds, call);
   }
-  exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
+  exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
     return this.#sessions.exec(id, command, streams, call);
   }
 
-  attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
+  attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#sessions.attach(id, streams, call);
   }
 
-  async portForward(sandboxId: string, port: number, call: RuntimeCall = {}): Promise<Duplex> {
+  async portForward(sandboxId: string, port: number, call: RuntimeCallOptions = {}): Promise<Duplex> {
     const { state } = await this.podSandboxStatus(sandboxId, call);
     if (state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
     return portForward(port, this.#network.netnsOf(sandboxId), call.signal);
   }
 
-  async containerStats(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStats> {
-    const found = await this.#containers.inspect(id, signal);
-    if (!found.State.Running) throw new RuntimeError('FailedPrecondition', `container ${id} does not run`);
-    return this.#usage.of(found, signal);
+  async containerStats(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStats> {
+    const found = await this.#engineContainers.inspect(id, signal);
+    if (!found.State.Running) throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
+    return this.#stats.read(found, signal);
   }
 
-  async listContainerStats(filter: ContainerFilter = {}, call: RuntimeCall = {}): Promise<readonly ContainerStats[]> {
+  async listContainerStats(filter: ContainerFilter = {}, call: RuntimeCallOptions = {}): Promise<readonly ContainerStats[]> {
     const running = (await this.listContainers(filter, call)).filter(({ state }) => state === 'RUNNING');
-    const found = await Promise.all(
+    const stats = await Promise.all(
       running.map(({ id }) =>
         this.containerStats(id, call).catch((error: unknown) => {
-          // it ended meanwhile
+          // it exited or was removed in the meantime
           if (hasCode(error, 'NotFound', 'FailedPrecondition')) return undefined;
           throw error;
         }),
       ),
     );
-    return found.filter((one) => one !== undefined);
+    return stats.filter((item) => item !== undefined);
   }
 
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
-    return this.#hub.listen(signal);
+    return this.#events.listen(signal);
   }
 
-  listImages(call: RuntimeCall = {}): Promise<readonly Image[]> {
+  listImages(call: RuntimeCallOptions = {}): Promise<readonly Image[]> {
     return this.#images.list(call);
   }
-  imageStatus(image: string, call: RuntimeCall = {}): Promise<Image | undefined> {
+  imageStatus(image: string, call: RuntimeCallOptions = {}): Promise<Image | undefined> {
     return this.#images.find(image, call);
   }
   pullImage(
     image: string,
     auth: RegistryAuth | undefined,
     _sandbox: PodSandboxConfig | undefined,
-    call: RuntimeCall = {},
+    call: RuntimeCallOptions = {},
   ): Promise<string> {
     return this.#images.pull(image, auth, call);
   }
-  removeImage(image: string, call: RuntimeCall = {}): Promise<void> {
+  removeImage(image: string, call: RuntimeCallOptions = {}): Promise<void> {
     return this.#images.remove(image, call);
   }
-  imageFsInfo(call: RuntimeCall = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+  imageFsInfo(
+    call: RuntimeCallOptions = {},
+  ): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
     return this.#images.usage(call);
   }
 
@@ -281,18 +284,18 @@ export class DockerRuntime implements RuntimeDriver, Lifecycle {
     return this.#context.dataDir;
   }
 
-  async #adopt(signal: AbortSignal): Promise<void> {
-    const listed = await this.#containers.list('container', { labels: { [ownerLabel]: this.#owner } }, signal);
+  async #resumeLogs(signal: AbortSignal): Promise<void> {
+    const listed = await this.#engineContainers.list('container', { labels: { [ownerLabel]: this.#owner } }, signal);
     for (const { Id, State, Labels } of listed) {
       if (State === 'created') continue;
-      const { Config } = await this.#containers.inspect(Id, signal);
+      const { Config } = await this.#engineContainers.inspect(Id, signal);
       await this.#logs.prepare({ id: Id, path: Labels?.[logPathLabel] ?? '', tty: Config.Tty });
       this.#logs.begin(Id);
     }
   }
 
   async #forget(id: string): Promise<void> {
-    this.#usage.forget(id);
+    this.#stats.forget(id);
     await this.#logs.forget(id);
   }
 }

@@ -6,16 +6,16 @@ import { DockerRuntime } from './docker-runtime.ts';
 import { probeSocket } from './probe.ts';
 
 const config = z.strictObject({
-  /** The engine's: `/var/run/docker.sock` by default. */
+  /** The engine's socket. */
   socket: z.string().startsWith('/').default('/var/run/docker.sock'),
-  /** What sandboxes run; absent: a program of a few bytes that is made here. */
+  /** The sandbox image; by default a built-in image of a few bytes. */
   sandboxImage: z.string().min(1).optional(),
-  /** For every call but image pulls; stops get it on top of their own time. */
+  /** For every call but image pulls; stopping a container gets it in addition to its grace period. */
   requestTimeoutSeconds: z.number().positive().default(120),
   imagePullTimeoutSeconds: z.number().positive().default(3_600),
 });
 
-/** Pods on the docker engine, 20.10 and newer. */
+/** Runs pods on the Docker Engine, 20.10 and newer. */
 export default Runtime.plugin({
   id: 'runtime-docker',
   config,

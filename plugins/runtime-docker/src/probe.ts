@@ -1,22 +1,22 @@
 import { stat } from 'node:fs/promises';
-import { systemClock } from '@oarlock/kernel/clock';
+import { systemClock } from '@oarlock/primitives/clock';
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
-import { EngineClient } from './engine-client.ts';
+import { EngineClient } from './engine/engine-client.ts';
 
-/** A machine on which much starts at once may take seconds; who only wants to list plugins waits for less. */
-const probeMs = 20_000;
+/** Milliseconds. On a machine where many processes start at once the engine may take seconds to answer. */
+const probeTimeoutMs = 20_000;
 
-/** Whether a docker engine that we understand answers at the socket, within so many milliseconds. */
-export async function probeSocket(socket: string, limitMs = probeMs): Promise<Availability> {
+/** Checks whether a docker engine of a supported version answers on the socket within `timeoutMs`. */
+export async function probeSocket(socket: string, timeoutMs = probeTimeoutMs): Promise<Availability> {
   try {
     if (!(await stat(socket)).isSocket()) return unavailable(`${socket} is not a socket`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return unavailable(`there is no socket at ${socket}: is docker installed and running?`);
-    if (code === 'EACCES') return unavailable(`no permission to look at ${socket}: run as root, or as a member of the socket's group`);
+    if (code === 'EACCES') return unavailable(`no permission to access ${socket}: run as root, or as a member of the socket's group`);
     throw error;
   }
-  const engine = new EngineClient({ socket, timeoutMs: limitMs, clock: systemClock });
+  const engine = new EngineClient({ socket, timeoutMs, clock: systemClock });
   try {
     await engine.negotiate();
     return available;

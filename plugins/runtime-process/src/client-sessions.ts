@@ -1,58 +1,59 @@
 import type { Socket } from 'node:net';
 import { Duplex, type Writable } from 'node:stream';
 import { RuntimeError, type Streams } from '@oarlock/spi/runtime';
-import { encodeFrame, encodeFrames, FrameReader, type Frame } from './frames.ts';
-import type { Refused } from './protocol.ts';
+import { encodeFrame, encodeFrames, FrameReader, type Frame } from './protocol/session-frames.ts';
+import type { ErrorResponse } from './protocol/supervisor-protocol.ts';
 
-export interface Opened {
+/** A session's connection after the supervisor's welcome. `rest` are bytes that arrived together with it. */
+export interface SessionConnection {
   readonly socket: Socket;
   readonly rest: Buffer;
 }
-type End = { readonly exitCode?: number } & Partial<Refused>;
+type End = { readonly exitCode?: number } & Partial<ErrorResponse>;
 
 /**
- * Carries streams over a session's connection, to its end: resolves when the supervisor has said how it ended and all output has
- * been taken. An abort kills the process of an exec and lets go of an attach, then rejects with the signal's reason.
- * @throws RuntimeError with the supervisor's refusal; `Unavailable` when the connection is lost
+ * Copies streams over a session's connection. Resolves when the supervisor has reported the end of the session and all output has
+ * been written. An abort kills the process of an exec and detaches from an attach, then rejects with the signal's reason.
+ * @throws RuntimeError with the supervisor's error; `Unavailable` if the connection is lost
  */
 export async function runSession(
-  { socket, rest }: Opened,
+  { socket, rest }: SessionConnection,
   streams: Streams,
   { kills, signal }: { readonly kills: boolean; readonly signal?: AbortSignal | undefined },
 ): Promise<End> {
   const stop = new AbortController();
-  let taken: Promise<void> = Promise.resolve();
+  let writing: Promise<void> = Promise.resolve();
   const flushed = new Map<Writable, Promise<void>>();
   const abort = () => {
     if (kills) socket.write(encodeFrame('kill'));
     else socket.destroy();
-    socket.resume(); // whoever took the output may never take more
+    socket.resume(); // the consumer of the output may never accept more
   };
   try {
     const ended = new Promise<End>((resolve, reject) => {
       let end: End | undefined;
-      const each = ({ kind, payload }: Frame) => {
+      const handle = ({ kind, payload }: Frame) => {
         if (signal?.aborted) return;
         if (kind === 'end') end = JSON.parse(payload.toString()) as End;
         else if (kind === 'stdout' || kind === 'stderr') {
           const target = streams[kind];
-          if (target && payload.length > 0) taken = taken.then(() => write(target, payload, flushed));
+          if (target && payload.length > 0) writing = writing.then(() => write(target, payload, flushed));
         }
       };
-      readFrames(socket, rest, each, () => (signal?.aborted ? undefined : taken));
+      readFrames(socket, rest, handle, () => (signal?.aborted ? undefined : writing));
       socket.once('close', () => {
         if (signal?.aborted) reject(signal.reason as Error);
         else if (end) resolve(end);
         else reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
       });
-      socket.on('error', () => {}); // its close tells
+      socket.on('error', () => {}); // handled by 'close'
     });
     sendStdin(socket, streams, stop.signal);
     void sendSizes(socket, streams, stop.signal);
     signal?.addEventListener('abort', abort, { once: true });
     if (signal?.aborted) abort();
     const end = await ended;
-    await taken;
+    await writing;
     await Promise.all(flushed.values());
     if (end.error) throw new RuntimeError(end.error.code, end.error.message);
     return end;
@@ -63,27 +64,27 @@ export async function runSession(
   }
 }
 
-/** Stops reading while what was read is on its way to a slow taker. */
-function readFrames(socket: Socket, rest: Buffer, each: (frame: Frame) => void, taken: () => Promise<void> | undefined): void {
+/** Calls `handle` for each frame. Pauses the socket until the output of `writing` is accepted by its consumer. */
+function readFrames(socket: Socket, rest: Buffer, handle: (frame: Frame) => void, writing: () => Promise<void> | undefined): void {
   const reader = new FrameReader();
   const push = (chunk: Buffer) => {
     try {
-      for (const frame of reader.push(chunk)) each(frame);
+      for (const frame of reader.push(chunk)) handle(frame);
     } catch (error) {
       socket.destroy(error as Error);
       return;
     }
-    const waiting = taken();
-    if (!waiting) return;
+    const pending = writing();
+    if (!pending) return;
     socket.pause();
-    void waiting.then(() => socket.resume());
+    void pending.then(() => socket.resume());
   };
   if (rest.length > 0) push(rest);
   socket.on('data', push);
   if (rest.length === 0) socket.resume();
 }
 
-/** Resolves when the taker can have more; notes when it has dealt with this. One that has gone takes everything. */
+/** Writes to a consumer. Resolves when it can accept more; `flushed` receives the promise of this write. A destroyed consumer accepts everything. */
 function write(target: Writable, bytes: Buffer, flushed: Map<Writable, Promise<void>>): Promise<void> {
   if (target.destroyed) return Promise.resolve();
   let more = true;
@@ -95,11 +96,11 @@ function write(target: Writable, bytes: Buffer, flushed: Map<Writable, Promise<v
   );
   if (more) return Promise.resolve();
   return new Promise((resolve) => {
-    const go = () => {
-      target.off('drain', go).off('close', go).off('error', go);
+    const resume = () => {
+      target.off('drain', resume).off('close', resume).off('error', resume);
       resolve();
     };
-    target.once('drain', go).once('close', go).once('error', go);
+    target.once('drain', resume).once('close', resume).once('error', resume);
   });
 }
 
@@ -142,18 +143,18 @@ async function sendSizes(socket: Socket, { resize }: Streams, signal: AbortSigna
       if (!socket.destroyed) socket.write(encodeFrame('resize', JSON.stringify(next.value)));
     }
   } catch {
-    // whoever told of sizes has gone; the session goes on
+    // the source of sizes failed; the session continues
   } finally {
     void sizes.return?.();
   }
 }
 
-/** A forwarded connection as a stream. Resolves when the other side is connected. @throws RuntimeError `Unavailable` when nobody listens */
-export function forwardedStream({ socket, rest }: Opened): Promise<Duplex> {
+/** Returns a forwarded connection as a stream. Resolves when the remote end is connected. @throws RuntimeError `Unavailable` if nothing listens on the port */
+export function forwardedStream({ socket, rest }: SessionConnection): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     const reader = new FrameReader();
     let duplex: Duplex | undefined;
-    const each = ({ kind, payload }: Frame) => {
+    const handle = ({ kind, payload }: Frame) => {
       if (kind === 'end') {
         const { error } = JSON.parse(payload.toString()) as End;
         if (error) reject(new RuntimeError(error.code, error.message));
@@ -168,7 +169,7 @@ export function forwardedStream({ socket, rest }: Opened): Promise<Duplex> {
     };
     const push = (chunk: Buffer) => {
       try {
-        for (const frame of reader.push(chunk)) each(frame);
+        for (const frame of reader.push(chunk)) handle(frame);
       } catch (error) {
         socket.destroy(error as Error);
       }
@@ -177,7 +178,7 @@ export function forwardedStream({ socket, rest }: Opened): Promise<Duplex> {
       reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
       duplex?.destroy();
     });
-    socket.on('error', () => {}); // its close tells
+    socket.on('error', () => {}); // handled by 'close'
     if (rest.length > 0) push(rest);
     socket.on('data', push).resume();
   });

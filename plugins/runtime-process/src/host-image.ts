@@ -1,9 +1,9 @@
 import { RuntimeError, type Image } from '@oarlock/spi/runtime';
 
-/** The one image: this host, as it is. */
+/** The only image: the host's own file system. */
 export const hostImage = 'host';
 
-/** `host`, also with the tag and registry that defaulting may put around it. */
+/** Returns true for `host`, also with the tag and registry that defaulting may add. */
 export function isHostImage(reference: string): boolean {
   return /^(?:docker\.io\/(?:library\/)?)?host(?::latest)?$/.test(reference);
 }
@@ -13,9 +13,9 @@ export function describeHostImage(): Image {
   return { id: hostImage, repoTags: [hostImage], repoDigests: [], sizeBytes: 0, pinned: true, ...(uid !== undefined && { uid }) };
 }
 
-export function refuseImage(reference: string): RuntimeError {
+export function unsupportedImage(reference: string): RuntimeError {
   return new RuntimeError(
     'Unsupported',
-    `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O), and runtime-simulated, which only pretends to`,
+    `image ${JSON.stringify(reference)} cannot be run by runtime-process, which runs programs of this host under the image name "host"; runtimes that run images: runtime-containerd (containerd, CRI-O) and runtime-docker, and runtime-simulated, which runs nothing`,
   );
 }

@@ -8,7 +8,7 @@ import { ProcessRuntime } from './process-runtime.ts';
 export default Runtime.plugin({
   id: 'runtime-process',
   config: z.strictObject({
-    /** Whether pods outlive a stop of Oarlock. They outlive its sudden end in any case. */
+    /** Whether pods keep running after an orderly stop of Oarlock. After a crash they always do. */
     keepPods: z.boolean().default(false),
     stopGraceSeconds: z.number().min(0).max(3600).default(2),
     /** Searched before the system's directories for the commands of containers. */

@@ -1,16 +1,17 @@
 import { execFile } from 'node:child_process';
 import { access } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { parseQuantity, value } from '@oarlock/api/quantity';
+import { parseQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
-import { RuntimeError, type PodSandboxConfig, type RuntimeCall } from '@oarlock/spi/runtime';
-import { findProgram } from './tools.ts';
+import { RuntimeError, type PodSandboxConfig, type RuntimeCallOptions } from '@oarlock/spi/runtime';
+import { findProgram } from './host/host-tools.ts';
 
 const run = promisify(execFile);
 const timeout = 10_000;
+/** Where `ip netns` keeps network namespaces. */
 const directory = '/run/netns';
 
-/** Network namespaces of sandboxes, named after them, and their connection by the network plugin. */
+/** Creates the network namespaces of sandboxes, named after the sandbox id, and connects them with the network plugin. */
 export class PodNetwork {
   readonly #network: NetworkDriver;
   constructor(network: NetworkDriver) {
@@ -21,23 +22,23 @@ export class PodNetwork {
     return `${directory}/oarlock-${sandboxId.slice(0, 24)}`;
   }
 
-  /** @throws RuntimeError; whatever was made stays for `disconnect` */
-  async connect(sandboxId: string, config: PodSandboxConfig, { signal, cause }: RuntimeCall): Promise<readonly string[]> {
+  /** @throws RuntimeError; `disconnect` removes what a failed call created */
+  async connect(sandboxId: string, config: PodSandboxConfig, { signal, spanContext }: RuntimeCallOptions): Promise<readonly string[]> {
     const sysctls = Object.entries(config.linux.sysctls ?? {});
     const foreign = sysctls.find(([name]) => !/^net\.[\w.-]+$/.test(name));
     if (foreign)
       throw new RuntimeError(
         'Unsupported',
-        `sysctl ${JSON.stringify(foreign[0])} cannot be set for process pods: only those of the network are a pod's own`,
+        `sysctl ${JSON.stringify(foreign[0])} cannot be set for process pods: only those of the network are namespaced`,
       );
     await this.#ip('add', sandboxId);
     if (sysctls.length > 0) await this.#sysctls(sandboxId, sysctls);
-    return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), cause })).ips;
+    return (await this.#network.add(this.#attachment(sandboxId, config), { ...(signal && { signal }), spanContext })).ips;
   }
 
-  /** As often as needed: also when nothing was connected. */
-  async disconnect(sandboxId: string, config: PodSandboxConfig, { cause }: RuntimeCall): Promise<void> {
-    await this.#network.del(this.#attachment(sandboxId, config), { cause });
+  /** Deletes the attachment and the namespace. May be called repeatedly, also if nothing is connected. */
+  async disconnect(sandboxId: string, config: PodSandboxConfig, { spanContext }: RuntimeCallOptions): Promise<void> {
+    await this.#network.del(this.#attachment(sandboxId, config), { spanContext });
     if (
       await access(PodNetwork.pathOf(sandboxId)).then(
         () => true,
@@ -66,7 +67,7 @@ export class PodNetwork {
   async #sysctls(sandboxId: string, sysctls: readonly (readonly [string, string])[]): Promise<void> {
     const [nsenter, sysctl] = [findProgram('nsenter'), findProgram('sysctl')];
     if (nsenter === undefined || sysctl === undefined)
-      throw new RuntimeError('FailedPrecondition', 'sysctls of pods need the programs nsenter and sysctl, which are not here');
+      throw new RuntimeError('FailedPrecondition', 'sysctls of pods need the programs nsenter and sysctl, which are not installed');
     try {
       await run(
         nsenter,
@@ -81,25 +82,25 @@ export class PodNetwork {
   async #ip(verb: 'add' | 'del', sandboxId: string): Promise<void> {
     const ip = findProgram('ip');
     if (ip === undefined)
-      throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not here');
+      throw new RuntimeError('FailedPrecondition', 'network namespaces need the program ip (iproute2), which is not installed');
     try {
       await run(ip, ['netns', verb, PodNetwork.pathOf(sandboxId).slice(directory.length + 1)], { timeout });
     } catch (cause) {
       throw new RuntimeError(
         'Internal',
-        `cannot ${verb === 'add' ? 'make' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`,
+        `cannot ${verb === 'add' ? 'create' : 'remove'} the network namespace of sandbox ${sandboxId}: ${(cause as Error).message}`,
         { cause },
       );
     }
   }
 }
 
-/** Annotations of the kubenet age; upstream's runtimes read them still. Undefined for what is no quantity: it limits nothing. */
+/** Parses a bandwidth annotation of kubenet, which upstream's runtimes still read. Undefined if it is not a valid quantity: then there is no limit. */
 function bits(annotation: string | undefined): number | undefined {
   if (annotation === undefined) return undefined;
   try {
-    const amount = value(parseQuantity(annotation));
-    return amount > 0 ? amount : undefined;
+    const rate = quantityValue(parseQuantity(annotation));
+    return rate > 0 ? rate : undefined;
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@ import { mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Lifecycle, PluginContext } from '@oarlock/kernel/plugin';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
 import type { NetworkDriver } from '@oarlock/spi/network';
 import {
   RuntimeError,
@@ -16,7 +17,7 @@ import {
   type PodSandbox,
   type PodSandboxConfig,
   type PodSandboxStatus,
-  type RuntimeCall,
+  type RuntimeCallOptions,
   type RuntimeCondition,
   type RuntimeDriver,
   type RuntimeEvent,
@@ -24,14 +25,13 @@ import {
   type SandboxFilter,
   type Streams,
 } from '@oarlock/spi/runtime';
-import { EventQueue } from './event-queue.ts';
-import { describeHostImage, hostImage, isHostImage, refuseImage } from './host-image.ts';
+import { describeHostImage, hostImage, isHostImage, unsupportedImage } from './host-image.ts';
 import { PodNetwork } from './pod-network.ts';
-import type { SandboxRecord } from './protocol.ts';
-import { ProcessSessions } from './process-sessions.ts';
-import { runtimeError } from './runtime-error.ts';
+import type { SandboxRecord } from './protocol/supervisor-protocol.ts';
+import { DriverSessions } from './driver-sessions.ts';
+import { toRuntimeError } from './runtime-error.ts';
 import { abortable, SupervisorClient } from './supervisor-client.ts';
-import { canMakeNamespaces } from './tools.ts';
+import { canMakeNamespaces } from './host/host-tools.ts';
 
 export interface ProcessRuntimeConfig {
   readonly keepPods: boolean;
@@ -44,19 +44,21 @@ export interface ProcessRuntimeConfig {
 }
 type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'>;
 
-/** Where the kubelet writes down addresses that it obtained itself. */
+/** The annotation in which the kubelet passes addresses that it obtained itself. */
 const podIPs = 'oarlock.dev/pod-ips';
 const version = '0.1.0';
+/** A reader with more unread events gets `resync` instead. */
+const maxUnreadEvents = 10_000;
 
-/** Pods as process groups of this host, owned by a supervisor process that outlives this one. */
+/** A RuntimeDriver that runs pods as process groups of this host, owned by a supervisor process that outlives this one. */
 export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   readonly traits: RuntimeDriver['traits'];
   readonly #config: ProcessRuntimeConfig;
   readonly #context: Context;
   readonly #network: PodNetwork | undefined;
   readonly #supervisor: SupervisorClient;
-  readonly #sessions: ProcessSessions;
-  readonly #events = new EventQueue();
+  readonly #sessions: DriverSessions;
+  readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
 
   constructor(config: ProcessRuntimeConfig, network: NetworkDriver | undefined, context: Context) {
     this.#config = config;
@@ -72,10 +74,10 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
       idleMs: config.idleSeconds * 1000,
     };
     this.#supervisor = new SupervisorClient(options, context.clock, context.log, (event) => this.#events.push(event));
-    this.#sessions = new ProcessSessions(this.#supervisor, context.clock);
+    this.#sessions = new DriverSessions(this.#supervisor, context.clock);
   }
 
-  /** Finds the pods of an earlier run again. Starts nothing when there are none. */
+  /** Connects to the supervisor of an earlier run. Starts none if there are no pods. */
   async start(): Promise<void> {
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
     await this.#supervisor.connectIfAny();
@@ -94,12 +96,12 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     }
   }
 
-  async version({ signal }: RuntimeCall = {}): Promise<RuntimeInfo> {
+  async version({ signal }: RuntimeCallOptions = {}): Promise<RuntimeInfo> {
     signal?.throwIfAborted();
     return { name: 'process', version, apiVersion: 'v1' };
   }
 
-  async status({ signal }: RuntimeCall = {}): Promise<readonly RuntimeCondition[]> {
+  async status({ signal }: RuntimeCallOptions = {}): Promise<readonly RuntimeCondition[]> {
     signal?.throwIfAborted();
     const notes = this.#supervisor.info?.notes ?? [];
     return [
@@ -108,51 +110,54 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     ];
   }
 
-  async runPodSandbox(config: PodSandboxConfig, _handler: string, call: RuntimeCall = {}): Promise<string> {
+  async runPodSandbox(config: PodSandboxConfig, _handler: string, call: RuntimeCallOptions = {}): Promise<string> {
     const { signal } = call;
     const id = randomBytes(32).toString('hex');
-    // without namespaces a pod is where the host is, as our traits say; the kubelet knows its addresses
+    // without namespaces a pod shares the host's network, as the traits declare; the kubelet knows its addresses
     if (config.linux.security.namespaces.network !== 'POD' || !this.#network) {
       if (Object.keys(config.linux.sysctls ?? {}).length > 0)
-        throw new RuntimeError('Unsupported', "sysctls of a pod that shares the network of the host would be the host's");
+        throw new RuntimeError('Unsupported', "a pod that shares the host's network cannot set sysctls: they would apply to the host");
       await this.#supervisor.call('sandbox.create', { id, config, ips: config.annotations[podIPs]?.split(',') ?? [], ready: true }, signal);
       return id;
     }
-    // first the record, not ready: whatever happens, somebody knows of the namespace and can remove it
+    // the record is written first, not ready: after a crash it shows that there may be a namespace to remove
     await this.#supervisor.call('sandbox.create', { id, config, ips: [], netns: PodNetwork.pathOf(id), ready: false }, signal);
     try {
       const ips = await this.#network.connect(id, config, call);
       await this.#supervisor.call('sandbox.ready', { id, ips });
     } catch (error) {
       await this.removePodSandbox(id).catch((failure: unknown) =>
-        this.#context.log.warn({ sandbox: id, error: String(failure) }, 'what a failed sandbox left stays until it is removed'),
+        this.#context.log.warn(
+          { sandbox: id, error: String(failure) },
+          'cannot remove a failed sandbox; its remains stay until it is removed',
+        ),
       );
-      throw runtimeError(error);
+      throw toRuntimeError(error);
     }
     return id;
   }
 
-  async stopPodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
+  async stopPodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     call.signal?.throwIfAborted();
     await abortable(this.#stopSandbox(id, 0, call), call.signal);
   }
 
-  async #stopSandbox(id: string, graceMs: number, call: RuntimeCall): Promise<void> {
+  async #stopSandbox(id: string, graceMs: number, call: RuntimeCallOptions): Promise<void> {
     if (!(await this.#supervisor.connectIfAny())) return;
     const record = await this.#supervisor.call('sandbox.stop', { id, graceMs });
     if (record?.netns !== undefined) await this.#network?.disconnect(id, record.config, call);
   }
 
-  async removePodSandbox(id: string, call: RuntimeCall = {}): Promise<void> {
+  async removePodSandbox(id: string, call: RuntimeCallOptions = {}): Promise<void> {
     await this.stopPodSandbox(id, call);
     if (await this.#supervisor.connectIfAny()) await this.#supervisor.call('sandbox.remove', { id }, call.signal);
   }
 
-  async podSandboxStatus(id: string, { signal }: RuntimeCall = {}): Promise<PodSandboxStatus> {
+  async podSandboxStatus(id: string, { signal }: RuntimeCallOptions = {}): Promise<PodSandboxStatus> {
     return sandboxStatus(await this.#sandbox(id, signal));
   }
 
-  async listPodSandbox(filter: SandboxFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly PodSandbox[]> {
+  async listPodSandbox(filter: SandboxFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly PodSandbox[]> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) return [];
     const records = await this.#supervisor.call('sandbox.list', {}, signal);
@@ -170,15 +175,11 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     sandboxId: string,
     config: ContainerConfig,
     _sandbox: PodSandboxConfig,
-    { signal }: RuntimeCall = {},
+    { signal }: RuntimeCallOptions = {},
   ): Promise<string> {
-    if (!isHostImage(config.image.image)) throw refuseImage(config.image.image);
+    if (!isHostImage(config.image.image)) throw unsupportedImage(config.image.image);
     const [device] = config.devices ?? [];
-    if (device)
-      throw new RuntimeError(
-        'Unsupported',
-        `a process of the host has no devices of its own: ${device.containerPath} cannot be given to it`,
-      );
+    if (device) throw new RuntimeError('Unsupported', `process containers do not support devices: ${device.containerPath}`);
     await this.#sandbox(sandboxId, signal);
     return this.#supervisor.call(
       'container.create',
@@ -187,28 +188,28 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     );
   }
 
-  async startContainer(id: string, { signal }: RuntimeCall = {}): Promise<void> {
-    await this.#known(id, signal);
+  async startContainer(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
+    await this.#requireSupervisor(id, signal);
     await this.#supervisor.call('container.start', { id }, signal);
   }
 
-  async stopContainer(id: string, timeoutSeconds: number, { signal }: RuntimeCall = {}): Promise<void> {
+  async stopContainer(id: string, timeoutSeconds: number, { signal }: RuntimeCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     if (await this.#supervisor.connectIfAny())
       await this.#supervisor.call('container.stop', { id, graceMs: Math.max(0, timeoutSeconds) * 1000 }, signal);
   }
 
-  async removeContainer(id: string, { signal }: RuntimeCall = {}): Promise<void> {
+  async removeContainer(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     if (await this.#supervisor.connectIfAny()) await this.#supervisor.call('container.remove', { id }, signal);
   }
 
-  async containerStatus(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStatus> {
-    await this.#known(id, signal);
+  async containerStatus(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStatus> {
+    await this.#requireSupervisor(id, signal);
     return this.#supervisor.call('container.get', { id }, signal);
   }
 
-  async listContainers(filter: ContainerFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly Container[]> {
+  async listContainers(filter: ContainerFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly Container[]> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) return [];
     return (await this.#containers(filter, signal)).map(
@@ -226,13 +227,13 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     );
   }
 
-  async updateContainerResources(id: string, resources: LinuxResources, { signal }: RuntimeCall = {}): Promise<void> {
-    await this.#known(id, signal);
+  async updateContainerResources(id: string, resources: LinuxResources, { signal }: RuntimeCallOptions = {}): Promise<void> {
+    await this.#requireSupervisor(id, signal);
     await this.#supervisor.call('container.update', { id, resources }, signal);
   }
 
-  async reopenContainerLog(id: string, { signal }: RuntimeCall = {}): Promise<void> {
-    await this.#known(id, signal);
+  async reopenContainerLog(id: string, { signal }: RuntimeCallOptions = {}): Promise<void> {
+    await this.#requireSupervisor(id, signal);
     await this.#supervisor.call('container.reopenLog', { id }, signal);
   }
 
@@ -240,62 +241,62 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     id: string,
     command: readonly string[],
     timeoutSeconds: number,
-    call: RuntimeCall = {},
+    call: RuntimeCallOptions = {},
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    await this.#known(id, call.signal);
+    await this.#requireSupervisor(id, call.signal);
     return this.#sessions.execSync(id, command, timeoutSeconds, call);
   }
-  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCall = {}): Promise<number> {
-    await this.#known(id, call.signal);
+  async exec(id: string, command: readonly string[], streams: Streams, call: RuntimeCallOptions = {}): Promise<number> {
+    await this.#requireSupervisor(id, call.signal);
     return this.#sessions.exec(id, command, streams, call);
   }
-  async attach(id: string, streams: Streams, call: RuntimeCall = {}): Promise<void> {
-    await this.#known(id, call.signal);
+  async attach(id: string, streams: Streams, call: RuntimeCallOptions = {}): Promise<void> {
+    await this.#requireSupervisor(id, call.signal);
     return this.#sessions.attach(id, streams, call);
   }
-  async portForward(sandboxId: string, port: number, call: RuntimeCall = {}): Promise<Duplex> {
+  async portForward(sandboxId: string, port: number, call: RuntimeCallOptions = {}): Promise<Duplex> {
     return this.#sessions.portForward(await this.#sandbox(sandboxId, call.signal), port, call);
   }
 
-  async containerStats(id: string, { signal }: RuntimeCall = {}): Promise<ContainerStats> {
-    await this.#known(id, signal);
+  async containerStats(id: string, { signal }: RuntimeCallOptions = {}): Promise<ContainerStats> {
+    await this.#requireSupervisor(id, signal);
     const [stats] = await this.#supervisor.call('container.stats', { id }, signal);
     if (!stats) throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
     return stats;
   }
 
-  async listContainerStats(filter: ContainerFilter = {}, { signal }: RuntimeCall = {}): Promise<readonly ContainerStats[]> {
+  async listContainerStats(filter: ContainerFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly ContainerStats[]> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) return [];
-    const [all, wanted] = await Promise.all([
+    const [all, matching] = await Promise.all([
       this.#supervisor.call('container.stats', filter.sandboxId === undefined ? {} : { sandboxId: filter.sandboxId }, signal),
       this.#containers(filter, signal),
     ]);
-    const ids = new Set(wanted.map(({ id }) => id));
+    const ids = new Set(matching.map(({ id }) => id));
     return all.filter(({ id }) => ids.has(id));
   }
 
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
-    return this.#events.read(signal);
+    return this.#events.read(signal, ['resync']);
   }
 
-  async listImages({ signal }: RuntimeCall = {}): Promise<readonly Image[]> {
+  async listImages({ signal }: RuntimeCallOptions = {}): Promise<readonly Image[]> {
     signal?.throwIfAborted();
     return [describeHostImage()];
   }
-  async imageStatus(image: string, { signal }: RuntimeCall = {}): Promise<Image | undefined> {
+  async imageStatus(image: string, { signal }: RuntimeCallOptions = {}): Promise<Image | undefined> {
     signal?.throwIfAborted();
     return isHostImage(image) ? describeHostImage() : undefined;
   }
   async pullImage(image: string): Promise<string> {
-    if (!isHostImage(image)) throw refuseImage(image);
+    if (!isHostImage(image)) throw unsupportedImage(image);
     return hostImage;
   }
-  /** There is nothing to remove: the host stays. */
+  /** Does nothing: the host image cannot be removed. */
   async removeImage(): Promise<void> {}
   async imageFsInfo({
     signal,
-  }: RuntimeCall = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+  }: RuntimeCallOptions = {}): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
     signal?.throwIfAborted();
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
     const { blocks, bfree, bsize, files, ffree } = await statfs(this.#context.dataDir);
@@ -307,11 +308,11 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     signal: AbortSignal | undefined,
   ): Promise<readonly ContainerStatus[]> {
     const all = await this.#supervisor.call('container.list', sandboxId === undefined ? {} : { sandboxId }, signal);
-    return all.filter((one) => (id ?? one.id) === one.id && (state ?? one.state) === one.state && hasLabels(one.labels, labels));
+    return all.filter((item) => (id ?? item.id) === item.id && (state ?? item.state) === item.state && hasLabels(item.labels, labels));
   }
 
-  /** @throws RuntimeError `NotFound`, without starting a supervisor to be told so */
-  async #known(id: string, signal: AbortSignal | undefined): Promise<void> {
+  /** @throws RuntimeError `NotFound` if there is no supervisor, and so no container; does not start one */
+  async #requireSupervisor(id: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no container ${id}`);
   }
@@ -326,6 +327,6 @@ function sandboxStatus({ id, metadata, state, createdAt, labels, annotations, ip
   return { id, metadata, state, createdAt, labels, annotations, ips };
 }
 
-function hasLabels(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>> = {}): boolean {
-  return Object.entries(wanted).every(([key, value]) => labels[key] === value);
+function hasLabels(labels: Readonly<Record<string, string>>, selector: Readonly<Record<string, string>> = {}): boolean {
+  return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }

@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { RuntimeError, type RuntimeEvent } from '@oarlock/spi/runtime';
-import { hasPods } from './pod-store.ts';
+import { hasPods } from './containers/pod-store.ts';
 import {
   Lines,
   protocolVersion,
@@ -13,61 +13,61 @@ import {
   type SessionRequest,
   type SupervisorInfo,
   type Welcome,
-} from './protocol.ts';
-import { socketPath } from './socket-path.ts';
+} from './protocol/supervisor-protocol.ts';
+import { socketPath } from './protocol/socket-path.ts';
 import { launchSupervisor } from './supervisor-launch.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 
-interface Waiting {
+interface PendingCall {
   resolve(result: unknown): void;
   reject(error: Error): void;
 }
 interface Connection {
   readonly socket: Socket;
   readonly info: SupervisorInfo;
-  readonly waiting: Map<number, Waiting>;
+  readonly pending: Map<number, PendingCall>;
 }
 
-/** Waits between attempts to reach a supervisor that another process is starting, or that ended while pods are there. */
-const firstPauseMs = 10;
-const longestPauseMs = 500;
-const patienceMs = 20_000;
-/** What a connection fails with when there is no supervisor, or one at its end. */
-const away = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'Ending']);
+/** Delays between attempts to reach a supervisor that another process is starting, or that ended while it had pods. */
+const initialRetryDelayMs = 10;
+const maxRetryDelayMs = 500;
+const connectTimeoutMs = 20_000;
+/** Error codes of a connection if there is no supervisor, or one that is ending. */
+const unavailableCodes = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'Ending']);
 
-/** The driver's side of the control connection: opens it at need, starts the supervisor at need, and comes back when it was lost. */
+/** The driver's control connection: connects on demand, starts the supervisor on demand, and reconnects when the connection is lost. */
 export class SupervisorClient {
   readonly #options: SupervisorOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #told: (event: RuntimeEvent | 'resync') => void;
+  readonly #onEvent: (event: RuntimeEvent | 'resync') => void;
   #path: string | undefined;
   #connection: Connection | undefined;
   #connecting: Promise<Connection> | undefined;
   #next = 0;
   #stopped = false;
 
-  constructor(options: SupervisorOptions, clock: Clock, log: Logger, told: (event: RuntimeEvent | 'resync') => void) {
+  constructor(options: SupervisorOptions, clock: Clock, log: Logger, onEvent: (event: RuntimeEvent | 'resync') => void) {
     this.#options = options;
     this.#clock = clock;
     this.#log = log;
-    this.#told = told;
+    this.#onEvent = onEvent;
   }
 
-  /** Undefined while there is none. */
+  /** Undefined while not connected. */
   get info(): SupervisorInfo | undefined {
     return this.#connection?.info;
   }
 
-  /** Connects to a supervisor that runs, or starts one when an earlier left pods. False when there is nothing to talk about. */
+  /** Connects to a running supervisor, or starts one if an earlier one left pods. Returns false if there are neither. */
   async connectIfAny(): Promise<boolean> {
     if (this.#connection || this.#connecting) {
       await this.#connected();
       return true;
     }
-    const found = await this.#tryOpen();
-    if (found) {
-      this.#adopt(found);
+    const connection = await this.#tryOpen();
+    if (connection) {
+      this.#adopt(connection);
       return true;
     }
     if (!hasPods(this.#options.dataDir)) return false;
@@ -75,23 +75,23 @@ export class SupervisorClient {
     return true;
   }
 
-  /** Starts a supervisor when there is none. @throws RuntimeError with the supervisor's refusal; the signal's reason */
+  /** Makes a call; starts a supervisor if there is none. @throws RuntimeError with the supervisor's error; the signal's reason */
   async call<K extends CallName>(call: K, args: Calls[K]['in'], signal?: AbortSignal): Promise<Calls[K]['out']> {
     signal?.throwIfAborted();
-    const { socket, waiting } = await abortable(this.#connected(), signal);
+    const { socket, pending } = await abortable(this.#connected(), signal);
     const id = ++this.#next;
-    const answer = new Promise<unknown>((resolve, reject) => {
-      waiting.set(id, { resolve, reject });
+    const response = new Promise<unknown>((resolve, reject) => {
+      pending.set(id, { resolve, reject });
     });
     socket.write(`${JSON.stringify({ id, call, args })}\n`);
-    return (await abortable(answer, signal)) as Calls[K]['out'];
+    return (await abortable(response, signal)) as Calls[K]['out'];
   }
 
-  /** A connection for one session, after the supervisor's welcome. The caller owns it. */
+  /** Opens a connection for one session, after the supervisor's welcome. The caller owns it. */
   async session(request: SessionRequest, signal?: AbortSignal): Promise<{ readonly socket: Socket; readonly rest: Buffer }> {
     await abortable(this.#connected(), signal);
     try {
-      const { socket, rest } = await this.#greet({ protocol: protocolVersion, role: 'session', session: request });
+      const { socket, rest } = await this.#handshake({ protocol: protocolVersion, role: 'session', session: request });
       return { socket, rest };
     } catch (error) {
       if (error instanceof RuntimeError) throw error;
@@ -99,7 +99,7 @@ export class SupervisorClient {
     }
   }
 
-  /** Ends the connection; the supervisor stays. */
+  /** Closes the connection; the supervisor keeps running. */
   stop(): void {
     this.#stopped = true;
     this.#connection?.socket.destroy();
@@ -117,27 +117,27 @@ export class SupervisorClient {
   }
 
   async #open(): Promise<Connection> {
-    const end = this.#clock.monotonic() + patienceMs;
-    for (let pause = firstPauseMs; ; pause = Math.min(pause * 2, longestPauseMs)) {
-      const found = await this.#tryOpen();
-      if (found) return found;
+    const end = this.#clock.monotonic() + connectTimeoutMs;
+    for (let pause = initialRetryDelayMs; ; pause = Math.min(pause * 2, maxRetryDelayMs)) {
+      const existing = await this.#tryOpen();
+      if (existing) return existing;
       await launchSupervisor(this.#options, this.#clock);
-      const made = await this.#tryOpen();
-      if (made) return made;
+      const launched = await this.#tryOpen();
+      if (launched) return launched;
       if (this.#clock.monotonic() > end) throw new RuntimeError('Unavailable', 'the supervisor of process containers cannot be reached');
-      await this.#clock.sleep(pause); // one is beginning in another process's hands, or ending
+      await this.#clock.sleep(pause); // another process is starting one, or one is ending
     }
   }
 
-  /** Undefined when nobody listens, or not any more. */
+  /** Returns undefined if no supervisor listens. */
   async #tryOpen(): Promise<Connection | undefined> {
     try {
-      const { socket, info, rest } = await this.#greet({ protocol: protocolVersion, role: 'control' });
-      const connection: Connection = { socket, info, waiting: new Map() };
+      const { socket, info, rest } = await this.#handshake({ protocol: protocolVersion, role: 'control' });
+      const connection: Connection = { socket, info, pending: new Map() };
       this.#read(connection, rest);
       return connection;
     } catch (error) {
-      if (away.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+      if (unavailableCodes.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
       throw error;
     }
   }
@@ -148,7 +148,7 @@ export class SupervisorClient {
     return connection;
   }
 
-  async #greet(hello: Hello): Promise<{ readonly socket: Socket; readonly info: SupervisorInfo; readonly rest: Buffer }> {
+  async #handshake(hello: Hello): Promise<{ readonly socket: Socket; readonly info: SupervisorInfo; readonly rest: Buffer }> {
     this.#path ??= socketPath(this.#options.dataDir);
     const socket = connect(this.#path);
     return new Promise((resolve, reject) => {
@@ -162,10 +162,10 @@ export class SupervisorClient {
         const [line] = lines.push(end < 0 ? chunk : chunk.subarray(0, end + 1));
         if (line === undefined) return;
         socket.off('data', read).off('error', fail).off('close', closed).pause();
-        const answer = JSON.parse(line) as Welcome;
-        if ('ending' in answer) fail(Object.assign(new Error('the supervisor of process containers is ending'), { code: 'Ending' }));
-        else if ('error' in answer) fail(new RuntimeError(answer.error.code, answer.error.message));
-        else resolve({ socket, info: answer.welcome, rest: chunk.subarray(end + 1) });
+        const response = JSON.parse(line) as Welcome;
+        if ('ending' in response) fail(Object.assign(new Error('the supervisor of process containers is ending'), { code: 'Ending' }));
+        else if ('error' in response) fail(new RuntimeError(response.error.code, response.error.message));
+        else resolve({ socket, info: response.welcome, rest: chunk.subarray(end + 1) });
       };
       const closed = () => fail(Object.assign(new Error('the supervisor of process containers closed the connection'), { code: 'Ending' }));
       socket.once('error', fail).once('close', closed).on('data', read);
@@ -174,50 +174,50 @@ export class SupervisorClient {
   }
 
   #read(connection: Connection, rest: Buffer): void {
-    const { socket, waiting } = connection;
+    const { socket, pending } = connection;
     const lines = new Lines();
     const push = (chunk: Buffer) => {
-      for (const line of lines.push(chunk)) this.#take(JSON.parse(line) as FromSupervisor, waiting);
+      for (const line of lines.push(chunk)) this.#handle(JSON.parse(line) as FromSupervisor, pending);
     };
-    socket.on('error', () => {}); // its close tells
+    socket.on('error', () => {}); // handled by 'close'
     socket.once('close', () => {
-      for (const { reject } of waiting.values())
+      for (const { reject } of pending.values())
         reject(new RuntimeError('Unavailable', 'the connection to the supervisor of process containers was lost'));
-      waiting.clear();
+      pending.clear();
       if (this.#connection === connection) this.#connection = undefined;
-      if (!this.#stopped) void this.#comeBack();
+      if (!this.#stopped) void this.#reconnect();
     });
     if (rest.length > 0) push(rest);
     socket.on('data', push).resume();
   }
 
-  #take(message: FromSupervisor, waiting: Map<number, Waiting>): void {
+  #handle(message: FromSupervisor, pending: Map<number, PendingCall>): void {
     if ('event' in message) {
-      this.#told(message.event);
+      this.#onEvent(message.event);
       return;
     }
-    const one = waiting.get(message.id);
-    waiting.delete(message.id);
-    if ('error' in message) one?.reject(new RuntimeError(message.error.code, message.error.message));
-    else one?.resolve(message.result);
+    const call = pending.get(message.id);
+    pending.delete(message.id);
+    if ('error' in message) call?.reject(new RuntimeError(message.error.code, message.error.message));
+    else call?.resolve(message.result);
   }
 
-  /** The supervisor ended, or cut us off. What happened meanwhile is in the lists. */
-  async #comeBack(): Promise<void> {
-    for (let pause = firstPauseMs; !this.#stopped; pause = Math.min(pause * 2, longestPauseMs)) {
+  /** Reconnects after the supervisor ended or closed the connection, and emits `resync` for the events that were missed. */
+  async #reconnect(): Promise<void> {
+    for (let pause = initialRetryDelayMs; !this.#stopped; pause = Math.min(pause * 2, maxRetryDelayMs)) {
       try {
         if (!this.#connection) await this.connectIfAny();
-        this.#told('resync');
+        this.#onEvent('resync');
         return;
       } catch (error) {
-        this.#log.warn({ error: (error as Error).message }, 'the supervisor of process containers is away');
+        this.#log.warn({ error: (error as Error).message }, 'cannot reach the supervisor of process containers, retrying');
         await this.#clock.sleep(pause);
       }
     }
   }
 }
 
-/** The promise, or the signal's reason when that comes first. What was begun goes on. */
+/** Returns the promise's result, or rejects with the signal's reason if that comes first. The work itself continues. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise((resolve, reject) => {

@@ -4,20 +4,20 @@ import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { RuntimeError } from '@oarlock/spi/runtime';
 import type { SupervisorOptions } from './supervisor.ts';
-import { systemPath } from './tools.ts';
+import { systemPath } from './host/host-tools.ts';
 
-const startMs = 20_000;
+const startTimeoutMs = 20_000;
 
-/** The supervisor's program: beside this module, or where the package is when this one has been bundled into another. */
+/** Returns the path of the supervisor's program: next to this module, or in the package if this module was bundled into another. */
 function entryPath(): string {
-  const beside = fileURLToPath(new URL(`./supervisor${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
-  return existsSync(beside) ? beside : createRequire(import.meta.url).resolve('@oarlock/runtime-process/supervisor');
+  const adjacent = fileURLToPath(new URL(`./supervisor${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
+  return existsSync(adjacent) ? adjacent : createRequire(import.meta.url).resolve('@oarlock/runtime-process/supervisor');
 }
 
-/** TypeScript needs the loader that this process may have been started with, or that a test runner does without; built code needs none. */
+/** Returns the Node.js flags for TypeScript, which needs a loader; compiled code needs none. */
 function nodeFlags(entry: string): string[] {
   if (!entry.endsWith('.ts')) return [];
   const require = createRequire(import.meta.url);
@@ -25,8 +25,8 @@ function nodeFlags(entry: string): string[] {
 }
 
 /**
- * Starts a supervisor that outlives this process. Resolves when one listens in the directory: this one, or another that was faster.
- * @throws RuntimeError `Unavailable` with what it said
+ * Starts a supervisor that outlives this process. Resolves when one listens in the directory: this one, or one that another process started first.
+ * @throws RuntimeError `Unavailable` with the supervisor's log
  */
 export async function launchSupervisor(options: SupervisorOptions, clock: Clock): Promise<void> {
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
@@ -44,22 +44,22 @@ export async function launchSupervisor(options: SupervisorOptions, clock: Clock)
   if (!stdout) throw new RuntimeError('Internal', 'the supervisor was started without an output');
   try {
     await new Promise<void>((resolve, reject) => {
-      const fail = (why: string, cause?: unknown) =>
-        reject(new RuntimeError('Unavailable', `the supervisor of process containers ${why}`, cause === undefined ? {} : { cause }));
-      const timer = clock.after(startMs, () => {
+      const fail = (reason: string, cause?: unknown) =>
+        reject(new RuntimeError('Unavailable', `the supervisor of process containers ${reason}`, cause === undefined ? {} : { cause }));
+      const timer = clock.after(startTimeoutMs, () => {
         child.kill('SIGKILL');
-        fail(`did not start within ${startMs} ms`);
+        fail(`did not start within ${startTimeoutMs} ms`);
       });
-      const settled = (then: () => void) => {
+      const settle = (then: () => void) => {
         timer.cancel();
         child.removeAllListeners();
-        child.on('error', () => {}); // of no interest any more
+        child.on('error', () => {}); // errors after the start are handled by the connection
         then();
       };
-      child.once('error', (error) => settled(() => fail(`could not be started: ${error.message}`, error)));
-      child.once('exit', (code) => settled(() => fail(`ended with code ${code}: ${readFileSync(logPath, 'utf8').slice(-2000)}`)));
+      child.once('error', (error) => settle(() => fail(`could not be started: ${error.message}`, error)));
+      child.once('exit', (code) => settle(() => fail(`ended with code ${code}: ${readFileSync(logPath, 'utf8').slice(-2000)}`)));
       stdout.on('data', (chunk: Buffer) => {
-        if (/^(ready|taken)$/m.test(chunk.toString())) settled(resolve);
+        if (/^(ready|taken)$/m.test(chunk.toString())) settle(resolve);
       });
     });
   } finally {

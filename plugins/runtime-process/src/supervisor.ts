@@ -1,26 +1,26 @@
-// A process of its own, started by the driver when the first pod is: `node supervisor.js OPTIONS`, OPTIONS being JSON of
-// SupervisorOptions. Prints `ready`, or `taken` when another supervisor has the directory. Loads little: its start is part
-// of the first pod's.
+// The program of the supervisor process, which the driver starts with the first pod: `node supervisor.js OPTIONS`, OPTIONS being JSON of
+// SupervisorOptions. Prints `ready`, or `taken` if another supervisor has the directory. It imports little, because its start
+// delays the first pod.
 import { mkdirSync, chmodSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemClock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import { ControlGroups } from './cgroups.ts';
-import { Containers, type Surroundings } from './containers.ts';
-import { takeLock } from './generation-lock.ts';
-import { PipeStock } from './pipes.ts';
-import { PodStore } from './pod-store.ts';
-import { bootId } from './process-table.ts';
-import { protocolVersion } from './protocol.ts';
-import { Sandboxes } from './sandboxes.ts';
-import { socketPath } from './socket-path.ts';
-import { StraySweeper } from './stray-sweeper.ts';
-import { SupervisorServer } from './supervisor-server.ts';
-import { findTools, notesOf } from './tools.ts';
+import { systemClock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { CgroupManager } from './host/cgroups.ts';
+import { Containers, type ContainerServices } from './containers/containers.ts';
+import { takeLock } from './supervisor/generation-lock.ts';
+import { PipeStock } from './containers/pipes.ts';
+import { PodStore } from './containers/pod-store.ts';
+import { bootId } from './host/process-table.ts';
+import { protocolVersion } from './protocol/supervisor-protocol.ts';
+import { Sandboxes } from './supervisor/sandboxes.ts';
+import { socketPath } from './protocol/socket-path.ts';
+import { StrayProcessSweeper } from './containers/stray-process-sweeper.ts';
+import { SupervisorServer } from './supervisor/supervisor-server.ts';
+import { findTools, limitationNotes } from './host/host-tools.ts';
 
 export interface SupervisorOptions {
   readonly dataDir: string;
-  /** Goes before the system's directories on the PATH of containers. */
+  /** Precedes the system's directories on the PATH of containers. */
   readonly path: string;
   readonly nice: number;
   readonly cgroups: boolean;
@@ -28,7 +28,7 @@ export interface SupervisorOptions {
   readonly idleMs: number;
 }
 
-/** Structured lines on stderr, which is a file beside the socket. */
+/** Logs JSON lines to stderr, which is a file next to the socket. */
 function stderrLog(): Logger {
   const line = (level: string) => (fields: Record<string, unknown>, message: string) => {
     process.stderr.write(`${JSON.stringify({ time: new Date(systemClock.now()).toISOString(), level, ...fields, msg: message })}\n`);
@@ -37,7 +37,7 @@ function stderrLog(): Logger {
   return log;
 }
 
-async function main({ dataDir, path, nice, cgroups: wantsCgroups, namespaces, idleMs }: SupervisorOptions): Promise<void> {
+async function main({ dataDir, path, nice, cgroups: useCgroups, namespaces, idleMs }: SupervisorOptions): Promise<void> {
   process.title = 'oarlock-supervisor';
   const log = stderrLog();
   const clock = systemClock;
@@ -48,30 +48,30 @@ async function main({ dataDir, path, nice, cgroups: wantsCgroups, namespaces, id
     return;
   }
   const tools = await findTools({ namespaces });
-  const cgroups = wantsCgroups ? ControlGroups.open(clock) : undefined;
+  const cgroups = useCgroups ? CgroupManager.open(clock) : undefined;
   const store = new PodStore(dataDir);
   const { pods, broken } = store.load();
-  if (broken.length > 0) log.error({ broken }, 'records of pods could not be read and were removed');
+  if (broken.length > 0) log.error({ broken }, 'removed pods whose records cannot be read');
   let server: SupervisorServer | undefined;
-  const emit: Surroundings['emit'] = (event) => server?.emit(event);
-  const machine = { tools, clock, pipes: tools.mkfifo === undefined ? undefined : new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
-  const around: Surroundings = {
-    machine,
+  const emit: ContainerServices['emit'] = (event) => server?.emit(event);
+  const host = { tools, clock, pipes: tools.mkfifo === undefined ? undefined : new PipeStock(join(dataDir, 'pipes'), tools.mkfifo) };
+  const services: ContainerServices = {
+    host,
     cgroups,
     store,
     log,
     path,
     nice,
     emit,
-    sweeper: new StraySweeper(clock),
+    sweeper: new StrayProcessSweeper(clock),
     sandbox: (id) => sandboxes.get(id),
   };
-  const containers = new Containers(around);
+  const containers = new Containers(services);
   const sandboxes = new Sandboxes(store, clock, containers, emit);
   for (const pod of pods) {
-    const machineIsNew = pod.sandbox.boot !== bootId();
+    const rebooted = pod.sandbox.boot !== bootId();
     sandboxes.adopt(pod.sandbox);
-    containers.adopt(pod.containers, machineIsNew);
+    containers.adopt(pod.containers, rebooted);
   }
   server = new SupervisorServer({
     containers,
@@ -79,20 +79,23 @@ async function main({ dataDir, path, nice, cgroups: wantsCgroups, namespaces, id
     clock,
     log,
     idleMs,
-    sessions: { containers, machine, sandbox: (id) => sandboxes.get(id) },
-    info: { protocol: protocolVersion, pid: process.pid, notes: notesOf(tools, cgroups !== undefined) },
-    ended: () => process.exit(0),
+    sessions: { containers, host, sandbox: (id) => sandboxes.get(id) },
+    info: { protocol: protocolVersion, pid: process.pid, notes: limitationNotes(tools, cgroups !== undefined) },
+    onClose: () => process.exit(0),
   });
-  // the machine goes down: with grace for the containers, and without the client being asked
+  // the machine shuts down: stop the containers with a grace period, without waiting for a client
   process.once('SIGTERM', () => {
-    void Promise.allSettled(sandboxes.list().map(({ id }) => sandboxes.stop(id, 2000))).then(() => server?.close());
+    void Promise.allSettled(sandboxes.list().map(({ id }) => sandboxes.stop(id, shutdownGraceMs))).then(() => server?.close());
   });
   process.on('SIGHUP', () => {});
   process.on('SIGINT', () => {});
-  // one fault is no reason to take every container down: it is in the log
-  process.on('uncaughtException', (error) => log.error({ error: String(error.stack) }, 'a fault of the supervisor'));
+  // an error of one call must not end the supervisor and with it every container
+  process.on('uncaughtException', (error) => log.error({ error: String(error.stack) }, 'uncaught exception in the supervisor'));
   await server.listen(dataDir, socketPath(dataDir));
   process.stdout.write('ready\n');
 }
+
+/** The grace period of containers on SIGTERM. */
+const shutdownGraceMs = 2_000;
 
 await main(JSON.parse(process.argv[2] ?? '{}') as SupervisorOptions);

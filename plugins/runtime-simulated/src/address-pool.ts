@@ -1,13 +1,13 @@
 import { RuntimeError } from '@oarlock/spi/runtime';
 
-/** Addresses of one IPv4 range, each given to one holder at a time. What is given back is used again last. */
+/** Allocates addresses of one IPv4 range. Released addresses are reused last. */
 export class AddressPool {
   readonly #first: number;
   readonly #size: number;
-  readonly #held = new Set<number>();
+  readonly #allocated = new Set<number>();
   #next = 0;
 
-  /** `10.128.0.0/9`; the first and the last address stay unused. @throws RuntimeError `InvalidArgument` */
+  /** `range`: for example `10.128.0.0/9`; its first and last address are not allocated. @throws RuntimeError `InvalidArgument` */
   constructor(range: string) {
     const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\/(\d{1,2})$/.exec(range);
     const parts = match?.slice(1).map(Number) ?? [];
@@ -19,12 +19,12 @@ export class AddressPool {
     this.#first = base - (base % 2 ** (32 - bits)) + 1;
   }
 
-  /** @throws RuntimeError `Unavailable` when all are held */
+  /** @throws RuntimeError `Unavailable` if all addresses are allocated */
   take(): string {
-    if (this.#held.size >= this.#size) throw new RuntimeError('Unavailable', 'no simulated address is left');
-    while (this.#held.has(this.#next)) this.#next = (this.#next + 1) % this.#size;
+    if (this.#allocated.size >= this.#size) throw new RuntimeError('Unavailable', 'no simulated address is left');
+    while (this.#allocated.has(this.#next)) this.#next = (this.#next + 1) % this.#size;
     const offset = this.#next;
-    this.#held.add(offset);
+    this.#allocated.add(offset);
     this.#next = (offset + 1) % this.#size;
     const address = this.#first + offset;
     return `${Math.floor(address / 2 ** 24)}.${Math.floor(address / 2 ** 16) % 256}.${Math.floor(address / 2 ** 8) % 256}.${address % 256}`;
@@ -32,6 +32,6 @@ export class AddressPool {
 
   release(address: string): void {
     const number = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-    this.#held.delete(number - this.#first);
+    this.#allocated.delete(number - this.#first);
   }
 }

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { RuntimeError, type Image } from '@oarlock/spi/runtime';
 
-/** Images of this runtime would not run as root: pods that refuse to are pretended to run, too. */
+/** Simulated images run as this user, so that pods with `runAsNonRoot` start as well. */
 const simulatedUser = 65_534;
 
-/** `nginx` is `docker.io/library/nginx:latest` to every runtime. */
+/** Completes a reference as runtimes do: `nginx` is `docker.io/library/nginx:latest`. */
 function qualify(reference: string): string {
   const [first = '', ...rest] = reference.split('/');
   const host = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost');
@@ -12,7 +12,7 @@ function qualify(reference: string): string {
   return /[@:][^/]*$/.test(path.slice(path.indexOf('/'))) ? path : `${path}:latest`;
 }
 
-/** Images that were pulled, by name. Every name can be pulled, except those that are said to be missing. */
+/** Stores pulled images by name. Every name can be pulled, except those that the configuration lists as missing. */
 export class ImageStore {
   readonly #byName = new Map<string, Image>();
   readonly #byId = new Map<string, Image>();
@@ -56,7 +56,7 @@ export class ImageStore {
     const image = this.find(reference);
     if (!image) return;
     this.#byId.delete(image.id);
-    for (const [name, one] of this.#byName) if (one === image) this.#byName.delete(name);
+    for (const [name, candidate] of this.#byName) if (candidate === image) this.#byName.delete(name);
   }
 
   list(): readonly Image[] {

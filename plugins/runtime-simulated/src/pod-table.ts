@@ -5,7 +5,7 @@ type Strings = Readonly<Record<string, string>>;
 
 const uidLabel = 'io.kubernetes.pod.uid';
 
-/** Sandboxes and containers, by id and by pod: lists are asked for by pod far more often than without a filter. */
+/** Indexes sandboxes and containers by id and by pod, because most list calls filter by pod. */
 export class PodTable {
   readonly #sandboxes = new Map<string, SimulatedSandbox>();
   readonly #containers = new Map<string, SimulatedContainer>();
@@ -75,28 +75,28 @@ export class PodTable {
   }
 
   *containers({ id, sandboxId, state, labels }: ContainerFilter): Generator<SimulatedContainer> {
-    const one = id === undefined ? undefined : this.#containers.get(id);
-    const sandboxes = id === undefined ? this.#candidates(sandboxId, labels) : one ? [one.sandbox] : [];
+    const container = id === undefined ? undefined : this.#containers.get(id);
+    const sandboxes = id === undefined ? this.#candidates(sandboxId, labels) : container ? [container.sandbox] : [];
     for (const sandbox of sandboxes) {
       if (sandboxId !== undefined && sandbox.id !== sandboxId) continue;
-      for (const container of sandbox.containers) {
-        if (one !== undefined && container !== one) continue;
-        if ((state === undefined || container.state === state) && matches(container.labels, labels)) yield container;
+      for (const candidate of sandbox.containers) {
+        if (container !== undefined && candidate !== container) continue;
+        if ((state === undefined || candidate.state === state) && matches(candidate.labels, labels)) yield candidate;
       }
     }
   }
 
   #candidates(id: string | undefined, labels: Strings | undefined): Iterable<SimulatedSandbox> {
     if (id !== undefined) {
-      const one = this.#sandboxes.get(id);
-      return one ? [one] : [];
+      const sandbox = this.#sandboxes.get(id);
+      return sandbox ? [sandbox] : [];
     }
     const uid = labels?.[uidLabel];
     return uid === undefined ? this.#sandboxes.values() : this.ofPod(uid);
   }
 }
 
-function matches(labels: Strings, wanted: Strings | undefined): boolean {
-  for (const key in wanted) if (labels[key] !== wanted[key]) return false;
+function matches(labels: Strings, selector: Strings | undefined): boolean {
+  for (const key in selector) if (labels[key] !== selector[key]) return false;
   return true;
 }

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 
-/** A command run beside a container's program. */
+/** A command that runs in a container besides its program (exec). */
 export interface Session {
   readonly argv: readonly string[];
   readonly stdin?: Readable | undefined;
@@ -10,17 +10,17 @@ export interface Session {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly env: ReadonlyMap<string, string>;
-  /** Commands that run in the same container now. */
+  /** Commands that currently run in the same container. */
   readonly running: ReadonlySet<readonly string[]>;
-  /** The answer to `oarlock.dev/probe KIND`. */
+  /** Returns the result of `oarlock.dev/probe KIND`. */
   probe(kind: string): boolean;
-  /** The answer to `oarlock.dev/logs`. */
+  /** Returns the output of `oarlock.dev/logs`. */
   logs(): string;
 }
 
 const block = Buffer.alloc(64 * 1024, 'x');
 
-/** Waits until a slow reader has taken it. */
+/** Resolves when the reader has accepted the bytes. */
 function write(to: Writable | undefined, bytes: Buffer | string): Promise<void> {
   if (to === undefined || bytes.length === 0) return Promise.resolve();
   return new Promise((resolve, reject) => {
@@ -29,9 +29,9 @@ function write(to: Writable | undefined, bytes: Buffer | string): Promise<void> 
 }
 
 /**
- * Runs a command to its end and returns its exit code. Understood: `echo`, `complain` (echo to stderr), `exit CODE`, `true`, `false`,
+ * Runs a command to its end and returns its exit code. Supported: `echo`, `complain` (echo to stderr), `exit CODE`, `true`, `false`,
  * `cat`, `wc` (counts the bytes of stdin), `repeat N` (N times x), `env NAME`, `printenv` (all), `sleep SECONDS|infinity [TOKEN]`, `pgrep TOKEN`, and the
- * kubelet's `oarlock.dev/probe KIND` and `oarlock.dev/logs`. Everything else prints `simulated: ` and the command, and exits 0.
+ * kubelet's `oarlock.dev/probe KIND` and `oarlock.dev/logs`. Any other command prints `simulated: ` and the command, and exits 0.
  * Rejects with the signal's reason when it aborts.
  */
 export async function runSession(session: Session): Promise<number> {
@@ -40,9 +40,9 @@ export async function runSession(session: Session): Promise<number> {
   signal.throwIfAborted();
   switch (word) {
     case 'oarlock.dev/probe': {
-      const good = session.probe(rest[0] ?? '');
-      if (!good) await write(stdout, 'simulated: not healthy');
-      return good ? 0 : 1;
+      const healthy = session.probe(rest[0] ?? '');
+      if (!healthy) await write(stdout, 'simulated: not healthy');
+      return healthy ? 0 : 1;
     }
     case 'oarlock.dev/logs':
       await write(stdout, session.logs());
@@ -75,9 +75,9 @@ export async function runSession(session: Session): Promise<number> {
       return 0;
     }
     case 'repeat': {
-      for (let left = Number(rest[0] ?? 0); left > 0; left -= block.length) {
+      for (let remaining = Number(rest[0] ?? 0); remaining > 0; remaining -= block.length) {
         signal.throwIfAborted();
-        await write(stdout, block.subarray(0, Math.min(left, block.length)));
+        await write(stdout, block.subarray(0, Math.min(remaining, block.length)));
       }
       await write(stdout, '\n');
       return 0;

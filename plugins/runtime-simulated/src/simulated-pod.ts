@@ -1,5 +1,5 @@
-import { formatMicroTime } from '@oarlock/api/time';
-import type { Timer } from '@oarlock/kernel/clock';
+import { formatMicroTime } from '@oarlock/api/values/time';
+import type { Timer } from '@oarlock/primitives/clock';
 import type {
   Container,
   ContainerConfig,
@@ -12,8 +12,8 @@ import type {
   PodSandboxStatus,
   SandboxState,
 } from '@oarlock/spi/runtime';
-import type { Behaviour } from './behaviour.ts';
-import type { Program } from './program.ts';
+import type { ContainerBehavior } from './pod-behavior.ts';
+import type { Program } from './container-program.ts';
 
 type Strings = Readonly<Record<string, string>>;
 const noSessions: ReadonlySet<readonly string[]> = new Set();
@@ -53,7 +53,7 @@ export class SimulatedContainer {
   readonly id: string;
   readonly sandbox: SimulatedSandbox;
   readonly metadata: ContainerConfig['metadata'];
-  readonly behaviour: Behaviour;
+  readonly behavior: ContainerBehavior;
   readonly createdAt: number;
   readonly labels: Strings;
   readonly annotations: Strings;
@@ -75,11 +75,11 @@ export class SimulatedContainer {
   #reason: string | undefined;
   #message: string | undefined;
 
-  constructor(id: string, sandbox: SimulatedSandbox, config: ContainerConfig, imageRef: string, behaviour: Behaviour, now: number) {
+  constructor(id: string, sandbox: SimulatedSandbox, config: ContainerConfig, imageRef: string, behavior: ContainerBehavior, now: number) {
     this.id = id;
     this.sandbox = sandbox;
     this.metadata = config.metadata;
-    this.behaviour = behaviour;
+    this.behavior = behavior;
     this.createdAt = now;
     this.labels = config.labels;
     this.annotations = config.annotations;
@@ -115,17 +115,17 @@ export class SimulatedContainer {
     this.#exitCode = exitCode;
     this.#reason = reason;
     this.#message = message;
-    for (const tell of this.#onExit ?? []) tell();
+    for (const callback of this.#onExit ?? []) callback();
     this.#onExit = undefined;
   }
 
   isHealthy(kind: string, now: number): boolean {
     const age = now - (this.#startedAt ?? now);
-    if (kind !== 'liveness' && age < this.behaviour.readyAfter) return false;
-    return kind === 'startup' || this.behaviour.unhealthyAfter === undefined || age < this.behaviour.unhealthyAfter;
+    if (kind !== 'liveness' && age < this.behavior.readyAfter) return false;
+    return kind === 'startup' || this.behavior.unhealthyAfter === undefined || age < this.behavior.unhealthyAfter;
   }
 
-  /** What a log file would hold: a line when it started, and one when it ended. */
+  /** Returns the simulated log: a line for the start and one for the exit. */
   log(): string {
     const line = (at: number | undefined, text: string) => (at === undefined ? '' : `${formatMicroTime(at)} stdout F ${text}\n`);
     return (
@@ -167,9 +167,9 @@ export class SimulatedContainer {
     return {
       id: this.id,
       at: now,
-      cpuUsageNanos: running * this.behaviour.millicores * 1000 + 1,
-      memoryWorkingSetBytes: this.behaviour.memoryMib * 2 ** 20,
-      memoryRssBytes: this.behaviour.memoryMib * 2 ** 20,
+      cpuUsageNanos: running * this.behavior.millicores * 1000 + 1,
+      memoryWorkingSetBytes: this.behavior.memoryMib * 2 ** 20,
+      memoryRssBytes: this.behavior.memoryMib * 2 ** 20,
       writableLayerBytes: 0,
       writableLayerInodes: 0,
     };

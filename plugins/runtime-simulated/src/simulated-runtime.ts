@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
-import type { Clock } from '@oarlock/kernel/clock';
+import { BoundedEventBroadcaster } from '@oarlock/primitives/bounded-event-queue';
+import type { Clock } from '@oarlock/primitives/clock';
 import {
   RuntimeError,
   type Container,
@@ -12,7 +13,7 @@ import {
   type PodSandboxConfig,
   type PodSandboxStatus,
   type RegistryAuth,
-  type RuntimeCall,
+  type RuntimeCallOptions,
   type RuntimeCondition,
   type RuntimeDriver,
   type RuntimeEvent,
@@ -21,12 +22,11 @@ import {
   type Streams,
 } from '@oarlock/spi/runtime';
 import { AddressPool } from './address-pool.ts';
-import { Collector } from './collector.ts';
-import { behaviourOf, failSandbox, isPlain, type Behaviour } from './behaviour.ts';
-import { EventHub } from './event-hub.ts';
+import { OutputCollector } from './output-collector.ts';
+import { containerBehavior, hasDefaultBehavior, sandboxFailure, type ContainerBehavior } from './pod-behavior.ts';
 import { ImageStore } from './image-store.ts';
 import { PodTable } from './pod-table.ts';
-import { programOf, type Program } from './program.ts';
+import { programOf, type Program } from './container-program.ts';
 import { runSession, type Session } from './session.ts';
 import { SimulatedContainer, SimulatedSandbox } from './simulated-pod.ts';
 
@@ -35,18 +35,21 @@ export interface SimulatedOptions {
   readonly startDelayMs?: number;
   /** How long a pull takes. */
   readonly pullDelayMs?: number;
-  /** The range that sandboxes get their addresses from. */
+  /** The range of sandbox addresses. */
   readonly addresses?: string;
-  /** Images that are there without a pull, and names that no registry has. */
+  /** Images that exist without a pull. */
   readonly images?: readonly string[];
+  /** Names whose pull fails. */
   readonly missingImages?: readonly string[];
 }
 
-const maxExecOutput = 16 * 1024 * 1024;
+/** A reader with more unread events gets `resync` instead. */
+const maxUnreadEvents = 100_000;
+const maxExecOutputBytes = 16 * 1024 * 1024;
 
 /**
- * A runtime in which nothing runs: sandboxes and containers are entries of a table, and what they do is what their annotations and
- * commands say, on a clock. For tests and for clusters of thousands of nodes.
+ * A runtime in which no program runs: sandboxes and containers are entries of a table, and annotations and commands determine their
+ * behavior, on a clock. For tests and for clusters of thousands of nodes.
  */
 export class SimulatedRuntime implements RuntimeDriver {
   readonly traits = { invokesCni: false, images: true, survivesRestart: false, networkNamespaces: false, simulated: true } as const;
@@ -55,9 +58,9 @@ export class SimulatedRuntime implements RuntimeDriver {
   readonly #pullDelay: number;
   readonly #addresses: AddressPool;
   readonly #images: ImageStore;
-  readonly #events = new EventHub();
+  readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
   readonly #pods = new PodTable();
-  readonly #plain: Behaviour;
+  readonly #defaultBehavior: ContainerBehavior;
   #ids = 0;
 
   constructor(
@@ -69,113 +72,120 @@ export class SimulatedRuntime implements RuntimeDriver {
     this.#pullDelay = pullDelayMs;
     this.#addresses = new AddressPool(addresses);
     this.#images = new ImageStore(images, missingImages);
-    this.#plain = behaviourOf({}, '', startDelayMs);
+    this.#defaultBehavior = containerBehavior({}, '', startDelayMs);
   }
 
-  async version(call?: RuntimeCall): Promise<RuntimeInfo> {
+  async version(call?: RuntimeCallOptions): Promise<RuntimeInfo> {
     call?.signal?.throwIfAborted();
     return { name: 'simulated', version: '0.1.0', apiVersion: 'v1' };
   }
-  async status(call?: RuntimeCall): Promise<readonly RuntimeCondition[]> {
+  async status(call?: RuntimeCallOptions): Promise<readonly RuntimeCondition[]> {
     call?.signal?.throwIfAborted();
     return (['RuntimeReady', 'NetworkReady'] as const).map((type) => ({ type, status: true, reason: '', message: '' }));
   }
 
-  async runPodSandbox(config: PodSandboxConfig, _handler: string, call?: RuntimeCall): Promise<string> {
+  async runPodSandbox(config: PodSandboxConfig, _handler: string, call?: RuntimeCallOptions): Promise<string> {
     call?.signal?.throwIfAborted();
-    const failure = failSandbox(config.annotations);
+    const failure = sandboxFailure(config.annotations);
     if (failure !== undefined) throw new RuntimeError('Internal', failure);
     const { uid, attempt } = config.metadata;
     for (const other of this.#pods.ofPod(uid)) if (other.metadata.attempt === attempt) return other.id;
     const sandbox = new SimulatedSandbox(this.#id(), config, this.#addresses.take(), this.#clock.now());
     this.#pods.addSandbox(sandbox);
-    this.#tell('STARTED', sandbox.id);
+    this.#emit('STARTED', sandbox.id);
     return sandbox.id;
   }
 
-  async stopPodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+  async stopPodSandbox(id: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     const sandbox = this.#pods.findSandbox(id);
     if (!sandbox || sandbox.state === 'NOTREADY') return;
     for (const container of sandbox.containers) this.#kill(container);
     sandbox.state = 'NOTREADY';
     this.#release(sandbox);
-    this.#tell('STOPPED', id);
+    this.#emit('STOPPED', id);
   }
 
-  async removePodSandbox(id: string, call?: RuntimeCall): Promise<void> {
+  async removePodSandbox(id: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     const sandbox = this.#pods.findSandbox(id);
     if (!sandbox) return;
     for (const container of [...sandbox.containers]) this.#remove(container);
     this.#release(sandbox);
     this.#pods.removeSandbox(sandbox);
-    this.#tell('DELETED', id);
+    this.#emit('DELETED', id);
   }
 
-  async podSandboxStatus(id: string, call?: RuntimeCall): Promise<PodSandboxStatus> {
+  async podSandboxStatus(id: string, call?: RuntimeCallOptions): Promise<PodSandboxStatus> {
     call?.signal?.throwIfAborted();
     return this.#pods.sandbox(id).status();
   }
 
-  async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCall): Promise<readonly PodSandbox[]> {
+  async listPodSandbox(filter: SandboxFilter = {}, call?: RuntimeCallOptions): Promise<readonly PodSandbox[]> {
     call?.signal?.throwIfAborted();
     return Array.from(this.#pods.sandboxes(filter), (sandbox) => sandbox.view());
   }
 
-  async createContainer(sandboxId: string, config: ContainerConfig, _sandbox: PodSandboxConfig, call?: RuntimeCall): Promise<string> {
+  async createContainer(
+    sandboxId: string,
+    config: ContainerConfig,
+    _sandbox: PodSandboxConfig,
+    call?: RuntimeCallOptions,
+  ): Promise<string> {
     call?.signal?.throwIfAborted();
     const sandbox = this.#pods.sandbox(sandboxId);
     if (sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${sandboxId} is not ready`);
     const image = this.#images.find(config.image.image);
-    if (!image) throw new RuntimeError('NotFound', `image ${config.image.image} is not here`);
+    if (!image) throw new RuntimeError('NotFound', `image ${config.image.image} does not exist`);
     const { name, attempt } = config.metadata;
     for (const other of sandbox.containers) if (other.metadata.name === name && other.metadata.attempt === attempt) return other.id;
-    const behaviour = isPlain(sandbox.annotations) ? this.#plain : behaviourOf(sandbox.annotations, name, this.#startDelay);
-    if (behaviour.failCreate !== undefined) throw new RuntimeError('Internal', behaviour.failCreate);
-    const container = new SimulatedContainer(this.#id(), sandbox, config, image.id, behaviour, this.#clock.now());
+    const behavior = hasDefaultBehavior(sandbox.annotations)
+      ? this.#defaultBehavior
+      : containerBehavior(sandbox.annotations, name, this.#startDelay);
+    if (behavior.failCreate !== undefined) throw new RuntimeError('Internal', behavior.failCreate);
+    const container = new SimulatedContainer(this.#id(), sandbox, config, image.id, behavior, this.#clock.now());
     this.#pods.addContainer(container);
-    this.#tell('CREATED', sandboxId, container.id);
+    this.#emit('CREATED', sandboxId, container.id);
     return container.id;
   }
 
-  async startContainer(id: string, call?: RuntimeCall): Promise<void> {
+  async startContainer(id: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     const container = this.#pods.container(id);
     if (container.state !== 'CREATED' || container.starting)
       throw new RuntimeError('FailedPrecondition', `container ${id} is not in created state`);
     if (container.sandbox.state !== 'READY') throw new RuntimeError('FailedPrecondition', `sandbox ${container.sandbox.id} is not ready`);
-    const { behaviour } = container;
-    const program = programOf(container.argv, behaviour, container.metadata.attempt);
+    const { behavior } = container;
+    const program = programOf(container.argv, behavior, container.metadata.attempt);
     container.starting = true;
     try {
-      if (behaviour.startDelay > 0) await this.#clock.sleep(behaviour.startDelay, call?.signal);
+      if (behavior.startDelay > 0) await this.#clock.sleep(behavior.startDelay, call?.signal);
     } finally {
       container.starting = false;
     }
     if (container.state !== 'CREATED') throw new RuntimeError('FailedPrecondition', `container ${id} was stopped while it started`);
     const failure =
-      behaviour.failStart ??
+      behavior.failStart ??
       (program.missing ? `exec: "${container.argv[0]}": stat ${container.argv[0]}: no such file or directory` : undefined);
     if (failure !== undefined) {
-      this.#end(container, 128, 'StartError', failure);
+      this.#end(container, startErrorExitCode, 'StartError', failure);
       throw new RuntimeError('Internal', failure);
     }
     container.run(this.#clock.now(), program);
-    this.#tell('STARTED', container.sandbox.id, id);
+    this.#emit('STARTED', container.sandbox.id, id);
     if (program.exitAfter !== undefined) container.exitTimer = this.#clock.after(program.exitAfter, () => this.#exit(container, program));
   }
 
-  async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCall): Promise<void> {
+  async stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     const container = this.#pods.findContainer(id);
     if (!container || container.state === 'EXITED') return;
     if (container.state === 'CREATED') {
-      this.#end(container, 137, 'Error');
+      this.#end(container, sigkillExitCode, 'Error');
       return;
     }
     const stopCode = container.program?.stopCode ?? 0;
-    const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behaviour.stopDelay;
+    const delay = container.program?.ignoresStop ? Number.POSITIVE_INFINITY : container.behavior.stopDelay;
     const grace = timeoutSeconds * 1000;
     if (timeoutSeconds > 0 && delay === 0) {
       this.#end(container, stopCode, stopCode === 0 ? 'Completed' : 'Error');
@@ -186,27 +196,27 @@ export class SimulatedRuntime implements RuntimeDriver {
     else this.#kill(container);
   }
 
-  async removeContainer(id: string, call?: RuntimeCall): Promise<void> {
+  async removeContainer(id: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     const container = this.#pods.findContainer(id);
     if (container) this.#remove(container);
   }
 
-  async containerStatus(id: string, call?: RuntimeCall): Promise<ContainerStatus> {
+  async containerStatus(id: string, call?: RuntimeCallOptions): Promise<ContainerStatus> {
     call?.signal?.throwIfAborted();
     return this.#pods.container(id).status();
   }
 
-  async listContainers(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly Container[]> {
+  async listContainers(filter: ContainerFilter = {}, call?: RuntimeCallOptions): Promise<readonly Container[]> {
     call?.signal?.throwIfAborted();
     return Array.from(this.#pods.containers(filter), (container) => container.view());
   }
 
-  async updateContainerResources(id: string, _resources: unknown, call?: RuntimeCall): Promise<void> {
+  async updateContainerResources(id: string, _resources: unknown, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     this.#pods.container(id);
   }
-  async reopenContainerLog(id: string, call?: RuntimeCall): Promise<void> {
+  async reopenContainerLog(id: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     this.#pods.running(id);
   }
@@ -215,9 +225,9 @@ export class SimulatedRuntime implements RuntimeDriver {
     id: string,
     command: readonly string[],
     timeoutSeconds: number,
-    call?: RuntimeCall,
+    call?: RuntimeCallOptions,
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }> {
-    const [stdout, stderr] = [new Collector(maxExecOutput), new Collector(maxExecOutput)];
+    const [stdout, stderr] = [new OutputCollector(maxExecOutputBytes), new OutputCollector(maxExecOutputBytes)];
     const timeout =
       timeoutSeconds > 0
         ? {
@@ -229,12 +239,12 @@ export class SimulatedRuntime implements RuntimeDriver {
     return { stdout: stdout.bytes, stderr: stderr.bytes, exitCode };
   }
 
-  exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCall): Promise<number> {
+  exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCallOptions): Promise<number> {
     return this.#session(id, command, streams, call?.signal);
   }
 
-  /** A simulated container says nothing: the session lasts until the container ends, the caller's input does, or the signal aborts. */
-  async attach(id: string, streams: Streams, call?: RuntimeCall): Promise<void> {
+  /** A simulated container writes nothing: the session ends when the container exits, the caller's input ends, or the signal aborts. */
+  async attach(id: string, streams: Streams, call?: RuntimeCallOptions): Promise<void> {
     const container = this.#pods.running(id);
     call?.signal?.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
@@ -248,23 +258,23 @@ export class SimulatedRuntime implements RuntimeDriver {
     throw new RuntimeError('Unsupported', `nothing listens on port ${port}: the pod is simulated`);
   }
 
-  async containerStats(id: string, call?: RuntimeCall): Promise<ContainerStats> {
+  async containerStats(id: string, call?: RuntimeCallOptions): Promise<ContainerStats> {
     call?.signal?.throwIfAborted();
     return this.#pods.container(id).stats(this.#clock.now());
   }
-  async listContainerStats(filter: ContainerFilter = {}, call?: RuntimeCall): Promise<readonly ContainerStats[]> {
+  async listContainerStats(filter: ContainerFilter = {}, call?: RuntimeCallOptions): Promise<readonly ContainerStats[]> {
     call?.signal?.throwIfAborted();
     return Array.from(this.#pods.containers({ ...filter, state: 'RUNNING' }), (container) => container.stats(this.#clock.now()));
   }
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'> {
-    return this.#events.stream(signal);
+    return this.#events.read(signal, ['resync']);
   }
 
-  async listImages(call?: RuntimeCall): Promise<readonly Image[]> {
+  async listImages(call?: RuntimeCallOptions): Promise<readonly Image[]> {
     call?.signal?.throwIfAborted();
     return this.#images.list();
   }
-  async imageStatus(image: string, call?: RuntimeCall): Promise<Image | undefined> {
+  async imageStatus(image: string, call?: RuntimeCallOptions): Promise<Image | undefined> {
     call?.signal?.throwIfAborted();
     return this.#images.find(image);
   }
@@ -272,33 +282,35 @@ export class SimulatedRuntime implements RuntimeDriver {
     image: string,
     _auth: RegistryAuth | undefined,
     _sandbox: PodSandboxConfig | undefined,
-    call?: RuntimeCall,
+    call?: RuntimeCallOptions,
   ): Promise<string> {
     call?.signal?.throwIfAborted();
     if (this.#pullDelay > 0) await this.#clock.sleep(this.#pullDelay, call?.signal);
     return this.#images.pull(image).id;
   }
-  async removeImage(image: string, call?: RuntimeCall): Promise<void> {
+  async removeImage(image: string, call?: RuntimeCallOptions): Promise<void> {
     call?.signal?.throwIfAborted();
     this.#images.remove(image);
   }
-  async imageFsInfo(call?: RuntimeCall): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
+  async imageFsInfo(
+    call?: RuntimeCallOptions,
+  ): Promise<{ readonly mountpoint: string; readonly usedBytes: number; readonly inodesUsed: number }> {
     call?.signal?.throwIfAborted();
     return { mountpoint: '/', usedBytes: this.#images.list().reduce((sum, image) => sum + image.sizeBytes, 0), inodesUsed: 0 };
   }
 
-  /** Ends a running container as if its program had: for tests. */
+  /** Ends a running container as if its program had exited. For tests. */
   finish(id: string, exitCode: number): void {
     this.#end(this.#pods.running(id), exitCode, exitCode === 0 ? 'Completed' : 'Error');
   }
 
-  // Ids are as long as a real runtime's, so that what shows or stores them is measured honestly.
+  /** Returns an id as long as a real runtime's, so that measurements of what stores or shows ids are realistic. */
   #id(): string {
     return (++this.#ids).toString(16).padStart(64, '0');
   }
 
-  #tell(type: RuntimeEvent['type'], sandboxId: string, containerId?: string): void {
-    this.#events.publish({ type, sandboxId, at: this.#clock.now(), ...(containerId !== undefined && { containerId }) });
+  #emit(type: RuntimeEvent['type'], sandboxId: string, containerId?: string): void {
+    this.#events.push({ type, sandboxId, at: this.#clock.now(), ...(containerId !== undefined && { containerId }) });
   }
 
   async #session(
@@ -343,19 +355,19 @@ export class SimulatedRuntime implements RuntimeDriver {
     this.#end(container, program.exitCode, program.exitCode === 0 ? 'Completed' : 'Error');
   }
   #kill(container: SimulatedContainer): void {
-    this.#end(container, 137, 'Error');
+    this.#end(container, sigkillExitCode, 'Error');
   }
 
   #end(container: SimulatedContainer, exitCode: number, reason: string, message?: string): void {
     if (container.state === 'EXITED') return;
     container.end(this.#clock.now(), exitCode, reason, message);
-    this.#tell('STOPPED', container.sandbox.id, container.id);
+    this.#emit('STOPPED', container.sandbox.id, container.id);
   }
 
   #remove(container: SimulatedContainer): void {
     this.#kill(container);
     this.#pods.removeContainer(container);
-    this.#tell('DELETED', container.sandbox.id, container.id);
+    this.#emit('DELETED', container.sandbox.id, container.id);
   }
 
   #release(sandbox: SimulatedSandbox): void {
@@ -363,3 +375,8 @@ export class SimulatedRuntime implements RuntimeDriver {
     sandbox.holdsAddress = false;
   }
 }
+
+/** 128 + SIGKILL. */
+const sigkillExitCode = 137;
+/** The exit code that runtimes report for a container that could not be started. */
+const startErrorExitCode = 128;

@@ -1,30 +1,30 @@
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Expired, MvccStore } from '@oarlock/mvcc/mvcc-store';
-import { refusal } from '@oarlock/mvcc/write-rules';
-import { StorageError, type Commit, type Entry, type Expectation, type Revision, type Write } from '@oarlock/spi/storage';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { ExpiredKey, MvccStore } from '@oarlock/mvcc/mvcc-store';
+import { failedPrecondition } from '@oarlock/mvcc/commit-validation';
+import { StorageError, type CommitResult, type Entry, type Precondition, type Revision, type Write } from '@oarlock/spi/storage';
 import { recordBytes, type LoggedWrite, type LogRecord } from './commit-records.ts';
 
-interface Waiting<T> {
+interface PendingResult<T> {
   resolve(value: T): void;
   reject(error: unknown): void;
 }
 export type Job =
-  | (Waiting<Commit> & { readonly type: 'commit'; readonly writes: readonly Write[]; readonly expect: readonly Expectation[] })
-  | { readonly type: 'expire'; readonly due: readonly Expired[] }
-  | (Waiting<void> & { readonly type: 'compact'; readonly revision: Revision })
-  | (Waiting<void> & { readonly type: 'skip'; readonly revision: Revision });
+  | (PendingResult<CommitResult> & { readonly type: 'commit'; readonly writes: readonly Write[]; readonly expect: readonly Precondition[] })
+  | { readonly type: 'expire'; readonly due: readonly ExpiredKey[] }
+  | (PendingResult<void> & { readonly type: 'compact'; readonly revision: Revision })
+  | (PendingResult<void> & { readonly type: 'skip'; readonly revision: Revision });
 
-/** What goes to the disk together. */
-const mostBytes = 4 * 1024 * 1024;
+/** Limit of a batch that is written to the disk at once. */
+const maxBatchBytes = 4 * 1024 * 1024;
 
 /**
- * Commits that are decided one after the other, each on what the ones before it leave, and are all to be on the disk before anybody
- * sees one of them.
+ * Commits that are checked one after the other, each against the result of those before it, and written to the disk together. None of
+ * them is visible before all are on the disk.
  */
-export class Batch {
+export class CommitBatch {
   readonly #store: MvccStore;
   readonly #clock: Clock;
-  /** What stands under the keys that this batch writes. */
+  /** The entries of the keys that this batch writes. */
   readonly #overlay = new Map<string, Entry | undefined>();
   readonly #outcomes: { readonly apply?: () => void; readonly settle: () => void }[] = [];
   readonly jobs: Job[] = [];
@@ -39,35 +39,35 @@ export class Batch {
   }
 
   get full(): boolean {
-    return this.bytes >= mostBytes;
+    return this.bytes >= maxBatchBytes;
   }
 
   add(job: Job): void {
     this.jobs.push(job);
     if (job.type === 'commit') {
-      const refused = refusal(job.expect, (key) => this.#standing(key));
-      if (refused) this.#outcomes.push({ settle: () => job.resolve(refused) });
+      const failed = failedPrecondition(job.expect, (key) => this.#currentEntry(key));
+      if (failed) this.#outcomes.push({ settle: () => job.resolve(failed) });
       else {
         const apply = this.#write(job.writes);
         const revision = this.#revision;
         this.#outcomes.push({ ...(apply && { apply }), settle: () => job.resolve({ ok: true, revision }) });
       }
     } else if (job.type === 'expire') {
-      const due = job.due.filter(({ key, revision }) => this.#standing(key)?.revision === revision);
+      const due = job.due.filter(({ key, revision }) => this.#currentEntry(key)?.revision === revision);
       const apply = this.#write(due.map(({ key }) => ({ key, value: null })));
       if (apply) this.#outcomes.push({ apply, settle: () => undefined });
     } else if (job.type === 'compact') this.#compact(job);
     else this.#skip(job);
   }
 
-  /** It is on the disk: from here on it is seen, and then acknowledged. */
+  /** Called when the batch is on the disk: makes all commits visible, then acknowledges them. */
   done(): void {
     for (const { apply } of this.#outcomes) apply?.();
     for (const { settle } of this.#outcomes) settle();
   }
 
-  #standing(key: string): Entry | undefined {
-    return this.#overlay.has(key) ? this.#overlay.get(key) : this.#store.standing(key);
+  #currentEntry(key: string): Entry | undefined {
+    return this.#overlay.has(key) ? this.#overlay.get(key) : this.#store.currentEntry(key);
   }
 
   #record(record: LogRecord): void {
@@ -75,9 +75,9 @@ export class Batch {
     this.bytes += recordBytes(record);
   }
 
-  /** Returns how to apply it; undefined when nothing is to be written. */
-  #write(wanted: readonly Write[]): (() => void) | undefined {
-    const effective = wanted.filter(({ key, value }) => value !== null || this.#standing(key) !== undefined);
+  /** Records the writes, and returns a function that applies them; undefined if there is nothing to write. */
+  #write(requested: readonly Write[]): (() => void) | undefined {
+    const effective = requested.filter(({ key, value }) => value !== null || this.#currentEntry(key) !== undefined);
     if (effective.length === 0) return undefined;
     const revision = this.#revision + 1;
     const now = this.#clock.now();
@@ -85,7 +85,7 @@ export class Batch {
       (write): LoggedWrite => ({ ...write, deadline: write.ttlSeconds === undefined ? 0 : now + write.ttlSeconds * 1000 }),
     );
     for (const { key, value } of writes)
-      this.#overlay.set(key, value === null ? undefined : { key, value, revision, created: this.#standing(key)?.created ?? revision });
+      this.#overlay.set(key, value === null ? undefined : { key, value, revision, created: this.#currentEntry(key)?.created ?? revision });
     this.#revision = revision;
     this.#record({ type: 'commit', revision, writes });
     return () => this.#store.apply(effective, revision);

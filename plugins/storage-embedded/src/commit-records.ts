@@ -1,37 +1,37 @@
 import type { Revision, Write } from '@oarlock/spi/storage';
 import { frameBytes, headerBytes, sealFrame } from './frames.ts';
 
-/** A write with the moment at which its key ends. */
+/** A write with the time at which its key expires. */
 export interface LoggedWrite extends Write {
   /** Milliseconds since the Unix epoch; 0: never. */
   readonly deadline: number;
 }
 
-/** What the log says, in order. */
+/** A record of the log. */
 export type LogRecord =
   | { readonly type: 'commit'; readonly revision: Revision; readonly writes: readonly LoggedWrite[] }
-  /** What is older than this was compacted on request. */
+  /** A requested compaction: older revisions are not readable. */
   | { readonly type: 'compact'; readonly revision: Revision }
-  /** Goes on after this revision. */
+  /** The store continues after this revision. */
   | { readonly type: 'skip'; readonly revision: Revision };
 
 const types = ['commit', 'compact', 'skip'] as const;
 /** u32 type | u32 number of writes | f64 revision */
 const recordHeader = 16;
-/** u32 bytes of the key | u32 bytes of the value | u32 seconds to live, 0: for good | u32 zero | f64 deadline */
+/** u32 bytes of the key | u32 bytes of the value | u32 ttl in seconds, 0: none | u32 zero | f64 deadline */
 const writeHeader = 24;
 const deleted = 0xffffffff;
 
 const writeBytes = ({ key, value }: Write) => writeHeader + Buffer.byteLength(key) + (value?.length ?? 0);
 
-/** How long a record is in a frame. */
+/** Returns the size of a record in a frame, in bytes. */
 export function recordBytes(record: LogRecord): number {
   let bytes = recordHeader;
   if (record.type === 'commit') for (const write of record.writes) bytes += writeBytes(write);
   return bytes;
 }
 
-/** One frame of records. The buffer is used for it where it is large enough. */
+/** Encodes records as one frame, in `scratch` if it is large enough. */
 export function commitsFrame(records: readonly LogRecord[], payload: number, salt: number, scratch: Buffer): Buffer {
   const total = frameBytes(payload);
   const frame = total <= scratch.length ? scratch.subarray(0, total) : Buffer.allocUnsafeSlow(total);
@@ -59,7 +59,7 @@ export function commitsFrame(records: readonly LogRecord[], payload: number, sal
   return frame;
 }
 
-/** What a frame of records says. Values are copies. */
+/** Decodes the records of a frame. Values are copied. */
 export function* readRecords(payload: Buffer): Generator<LogRecord> {
   for (let at = 0; at < payload.length; ) {
     const type = types[payload.readUInt32LE(at)];

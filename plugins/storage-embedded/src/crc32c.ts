@@ -1,4 +1,4 @@
-/** Eight tables, so that eight bytes are taken at a step: about 2 GB/s. The polynomial is Castagnoli's (RFC 3720, B.4). */
+/** Eight tables, to process eight bytes per step: about 2 GB/s. The polynomial is Castagnoli's (RFC 3720, B.4). */
 const tables = Array.from({ length: 8 }, () => new Uint32Array(256));
 const [t0, t1, t2, t3, t4, t5, t6, t7] = tables as [
   Uint32Array,
@@ -22,7 +22,7 @@ for (let byte = 0; byte < 256; byte += 1) {
   }
 }
 
-/** CRC-32C of the bytes from `from` to before `to`, going on from `seed`. */
+/** Returns the CRC-32C of the bytes from `from` to before `to`, continued from `seed`. */
 export function crc32c(bytes: Uint8Array, from = 0, to = bytes.length, seed = 0): number {
   let crc = ~seed;
   let at = from;

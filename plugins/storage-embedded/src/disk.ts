@@ -2,29 +2,32 @@ import { close, constants, fdatasync, fstat, ftruncate, open, read, write } from
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-/** A file that is open. Errors are those of the system, with its codes. */
+/** An open file. Errors are system errors with their codes. */
 export interface DiskFile {
-  /** Writes all of it. */
+  /** Writes all bytes. */
   write(bytes: Uint8Array, position: number): Promise<void>;
-  /** Reads until the buffer is full or the file ends; resolves with how much that was. */
+  /** Reads until the buffer is full or the file ends. Resolves with the number of bytes. */
   read(bytes: Uint8Array, position: number): Promise<number>;
   size(): Promise<number>;
   truncate(size: number): Promise<void>;
-  /** Resolves when everything that was written is on the disk. */
+  /** Resolves when everything written is on the disk (fdatasync). */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The part of the file system that is used, so that a test can let it fail. */
+/** The file system operations that the store uses; tests inject faults here. */
 export interface Disk {
-  /** Makes a directory, mode 0700. */
+  /** Creates a directory with mode 0700. */
   directory(path: string): Promise<void>;
   list(path: string): Promise<readonly string[]>;
-  /** `append`: for writing, created with mode 0600 where it is not there; what is written is on the disk when `write` resolves. `create`: made anew, without that. */
+  /**
+   * `append`: for writing; created with mode 0600 if absent; data is on the disk when `write` resolves (O_DSYNC). `create`: a new empty file,
+   * without O_DSYNC.
+   */
   open(path: string, mode: 'read' | 'append' | 'create'): Promise<DiskFile>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Resolves when names that were given, changed and removed in a directory are on the disk. */
+  /** Resolves when created, renamed and removed names of a directory are on the disk. */
   syncDirectory(path: string): Promise<void>;
 }
 
@@ -52,7 +55,7 @@ export const systemDisk: Disk = {
   },
 };
 
-/** Callbacks are called as they are: a commit waits for them. */
+/** Uses the callback API of node:fs, because it is faster, and every commit waits for it. */
 class SystemFile implements DiskFile {
   readonly #fd: number;
   constructor(fd: number) {

@@ -1,23 +1,23 @@
 import { join } from 'node:path';
-import { systemClock, type Clock } from '@oarlock/kernel/clock';
-import { silentLogger, type Logger } from '@oarlock/kernel/logger';
-import { releaseLock, takeLock, thisProcess } from '@oarlock/kernel/process-lock';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
+import { releaseLock, acquireLock, currentProcess } from '@oarlock/primitives/process-lock';
 import { mvccDefaults, type MvccLimits } from '@oarlock/mvcc/mvcc-limits';
 import { MvccStore } from '@oarlock/mvcc/mvcc-store';
-import { checkWrites } from '@oarlock/mvcc/write-rules';
+import { validateWrites } from '@oarlock/mvcc/commit-validation';
 import {
   StorageError,
   type ChangeBatch,
-  type Commit,
+  type CommitResult,
   type Entry,
-  type Expectation,
+  type Precondition,
   type Page,
   type RangeOptions,
   type Revision,
   type StorageDriver,
   type Write,
 } from '@oarlock/spi/storage';
-import { Batch, type Job } from './commit-queue.ts';
+import { CommitBatch, type Job } from './commit-queue.ts';
 import { commitsFrame } from './commit-records.ts';
 import { systemDisk, type Disk } from './disk.ts';
 import { frameBytes } from './frames.ts';
@@ -26,16 +26,16 @@ import { Snapshotter } from './snapshotter.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 export interface EmbeddedStorageOptions extends Partial<MvccLimits> {
-  /** A directory for this store alone; made when it is not there. */
+  /** A directory for this store only; created if absent. */
   readonly directory: string;
   readonly maxValueBytes?: number;
-  /** The log goes on in another file after so many bytes. */
+  /** Maximum size of one file of the log, in bytes. */
   readonly segmentBytes?: number;
-  /** A snapshot is made when so much of the log is history that nobody may read any more, at least. */
+  /** Minimum size of the obsolete part of the log before a snapshot is made, in bytes. */
   readonly snapshotBytes?: number;
   readonly clock?: Clock;
   readonly log?: Logger;
-  /** For tests that let it fail. */
+  /** Replaced by tests that inject faults. */
   readonly disk?: Disk;
 }
 
@@ -47,12 +47,12 @@ export const defaults = {
   snapshotBytes: 32 * mebibyte,
 } as const;
 
-/** Of one commit, and of all commits that wait. */
-const most = { commitBytes: 64 * mebibyte, waitingBytes: 128 * mebibyte };
-const expireAgainSeconds = 5;
-const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+/** Limits of one commit, and of all commits that wait for the disk. */
+const maxBytes = { commitBytes: 64 * mebibyte, waitingBytes: 128 * mebibyte };
+const expiryRetrySeconds = 5;
+const storageFull: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** A store in memory behind a write-ahead log on the local disk: what anybody sees is on the disk. */
+/** An in-memory store with a write-ahead log on the local disk. A commit is visible only after it is on the disk. */
 export class EmbeddedStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #options: Required<EmbeddedStorageOptions>;
@@ -65,7 +65,7 @@ export class EmbeddedStorage implements StorageDriver {
   #flushing: Promise<void> | undefined;
   #stopping = false;
   #locked = false;
-  #refused: StorageError | undefined;
+  #failure: StorageError | undefined;
   readonly #scratch = Buffer.allocUnsafeSlow(mebibyte);
   #batches = 0;
   #commits = 0;
@@ -75,10 +75,10 @@ export class EmbeddedStorage implements StorageDriver {
     const { maxValueBytes, ...limits } = this.#options;
     this.traits = { durable: true, shared: false, maxValueBytes };
     this.#lockFile = join(options.directory, 'lock');
-    this.#store = new MvccStore({ ...limits, expired: (due) => this.#enqueue({ type: 'expire', due }) });
+    this.#store = new MvccStore({ ...limits, onExpired: (due) => this.#enqueue({ type: 'expire', due }) });
   }
 
-  /** For metrics. `steps`: index entries that were looked at. */
+  /** For metrics. `steps`: index entries visited. */
   get stats() {
     return {
       ...this.#store.stats,
@@ -88,15 +88,15 @@ export class EmbeddedStorage implements StorageDriver {
       segments: this.#wal?.segments ?? 0,
       snapshots: this.#snapshotter?.taken ?? 0,
       snapshotBytes: this.#snapshotter?.bytes ?? 0,
-      refusing: this.#refused !== undefined,
+      isRejecting: this.#failure !== undefined,
     };
   }
 
-  /** Reads what is there. @throws StorageError `Unavailable` when another process has the directory, `Corrupt` with file and offset */
+  /** Recovers the data. @throws StorageError `Unavailable` if another process uses the directory, `Corrupt` with file and offset */
   async start(): Promise<void> {
     const { disk, directory } = this.#options;
     await disk.directory(directory);
-    const holder = await takeLock(this.#lockFile, await thisProcess());
+    const holder = await acquireLock(this.#lockFile, await currentProcess());
     if (holder) throw new StorageError('Unavailable', `${directory} is in use by process ${holder.pid}`);
     this.#locked = true;
     try {
@@ -122,7 +122,7 @@ export class EmbeddedStorage implements StorageDriver {
     this.#locked = false;
   }
 
-  /** Everything that was begun is finished first. */
+  /** Finishes the commits in progress first. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#flushing;
@@ -143,17 +143,18 @@ export class EmbeddedStorage implements StorageDriver {
     return this.#store.range(options);
   }
 
-  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+  async commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult> {
     this.#checkOpen();
-    checkWrites(writes, this.traits.maxValueBytes);
+    validateWrites(writes, this.traits.maxValueBytes);
     let bytes = 0;
     for (const { key, value } of writes) bytes += 3 * key.length + (value?.length ?? 0);
-    if (bytes > most.commitBytes) throw new StorageError('TooLarge', `a commit of ${bytes} bytes: at most ${most.commitBytes} are taken`);
-    if (this.#waitingBytes + bytes > most.waitingBytes)
+    if (bytes > maxBytes.commitBytes)
+      throw new StorageError('TooLarge', `the commit has ${bytes} bytes; the limit is ${maxBytes.commitBytes}`);
+    if (this.#waitingBytes + bytes > maxBytes.waitingBytes)
       throw new StorageError('Unavailable', 'nothing was written: too many commits wait for the disk');
     this.#waitingBytes += bytes;
     try {
-      return await new Promise<Commit>((resolve, reject) => {
+      return await new Promise<CommitResult>((resolve, reject) => {
         this.#enqueue({ type: 'commit', writes, expect, resolve, reject });
       });
     } finally {
@@ -175,7 +176,7 @@ export class EmbeddedStorage implements StorageDriver {
     await new Promise<void>((resolve, reject) => {
       this.#enqueue({ type: 'compact', revision, resolve, reject });
     });
-    this.#snapshotter?.consider();
+    this.#snapshotter?.snapshotIfUseful();
   }
 
   async skipTo(revision: Revision): Promise<void> {
@@ -203,50 +204,50 @@ export class EmbeddedStorage implements StorageDriver {
     });
   }
 
-  /** Whoever comes while a batch is being written is in the next one. */
+  /** Writes queued jobs in batches. Jobs that arrive during a write are in the next batch. */
   async #flush(wal: WriteAheadLog): Promise<void> {
-    // requests that arrived in the same turn of the loop go together
+    // commits of the same turn of the event loop form one batch
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });
     while (this.#queue.length > 0) {
-      const batch = new Batch(this.#store, this.#options.clock);
+      const batch = new CommitBatch(this.#store, this.#options.clock);
       let taken = 0;
       while (taken < this.#queue.length && !batch.full) batch.add(this.#queue[taken++] as Job);
       this.#queue.splice(0, taken);
       try {
         await this.#write(wal, batch);
       } catch (error) {
-        this.#refuse(wal, batch, error);
+        this.#rejectBatch(wal, batch, error);
         continue;
       }
-      if (this.#refused) this.#options.log.info({}, 'commits are taken again');
-      this.#refused = undefined;
+      if (this.#failure) this.#options.log.info({}, 'commits are accepted again');
+      this.#failure = undefined;
       this.#batches += 1;
       this.#commits += batch.jobs.length;
       batch.done();
-      this.#snapshotter?.consider();
+      this.#snapshotter?.snapshotIfUseful();
     }
   }
 
-  async #write(wal: WriteAheadLog, batch: Batch): Promise<void> {
+  async #write(wal: WriteAheadLog, batch: CommitBatch): Promise<void> {
     if (batch.records.length === 0) return;
     await wal.reserve(frameBytes(batch.bytes), this.#store.revision);
     await wal.append(commitsFrame(batch.records, batch.bytes, wal.salt, this.#scratch));
   }
 
-  /** Nothing of the batch was seen by anybody. */
-  #refuse(wal: WriteAheadLog, batch: Batch, cause: unknown): void {
+  /** Rejects a batch that could not be written. None of its commits was visible. */
+  #rejectBatch(wal: WriteAheadLog, batch: CommitBatch, cause: unknown): void {
     const { clean } = wal;
-    const full = noRoom.has((cause as NodeJS.ErrnoException | null)?.code) && clean;
+    const isFull = storageFull.has((cause as NodeJS.ErrnoException | null)?.code) && clean;
     const what = clean ? 'nothing was written' : 'it is unknown whether it was written';
-    const error = full
-      ? new StorageError('Full', `${what}: no room is left in ${this.#options.directory}`, { cause })
+    const error = isFull
+      ? new StorageError('Full', `${what}: no space is left in ${this.#options.directory}`, { cause })
       : new StorageError('Unavailable', `${what}: ${String(cause)}`, { cause });
-    if (this.#refused?.message !== error.message) this.#options.log.error({ error: String(cause) }, error.message);
-    this.#refused = error;
+    if (this.#failure?.message !== error.message) this.#options.log.error({ error: String(cause) }, error.message);
+    this.#failure = error;
     for (const job of batch.jobs) {
-      if (job.type === 'expire') for (const due of job.due) this.#store.expireLater(due, expireAgainSeconds);
+      if (job.type === 'expire') for (const due of job.due) this.#store.postponeExpiry(due, expiryRetrySeconds);
       else job.reject(error);
     }
   }

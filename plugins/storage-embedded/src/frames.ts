@@ -2,25 +2,25 @@ import { crc32c } from './crc32c.ts';
 import type { DiskFile } from './disk.ts';
 
 /**
- * A file is a row of frames, each at a multiple of eight:
+ * A file is a sequence of frames, each aligned to eight bytes:
  *
  *     u32 magic | u32 CRC-32C of all that follows | u32 length of the payload | u32 kind | payload | zeros up to a multiple of eight
  *
- * Numbers are little endian. The first frame of a file is its head, JSON with a `salt`; the checksums of the others begin with that, so
- * that no value that somebody stores can pass for a frame.
+ * Numbers are little endian. The first frame of a file is its head, JSON with a `salt`. The checksums of all other frames are seeded
+ * with the salt, so that stored values cannot be mistaken for frames.
  */
 export const frameKinds = { head: 1, commits: 2, entries: 3, foot: 4 } as const;
 export type FrameKind = keyof typeof frameKinds;
 
 const magic = 0x314b524f; // "ORK1"
 export const headerBytes = 16;
-/** A frame is one commit at least, which is bounded. */
+/** A frame contains at least one commit, whose size is limited. */
 export const maxPayloadBytes = 128 * 1024 * 1024;
 const window = 4 * 1024 * 1024;
 
 export const frameBytes = (payload: number): number => (headerBytes + payload + 7) & ~7;
 
-/** Completes a frame whose payload is in its place already. */
+/** Completes a frame that already contains its payload. */
 export function sealFrame(frame: Buffer, kind: FrameKind, payload: number, salt: number): void {
   frame.writeUInt32LE(magic, 0);
   frame.writeUInt32LE(payload, 8);
@@ -39,19 +39,19 @@ export function jsonFrame(kind: FrameKind, content: object, salt: number): Buffe
 
 export interface Frame {
   readonly kind: number;
-  /** Valid until the next frame is read: who keeps a part of it copies it. */
+  /** Valid until the next frame is read; copy what must be kept. */
   readonly payload: Buffer;
   readonly offset: number;
 }
 
-/** Reads frames one after the other. */
+/** Reads the frames of a file in order. */
 export class FrameReader {
   readonly #file: DiskFile;
   readonly #size: number;
   #salt = 0;
   #window: Buffer = Buffer.alloc(0);
   #windowAt = 0;
-  /** Where the next frame begins. */
+  /** Offset of the next frame. */
   offset = 0;
 
   private constructor(file: DiskFile, size: number) {
@@ -67,7 +67,7 @@ export class FrameReader {
     return this.#size;
   }
 
-  /** The head of the file; undefined when it is not whole. */
+  /** Reads the head of the file. Returns undefined if it is incomplete. */
   async head<T extends { readonly salt: number }>(): Promise<T | undefined> {
     const frame = await this.next();
     if (frame?.kind !== frameKinds.head) return undefined;
@@ -76,14 +76,14 @@ export class FrameReader {
     return head;
   }
 
-  /** The next frame; undefined where none is whole, be it the end or not. */
+  /** Reads the next frame. Returns undefined at the end, and if the frame is incomplete or damaged. */
   async next(): Promise<Frame | undefined> {
     const frame = await this.#at(this.offset);
     if (frame) this.offset += frameBytes(frame.payload.length);
     return frame;
   }
 
-  /** Where a whole frame is behind `offset`, if anywhere: then what stands at `offset` once was whole, too. */
+  /** Returns the offset of a valid frame after `offset`, if there is one: then the data at `offset` was damaged, not cut off by a crash. */
   async later(): Promise<number | undefined> {
     const mark = Buffer.alloc(4);
     mark.writeUInt32LE(magic);
@@ -95,7 +95,7 @@ export class FrameReader {
     return undefined;
   }
 
-  /** Whether anything but zeros is behind `offset`. */
+  /** Returns true if there are bytes other than zero after `offset`. */
   async dirty(): Promise<boolean> {
     for (let at = this.offset; at < this.#size; at += window) {
       const bytes = await this.#bytes(at, Math.min(window, this.#size - at));
@@ -116,9 +116,9 @@ export class FrameReader {
 
   async #bytes(offset: number, length: number): Promise<Buffer> {
     if (offset < this.#windowAt || offset + length > this.#windowAt + this.#window.length) {
-      const wanted = Math.min(Math.max(length, window), this.#size - offset);
-      const bytes = this.#window.length >= wanted && wanted >= length ? this.#window : Buffer.allocUnsafeSlow(wanted);
-      const count = await this.#file.read(bytes.subarray(0, wanted), offset);
+      const target = Math.min(Math.max(length, window), this.#size - offset);
+      const bytes = this.#window.length >= target && target >= length ? this.#window : Buffer.allocUnsafeSlow(target);
+      const count = await this.#file.read(bytes.subarray(0, target), offset);
       this.#window = bytes.subarray(0, count);
       this.#windowAt = offset;
       if (count < length) throw new Error(`the file ends at ${offset + count} while it is being read`);

@@ -35,9 +35,9 @@ export default Storage.plugin({
         },
       });
     gauge('revision', 'Newest revision.', () => storage.stats.revision);
-    gauge('keys', 'Keys that stand.', () => storage.stats.keys);
+    gauge('keys', 'Number of existing keys.', () => storage.stats.keys);
     gauge('history_changes', 'Changes since the last compaction.', () => storage.stats.history);
-    gauge('history_bytes', 'Bytes held for readers of the past, roughly.', () => storage.stats.historyBytes);
+    gauge('history_bytes', 'Approximate memory of the history in bytes.', () => storage.stats.historyBytes);
     gauge('watches', 'Open watches.', () => storage.stats.watches);
     gauge('commits', 'Commits since the start.', () => storage.stats.commits);
     gauge('batches', 'Writes to the disk since the start, each of one commit or more.', () => storage.stats.batches);
@@ -45,7 +45,7 @@ export default Storage.plugin({
     gauge('log_segments', 'Files of the write-ahead log.', () => storage.stats.segments);
     gauge('snapshots', 'Snapshots made since the start.', () => storage.stats.snapshots);
     gauge('snapshot_bytes', 'Bytes of the newest snapshot.', () => storage.stats.snapshotBytes);
-    gauge('refusing', '1 while commits are refused because they cannot be written.', () => (storage.stats.refusing ? 1 : 0));
+    gauge('refusing', '1 while commits are rejected because they cannot be written.', () => (storage.stats.isRejecting ? 1 : 0));
     new Gauge({
       name: 'apiserver_storage_size_bytes',
       help: 'Bytes that the storage takes on its disk.',

@@ -1,29 +1,29 @@
 import { join } from 'node:path';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { MvccStore } from '@oarlock/mvcc/mvcc-store';
 import { StorageError, type Revision } from '@oarlock/spi/storage';
 import { readRecords, type LogRecord, type LoggedWrite } from './commit-records.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { frameKinds, FrameReader, type Frame } from './frames.ts';
-import { readEntries, type SnapshotFoot, type SnapshotHead } from './snapshot-file.ts';
-import { isSegment, type Segment, type SegmentHead } from './write-ahead-log.ts';
+import { readEntries, type SnapshotFooter, type SnapshotHeader } from './snapshot-file.ts';
+import { isSegment, type Segment, type SegmentHeader } from './write-ahead-log.ts';
 
 export const snapshotName = (revision: Revision): string => `snapshot-${String(revision).padStart(16, '0')}`;
 const isSnapshot = (name: string) => /^snapshot-\d{16}$/.test(name);
 const revisionIn = (name: string) => Number(name.slice(name.lastIndexOf('-') + 1));
 
-export interface Recovered {
-  /** Oldest first, with the place where the newest is written on. */
+export interface RecoveredState {
+  /** Oldest first. Writing continues at the position of the newest. */
   readonly segments: readonly Segment[];
   readonly snapshot: { readonly path: string; readonly bytes: number } | undefined;
 }
 
-/** `file` is damaged at `offset` in a way that no crash explains. */
+/** Returns the error for a file that is damaged at `offset` in a way that a crash cannot cause. */
 function corrupt(file: string, offset: number, what: string, cause?: unknown): StorageError {
   return new StorageError('Corrupt', `${file} is damaged at byte ${offset}: ${what}. Restore a backup, or the file.`, { cause });
 }
 
-/** Reads a data directory into an empty store. What a crash cut off is cut off; what it does not explain is refused. */
+/** Recovers a data directory into an empty store. An incomplete end of the log, as after a crash, is cut off; any other damage is an error. */
 export class Recovery {
   readonly #disk: Disk;
   readonly #directory: string;
@@ -40,7 +40,7 @@ export class Recovery {
   }
 
   /** @throws StorageError `Corrupt`, naming file and offset */
-  async run(): Promise<Recovered> {
+  async run(): Promise<RecoveredState> {
     const names = [...(await this.#disk.list(this.#directory))].sort();
     for (const name of names) if (name.endsWith('.tmp')) await this.#disk.remove(this.#path(name));
     const snapshots = names.filter(isSnapshot);
@@ -60,14 +60,14 @@ export class Recovery {
     return join(this.#directory, name);
   }
 
-  /** Returns its size in bytes. */
+  /** Restores a snapshot. Returns its size in bytes. */
   async #snapshot(path: string): Promise<number> {
     return this.#reading(path, async (reader) => {
-      const head = this.#headed(path, await reader.head<SnapshotHead>());
+      const head = this.#headed(path, await reader.head<SnapshotHeader>());
       let entries = 0;
       for (let frame = await reader.next(); frame; frame = await reader.next()) {
         if (frame.kind === frameKinds.foot) {
-          if ((JSON.parse(frame.payload.toString()) as SnapshotFoot).entries !== entries)
+          if ((JSON.parse(frame.payload.toString()) as SnapshotFooter).entries !== entries)
             throw corrupt(path, frame.offset, 'entries are missing');
           this.#store.skipTo(head.revision);
           return reader.size;
@@ -84,7 +84,7 @@ export class Recovery {
 
   async #segment(path: string, follows: boolean, last: boolean): Promise<Segment> {
     return this.#reading(path, async (reader, file) => {
-      const { after, salt } = this.#headed(path, await reader.head<SegmentHead>());
+      const { after, salt } = this.#headed(path, await reader.head<SegmentHeader>());
       if (follows ? after !== this.#end : after > this.#store.revision)
         throw corrupt(
           path,
@@ -109,7 +109,7 @@ export class Recovery {
     });
   }
 
-  /** Of the last record of the log that was read. */
+  /** Revision of the last record read from the log. */
   #end: Revision = 0;
 
   #replay(record: LogRecord): void {
@@ -127,7 +127,7 @@ export class Recovery {
       );
   }
 
-  /** The time that is left to a key; never more than it had, though clocks may be set back. */
+  /** Replaces the ttl of a write by its remaining time. It never exceeds the original one, in case the clock was set back. */
   #timed({ deadline, ...write }: LoggedWrite): LoggedWrite {
     const { ttlSeconds } = write;
     if (ttlSeconds === undefined) return { ...write, deadline };

@@ -1,16 +1,16 @@
-import type { Standing } from '@oarlock/mvcc/mvcc-store';
+import type { CurrentEntry } from '@oarlock/mvcc/mvcc-store';
 import type { Entry, Revision } from '@oarlock/spi/storage';
 import { frameBytes, headerBytes, sealFrame } from './frames.ts';
 
 /** The first frame of a snapshot. */
-export interface SnapshotHead {
+export interface SnapshotHeader {
   readonly format: 1;
   readonly salt: number;
-  /** What stood at this revision is in the snapshot; what came after is in the log. */
+  /** The snapshot contains the entries at this revision; later changes are in the log. */
   readonly revision: Revision;
 }
-/** The last frame: without it the snapshot is not whole. */
-export interface SnapshotFoot {
+/** The last frame. A snapshot without it is incomplete. */
+export interface SnapshotFooter {
   readonly entries: number;
 }
 
@@ -23,8 +23,8 @@ export interface StoredEntry {
   readonly deadline: number;
 }
 
-/** One frame of entries. `now`: milliseconds since the Unix epoch. */
-export function entriesFrame(entries: readonly Standing[], now: number, salt: number): Buffer {
+/** Encodes entries as one frame. `now`: milliseconds since the Unix epoch. */
+export function entriesFrame(entries: readonly CurrentEntry[], now: number, salt: number): Buffer {
   let payload = 0;
   for (const { entry } of entries) payload += entryHeader + Buffer.byteLength(entry.key) + entry.value.length;
   const frame = Buffer.allocUnsafeSlow(frameBytes(payload));
@@ -44,7 +44,7 @@ export function entriesFrame(entries: readonly Standing[], now: number, salt: nu
   return frame;
 }
 
-/** What a frame of entries says. Values are copies. */
+/** Decodes the entries of a frame. Values are copied. */
 export function* readEntries(payload: Buffer): Generator<StoredEntry> {
   for (let at = 0; at < payload.length; ) {
     const keyBytes = payload.readUInt32LE(at);

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import type { MvccStore, Standing } from '@oarlock/mvcc/mvcc-store';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { MvccStore, CurrentEntry } from '@oarlock/mvcc/mvcc-store';
 import type { Disk } from './disk.ts';
 import { jsonFrame } from './frames.ts';
-import { snapshotName, type Recovered } from './recovery.ts';
-import { entriesFrame, type SnapshotFoot, type SnapshotHead } from './snapshot-file.ts';
+import { snapshotName, type RecoveredState } from './recovery.ts';
+import { entriesFrame, type SnapshotFooter, type SnapshotHeader } from './snapshot-file.ts';
 import type { WriteAheadLog } from './write-ahead-log.ts';
 
 export interface SnapshotterOptions {
@@ -16,28 +16,28 @@ export interface SnapshotterOptions {
   readonly wal: WriteAheadLog;
   readonly clock: Clock;
   readonly log: Logger;
-  /** A snapshot is worth its while when it frees so many bytes of the log, and as many as the last one has. */
+  /** Minimum number of log bytes that a snapshot must free; it must also free as many bytes as the last snapshot has. */
   readonly minBytes: number;
 }
 
-/** Keys looked at, and bytes encoded, without giving others their turn. */
+/** Limits of synchronous work per turn of the event loop. */
 const slice = { keys: 500, bytes: 512 * 1024 };
-/** So much may wait to be written out: a commit's own write would have to wait for it. */
+/** Limit of unsynced bytes: a commit's own write waits for them. */
 const syncBytes = 2 * 1024 * 1024;
-/** After a failure, by disk space or otherwise. */
+/** Delay after a failed snapshot, in milliseconds. */
 const retryMs = 30_000;
 
-/** Replaces the old end of the log by what stood where it ended, beside all other work. */
+/** Replaces the old part of the log by a snapshot of the entries at its end, in the background. */
 export class Snapshotter {
   readonly #options: SnapshotterOptions;
-  #current: Recovered['snapshot'];
+  #current: RecoveredState['snapshot'];
   #running: Promise<void> | undefined;
   #retryAt = 0;
   #stopped = false;
-  /** Snapshots made since the start. */
+  /** Number of snapshots since the start. */
   taken = 0;
 
-  constructor(options: SnapshotterOptions, current: Recovered['snapshot']) {
+  constructor(options: SnapshotterOptions, current: RecoveredState['snapshot']) {
     this.#options = options;
     this.#current = current;
   }
@@ -46,29 +46,29 @@ export class Snapshotter {
     return this.#current?.bytes ?? 0;
   }
 
-  /** Begins one if that is worth it. */
-  consider(): void {
+  /** Starts a snapshot if it would free enough of the log. */
+  snapshotIfUseful(): void {
     const { store, wal, minBytes, clock, log } = this.#options;
     if (this.#running || this.#stopped || wal.coveredBy(store.compacted) < Math.max(minBytes, this.bytes)) return;
     if (clock.monotonic() < this.#retryAt) return;
     this.#running = this.#take()
       .catch((error: unknown) => {
         this.#retryAt = clock.monotonic() + retryMs;
-        if (!this.#stopped) log.warn({ error: String(error), retryMs }, 'no snapshot could be made: the log stays as long as it is');
+        if (!this.#stopped) log.warn({ error: String(error), retryMs }, 'the snapshot failed; the log is not shortened');
       })
       .finally(() => {
         this.#running = undefined;
-        // commits went on meanwhile
-        this.consider();
+        // commits continued meanwhile
+        this.snapshotIfUseful();
       });
   }
 
-  /** Resolves when none is being made. */
-  async settled(): Promise<void> {
+  /** Resolves when no snapshot is in progress. */
+  async idle(): Promise<void> {
     await this.#running;
   }
 
-  /** Gives up the one that is being made. */
+  /** Cancels the snapshot in progress. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#running;
@@ -85,8 +85,8 @@ export class Snapshotter {
       await disk.rename(temporary, path);
       await disk.syncDirectory(directory);
     } catch (error) {
-      await disk.remove(temporary).catch((also: unknown) => {
-        log.warn({ file: temporary, error: String(also) }, 'a snapshot that was given up cannot be removed');
+      await disk.remove(temporary).catch((removeError: unknown) => {
+        log.warn({ file: temporary, error: String(removeError) }, 'the file of a failed snapshot cannot be removed');
       });
       throw error;
     } finally {
@@ -97,10 +97,10 @@ export class Snapshotter {
     this.taken += 1;
     await wal.remove(held.revision);
     if (before && before.path !== path) await disk.remove(before.path);
-    log.debug({ revision: held.revision, bytes }, 'a snapshot was made');
+    log.debug({ revision: held.revision, bytes }, 'snapshot completed');
   }
 
-  /** Returns how many bytes it has. */
+  /** Writes the snapshot. Returns its size in bytes. */
   async #write(path: string, revision: number): Promise<number> {
     const { disk, store, clock } = this.#options;
     const salt = randomInt(2 ** 32 - 1);
@@ -116,10 +116,10 @@ export class Snapshotter {
         await file.sync();
         synced = position;
       };
-      await write(jsonFrame('head', { format: 1, salt, revision } satisfies SnapshotHead, 0));
+      await write(jsonFrame('head', { format: 1, salt, revision } satisfies SnapshotHeader, 0));
       let entries = 0;
       for (let after: string | undefined, more = true; more; ) {
-        const { entries: found, last } = store.stretch(after, slice.keys);
+        const { entries: found, last } = store.readHeld(after, slice.keys);
         for (const part of parts(found)) {
           await write(entriesFrame(part, clock.now(), salt));
           entries += part.length;
@@ -127,7 +127,7 @@ export class Snapshotter {
         after = last;
         more = last !== undefined;
       }
-      await write(jsonFrame('foot', { entries } satisfies SnapshotFoot, salt));
+      await write(jsonFrame('foot', { entries } satisfies SnapshotFooter, salt));
       await file.sync();
       return position;
     } finally {
@@ -136,8 +136,8 @@ export class Snapshotter {
   }
 }
 
-/** As many entries as make a frame of moderate size, at least one. */
-function* parts(entries: readonly Standing[]): Generator<readonly Standing[]> {
+/** Splits entries into parts of moderate size, each with at least one. */
+function* parts(entries: readonly CurrentEntry[]): Generator<readonly CurrentEntry[]> {
   let first = 0;
   let bytes = 0;
   for (const [at, { entry }] of entries.entries()) {

@@ -1,15 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Revision } from '@oarlock/spi/storage';
 import type { Disk, DiskFile } from './disk.ts';
 import { jsonFrame } from './frames.ts';
 
 /** The first frame of a segment. */
-export interface SegmentHead {
+export interface SegmentHeader {
   readonly format: 1;
   readonly salt: number;
-  /** The revision at which the segment before it ended. */
+  /** The last revision of the previous segment. */
   readonly after: Revision;
 }
 
@@ -18,11 +18,11 @@ export interface Segment {
   readonly path: string;
   readonly after: Revision;
   readonly salt: number;
-  /** Where it is written on. */
+  /** Offset of the next write. */
   position: number;
 }
 
-/** Written ahead with zeros, so that a commit does not change the size of the file. */
+/** Size of the steps in which a segment is filled with zeros, so that a commit does not change the file's size. */
 const stepBytes = 1024 * 1024;
 const firstBytes = 256 * 1024;
 
@@ -31,8 +31,8 @@ export const isSegment = (name: string): boolean => /^log-\d{16}$/.test(name);
 export const preparedName = 'log-next.tmp';
 
 /**
- * Frames in segments, on the disk when `append` resolves. A segment is filled with zeros ahead of time: writing over them needs no
- * change of the file's size, which halves the time of a commit on ext4.
+ * Frames in segments, on the disk when `append` resolves. A segment is filled with zeros in advance: overwriting them does not change the
+ * file's size, which halves the time of a commit on ext4.
  */
 export class WriteAheadLog {
   readonly #disk: Disk;
@@ -41,17 +41,17 @@ export class WriteAheadLog {
   readonly #log: Logger;
   readonly #segments: Segment[];
   #file: DiskFile | undefined;
-  /** Bytes may be on the disk that were never acknowledged. */
+  /** True if the disk may contain bytes that were never acknowledged. */
   #unclean = false;
-  /** A segment whose name may be on the disk, and that is not used. */
+  /** A segment that may exist on the disk and is not used. */
   #stray: string | undefined;
-  /** As far as the current segment is filled with zeros. */
+  /** Size of the current segment that is filled with zeros. */
   #capacity = 0;
   #preparing: Promise<void> | undefined;
   #prepared: DiskFile | undefined;
   #closed = false;
 
-  /** `segments`: those that are there, oldest first, as recovery left them. */
+  /** `segments`: the existing ones, oldest first, as recovery returned them. */
   constructor(disk: Disk, directory: string, segments: readonly Segment[], segmentBytes: number, log: Logger) {
     this.#disk = disk;
     this.#directory = directory;
@@ -60,7 +60,7 @@ export class WriteAheadLog {
     this.#log = log;
   }
 
-  /** Opens the newest segment for writing, or makes the first one. */
+  /** Opens the newest segment for writing, or creates the first one. */
   async open(revision: Revision): Promise<void> {
     const newest = this.#segments.at(-1);
     if (newest) {
@@ -79,13 +79,13 @@ export class WriteAheadLog {
     return this.#segments.length;
   }
 
-  /** Makes room for a frame: what follows goes into a new segment when the current one is full. `revision`: of the last record so far. */
+  /** Ensures space for a frame: starts a new segment if the current one is full. `revision`: the last revision of the log. */
   async reserve(bytes: number, revision: Revision): Promise<void> {
     await this.#clean();
     const { position } = this.#current;
     if (position + bytes > this.#capacity / 2 && this.#preparing === undefined) this.#prepare();
     if (position + bytes <= this.#capacity) return;
-    // while the next one is being prepared the current one grows
+    // the current segment grows while the next one is prepared
     if (this.#prepared === undefined && position + bytes <= this.#segmentBytes) return;
     await this.#preparing;
     const next = this.#prepared ?? (await this.#zeros(stepBytes));
@@ -93,27 +93,27 @@ export class WriteAheadLog {
     await this.#begin(revision, next);
   }
 
-  /** Resolves when the frame is on the disk. When it rejects, nothing of it is there, unless `clean` is false. */
+  /** Resolves when the frame is on the disk. If it rejects, nothing of it is on the disk, unless `clean` is false. */
   async append(frame: Buffer): Promise<void> {
     const segment = this.#current;
     try {
       await this.#open.write(frame, segment.position);
     } catch (error) {
       this.#unclean = true;
-      await this.#clean().catch((also: unknown) => {
-        this.#log.error({ file: segment.path, error: String(also) }, 'what was written in part cannot be taken back yet');
+      await this.#clean().catch((cleanError: unknown) => {
+        this.#log.error({ file: segment.path, error: String(cleanError) }, 'a partial write cannot be undone yet');
       });
       throw error;
     }
     segment.position += frame.length;
   }
 
-  /** Whether what is on the disk is what was acknowledged. */
+  /** True if the disk contains exactly what was acknowledged. */
   get clean(): boolean {
     return !this.#unclean;
   }
 
-  /** Bytes of segments that hold nothing after a revision. */
+  /** Returns the size of the segments that contain nothing after a revision. */
   coveredBy(revision: Revision): number {
     let bytes = 0;
     for (let at = 0; at + 1 < this.#segments.length && (this.#segments[at + 1] as Segment).after <= revision; at += 1)
@@ -121,7 +121,7 @@ export class WriteAheadLog {
     return bytes;
   }
 
-  /** Removes segments that hold nothing after a revision, the oldest first, so that none is missing between others. */
+  /** Removes segments that contain nothing after a revision, oldest first, so that the rest is without gaps. */
   async remove(revision: Revision): Promise<void> {
     while (this.#segments.length > 1 && (this.#segments[1] as Segment).after <= revision) {
       await this.#disk.remove((this.#segments[0] as Segment).path);
@@ -145,7 +145,7 @@ export class WriteAheadLog {
     return this.#file;
   }
 
-  /** Takes back what was written in part, so that it is not found later and taken for a commit. */
+  /** Removes partial writes, so that recovery does not take them for commits. */
   async #clean(): Promise<void> {
     if (this.#stray !== undefined) {
       await this.#disk.remove(this.#stray);
@@ -159,10 +159,10 @@ export class WriteAheadLog {
     this.#unclean = false;
   }
 
-  /** A new segment takes its name when its head is on the disk, and is used when its name is. */
+  /** Starts a segment: it gets its name when its head is on the disk, and is used when its name is. */
   async #begin(after: Revision, file: DiskFile): Promise<void> {
     const salt = randomInt(2 ** 32 - 1);
-    const head = jsonFrame('head', { format: 1, salt, after } satisfies SegmentHead, 0);
+    const head = jsonFrame('head', { format: 1, salt, after } satisfies SegmentHeader, 0);
     const path = join(this.#directory, segmentName(after));
     let opened: DiskFile;
     try {
@@ -190,7 +190,7 @@ export class WriteAheadLog {
         this.#prepared = file;
       },
       (error: unknown) => {
-        this.#log.warn({ error: String(error) }, 'the next part of the log cannot be prepared');
+        this.#log.warn({ error: String(error) }, 'the next segment of the log cannot be prepared');
       },
     );
   }
@@ -201,7 +201,7 @@ export class WriteAheadLog {
       const step = Buffer.alloc(Math.min(stepBytes, bytes));
       for (let at = 0; at < bytes && !this.#closed; at += step.length) {
         await file.write(step, at);
-        // little at a time: commits wait for the same disk
+        // synced in small steps, because commits use the same disk
         if (bytes > stepBytes) await file.sync();
       }
       return file;

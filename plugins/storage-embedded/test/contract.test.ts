@@ -1,9 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { storageContract } from '@oarlock/spi/storage.contract';
+import { storageContract } from '@oarlock/spi/storage/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { EmbeddedStorage } from '../src/embedded-storage.ts';
-import { FaultyDisk, makeDirectory } from './directory.ts';
+import { FaultyDisk, makeDirectory } from './support/directory.ts';
 
 const lagBytes = 4 * 1024 * 1024;
 

@@ -1,25 +1,25 @@
-import { systemClock, type Clock } from '@oarlock/kernel/clock';
-import { silentLogger, type Logger } from '@oarlock/kernel/logger';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import {
   StorageError,
   type ChangeBatch,
-  type Commit,
+  type CommitResult,
   type Entry,
-  type Expectation,
+  type Precondition,
   type Page,
   type RangeOptions,
   type Revision,
   type StorageDriver,
   type Write,
 } from '@oarlock/spi/storage';
-import { beforeAbort, EtcdConnection } from './etcd-connection.ts';
-import { isLeaseNotFound, storageError } from './etcd-errors.ts';
-import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './etcd-messages.ts';
-import { entryOf } from './event-changes.ts';
-import { KeySpace, type ByteRange } from './key-space.ts';
-import { LeasePool } from './lease-pool.ts';
-import { MemberHealth } from './member-health.ts';
-import { WatchHub } from './watch-hub.ts';
+import { beforeAbort, EtcdConnection } from './client/etcd-connection.ts';
+import { isLeaseNotFound, toStorageError } from './client/etcd-errors.ts';
+import { atRevision, int, rpcs, type RequestOp, type TxnRequest, type TxnResponse } from './rpc/etcd-messages.ts';
+import { entryOf } from './watch/event-changes.ts';
+import { KeySpace, type ByteRange } from './client/key-space.ts';
+import { LeasePool } from './client/lease-pool.ts';
+import { MemberHealth } from './client/member-health.ts';
+import { WatchBroadcaster } from './watch/watch-broadcaster.ts';
 
 export interface EtcdStorageOptions {
   /** Members of one cluster: `http://host:port` or `https://host:port`. */
@@ -27,12 +27,12 @@ export interface EtcdStorageOptions {
   readonly caFile?: string;
   readonly certFile?: string;
   readonly keyFile?: string;
-  /** All keys are below it. Without a slash at its end. */
+  /** Prefix of all keys, without a trailing slash. */
   readonly prefix?: string;
   readonly requestTimeoutSeconds?: number;
   readonly keepaliveSeconds?: number;
   readonly dialTimeoutSeconds?: number;
-  /** What the members take: their `--max-request-bytes`. */
+  /** `--max-request-bytes` of the members. */
   readonly maxRequestBytes?: number;
   readonly watchBytes?: number;
   readonly watchChanges?: number;
@@ -51,18 +51,18 @@ export const defaults = {
   watchChanges: 100_000,
 } as const;
 
-/** Room in a request for keys, expectations and etcd's own header. */
+/** Part of a request that is reserved for keys, preconditions and etcd's header. */
 const overheadBytes = 8 * 1024;
-/** A range is read in parts: as many entries at a time as are likely to hold so many bytes. */
+/** A range is read in parts: as many entries at a time as are expected to have `bytes` bytes. */
 const part = { bytes: 4 * 1024 * 1024, first: 500, least: 10, most: 5_000 };
 
-/** etcd v3, over one HTTP/2 connection to one of its members. */
+/** A storage driver for etcd v3, over one HTTP/2 connection to one of its members. */
 export class EtcdStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #connection: EtcdConnection;
   readonly #keys: KeySpace;
   readonly #leases: LeasePool;
-  readonly #watches: WatchHub;
+  readonly #watches: WatchBroadcaster;
   readonly #health: MemberHealth;
   readonly #maxRequestBytes: number;
 
@@ -83,7 +83,7 @@ export class EtcdStorage implements StorageDriver {
     });
     this.#health = new MemberHealth(this.#connection, clock, log);
     this.#leases = new LeasePool(this.#connection, clock, random);
-    this.#watches = new WatchHub(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
+    this.#watches = new WatchBroadcaster(this.#connection, this.#keys, { bytes: watchBytes, changes: watchChanges }, { clock, log });
   }
 
   /** For metrics. */
@@ -91,9 +91,9 @@ export class EtcdStorage implements StorageDriver {
     return { calls: this.#connection.calls, watches: this.#watches.size, feeds: this.#watches.feeds, member: this.#health.state };
   }
 
-  /** @throws StorageError `Unavailable` when no quorum answers within the request timeout */
+  /** @throws StorageError `Unavailable` if no quorum responds within the request timeout */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    await beforeAbort(this.#newest(), signal, () => new StorageError('Unavailable', 'the start was given up', { cause: signal.reason }));
+    await beforeAbort(this.#newest(), signal, () => new StorageError('Unavailable', 'the start was canceled', { cause: signal.reason }));
     this.#health.start();
   }
 
@@ -120,13 +120,13 @@ export class EtcdStorage implements StorageDriver {
       try {
         return await this.#page(range, limit, revision);
       } catch (error) {
-        // compaction overtook the parts of a range that is to be as new as can be: what is new now has not been compacted
+        // the revision of the first part was compacted before the last part was read: start again at the newest revision
         if (revision !== undefined || !(error instanceof StorageError) || error.code !== 'Compacted') throw error;
       }
     }
   }
 
-  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+  async commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult> {
     this.#checkWrites(writes);
     if (writes.length === 0 && expect.length === 0) return { ok: true, revision: await this.#newest() };
     const { header, succeeded, responses } = await this.#txn(writes, expect);
@@ -136,7 +136,7 @@ export class EtcdStorage implements StorageDriver {
       const current = kv && entryOf(kv, key);
       if ((current?.revision ?? 0) !== revision) return { ok: false, key, current };
     }
-    throw new StorageError('Corrupt', 'etcd refused a transaction, though all that it expected is so');
+    throw new StorageError('Corrupt', 'etcd rejected a transaction whose preconditions all hold');
   }
 
   watch(prefix: string, { after, signal }: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
@@ -145,7 +145,7 @@ export class EtcdStorage implements StorageDriver {
 
   async requestProgress(): Promise<Revision> {
     return this.#watches.progress().catch((error: unknown) => {
-      throw storageError(error);
+      throw toStorageError(error);
     });
   }
 
@@ -154,21 +154,21 @@ export class EtcdStorage implements StorageDriver {
     try {
       await this.#connection.call(rpcs.compact, { revision }, { repeated: true });
     } catch (error) {
-      const meaning = storageError(error);
-      if (!(meaning instanceof StorageError) || meaning.code !== 'Compacted') throw meaning;
+      const storageError = toStorageError(error);
+      if (!(storageError instanceof StorageError) || storageError.code !== 'Compacted') throw storageError;
     }
     this.#watches.compacted(revision);
   }
 
   async #newest(): Promise<Revision> {
     return this.#watches.newest().catch((error: unknown) => {
-      throw storageError(error);
+      throw toStorageError(error);
     });
   }
 
   async #range(request: Parameters<typeof rpcs.range.encode>[0]) {
     return this.#connection.call(rpcs.range, request, { repeated: true }).catch((error: unknown) => {
-      throw storageError(error);
+      throw toStorageError(error);
     });
   }
 
@@ -180,7 +180,7 @@ export class EtcdStorage implements StorageDriver {
     return { count: int(count), revision: revision ?? int(header.revision) };
   }
 
-  /** All parts are read at the revision of the first one. */
+  /** Reads a page. All parts are read at the revision of the first one. */
   async #page({ key, range_end }: ByteRange, limit: number, revision: Revision | undefined): Promise<Page> {
     const entries: Entry[] = [];
     let from = key;
@@ -211,17 +211,17 @@ export class EtcdStorage implements StorageDriver {
       if (value !== null && value.length > this.traits.maxValueBytes) {
         throw new StorageError(
           'TooLarge',
-          `the value of ${JSON.stringify(key)} has ${value.length} bytes, at most ${this.traits.maxValueBytes} are taken`,
+          `the value of ${JSON.stringify(key)} has ${value.length} bytes; the limit is ${this.traits.maxValueBytes}`,
         );
       }
       if (ttlSeconds !== undefined && (!Number.isInteger(ttlSeconds) || ttlSeconds < 1))
-        throw new TypeError(`not a time to live in whole seconds: ${ttlSeconds}`);
+        throw new TypeError(`ttlSeconds must be a positive integer: ${ttlSeconds}`);
     }
     if (writes.length > 1 && new Set(writes.map((write) => write.key)).size < writes.length)
-      throw new TypeError('a commit writes a key twice');
+      throw new TypeError('a commit contains two writes of one key');
   }
 
-  async #txn(writes: readonly Write[], expect: readonly Expectation[]): Promise<TxnResponse> {
+  async #txn(writes: readonly Write[], expect: readonly Precondition[]): Promise<TxnResponse> {
     const expected = expect.map(({ key, revision }) => ({ key: this.#keys.encode(key), revision }));
     const compare = expected.map(({ key, revision }) => atRevision(key, revision));
     const failure = expected.map(({ key }): RequestOp => ({ request_range: { key } }));
@@ -230,15 +230,15 @@ export class EtcdStorage implements StorageDriver {
         const success = await Promise.all(writes.map((write) => this.#operation(write)));
         const request = rpcs.txn.encode({ compare, success, failure } satisfies TxnRequest);
         if (request.length > this.#maxRequestBytes)
-          throw new StorageError('TooLarge', `a commit of ${request.length} bytes: at most ${this.#maxRequestBytes} are taken`);
+          throw new StorageError('TooLarge', `the commit has ${request.length} bytes; the limit is ${this.#maxRequestBytes}`);
         return await this.#connection.call(rpcs.txn, request, { repeated: false });
       } catch (error) {
         if (!isLeaseNotFound(error) || attempt > 0) {
-          const meaning = storageError(error);
-          if (meaning instanceof StorageError && meaning.code === 'Full') void this.#health.look();
-          throw meaning;
+          const storageError = toStorageError(error);
+          if (storageError instanceof StorageError && storageError.code === 'Full') void this.#health.check();
+          throw storageError;
         }
-        this.#leases.forget();
+        this.#leases.invalidate();
       }
     }
   }
@@ -250,5 +250,5 @@ export class EtcdStorage implements StorageDriver {
   }
 }
 
-/** etcd takes 0 for the newest revision. What stood before the first is what stands at the first one, which is of the empty store. */
+/** etcd interprets revision 0 as the newest. Revision 1 is the empty store, so it is equivalent to 0 here. */
 const at = (revision: Revision | undefined) => (revision === undefined ? {} : { revision: Math.max(1, revision) });

@@ -1,7 +1,7 @@
 import { Storage } from '@oarlock/spi/storage';
 import { Gauge } from 'prom-client';
 import { z } from 'zod';
-import { probeEndpoints } from './endpoint-probe.ts';
+import { probeEndpoints } from './client/endpoint-probe.ts';
 import { defaults, EtcdStorage } from './etcd-storage.ts';
 
 const mebibyte = 1024 * 1024;
@@ -42,7 +42,7 @@ const config = z
       addIssue({
         code: 'custom',
         path: ['endpoints', plain],
-        message: 'expected https: there are TLS files, which a plain connection would not use',
+        message: 'expected https: TLS files are configured, which a plain connection does not use',
       });
   });
 
@@ -62,13 +62,13 @@ export default Storage.plugin({
           this.set(value());
         },
       });
-    gauge('calls', 'Calls made since the start.', () => storage.stats.calls);
+    gauge('calls', 'Number of calls since the start.', () => storage.stats.calls);
     gauge('watches', 'Open watches.', () => storage.stats.watches);
-    gauge('feeds', 'Watches in etcd that these are served from.', () => storage.stats.feeds);
-    gauge('database_bytes', 'Size of the database of the member that is used.', () => storage.stats.member.bytes);
-    gauge('database_in_use_bytes', 'What of it is in use; the rest is given back by defragmenting.', () => storage.stats.member.bytesInUse);
-    gauge('defragment_advised', '1 when defragmenting would give back much.', () => (storage.stats.member.defragment ? 1 : 0));
-    gauge('alarms', 'What the member complains of, such as NOSPACE.', () => storage.stats.member.alarms.length);
+    gauge('feeds', 'Number of watches in etcd that serve the open watches.', () => storage.stats.feeds);
+    gauge('database_bytes', 'Database size of the connected member in bytes.', () => storage.stats.member.bytes);
+    gauge('database_in_use_bytes', 'Used part of the database in bytes.', () => storage.stats.member.bytesInUse);
+    gauge('defragment_advised', '1 if defragmenting is recommended.', () => (storage.stats.member.defragment ? 1 : 0));
+    gauge('alarms', 'Number of alarms of the connected member, such as NOSPACE.', () => storage.stats.member.alarms.length);
     new Gauge({
       name: 'apiserver_storage_size_bytes',
       help: 'Bytes that the storage takes on its disk.',
@@ -82,7 +82,7 @@ export default Storage.plugin({
   },
 });
 
-/** Without the keys that have no value, which an optional property is not to have. */
+/** Removes keys whose value is undefined. */
 function defined<T extends Readonly<Record<string, string | undefined>>>(values: T): { readonly [K in keyof T]?: string } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as { readonly [K in keyof T]?: string };
 }

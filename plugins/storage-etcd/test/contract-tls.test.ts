@@ -1,6 +1,6 @@
-import { etcdContract } from './etcd-contract.ts';
-import { EtcdServer } from './etcd-server.ts';
-import { makeTlsFiles } from './tls-files.ts';
+import { etcdContract } from './support/etcd-contract.ts';
+import { EtcdServer } from './support/etcd-server.ts';
+import { makeTlsFiles } from './support/tls-files.ts';
 
 etcdContract('storage-etcd over TLS, with client certificates', 5, async () => {
   const tls = await makeTlsFiles();

@@ -1,4 +1,4 @@
-import { etcdContract } from './etcd-contract.ts';
-import { EtcdServer } from './etcd-server.ts';
+import { etcdContract } from './support/etcd-contract.ts';
+import { EtcdServer } from './support/etcd-server.ts';
 
 etcdContract('storage-etcd', 20, async () => ({ server: await EtcdServer.start() }));

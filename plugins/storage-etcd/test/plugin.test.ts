@@ -3,13 +3,13 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Storage } from '@oarlock/spi/storage';
 import { describe, expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
-import { EtcdServer, etcdMissing } from './etcd-server.ts';
-import { makeTlsFiles } from './tls-files.ts';
+import { EtcdServer, etcdMissing } from './support/etcd-server.ts';
+import { makeTlsFiles } from './support/tls-files.ts';
 
 const missing = etcdMissing();
 const faults = (config: unknown) =>
   new PluginHost()
-    .place({ plugin, config })
+    .add({ plugin, config })
     .check()
     .map(({ code, message, path }) => ({ code, message, path }));
 
@@ -48,11 +48,11 @@ describe('probe', () => {
   it('says why there is no etcd', async () => {
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] }))).toEqual({
       available: false,
-      because: expect.stringMatching(/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 does not answer: .*ECONNREFUSED/),
+      reason: expect.stringMatching(/127\.0\.0\.1:1 is not reachable: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 is not reachable: .*ECONNREFUSED/),
     });
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['https://127.0.0.1:1'], caFile: '/nowhere/ca.crt' }))).toEqual({
       available: false,
-      because: expect.stringContaining('/nowhere/ca.crt'),
+      reason: expect.stringContaining('/nowhere/ca.crt'),
     });
   });
 
@@ -64,7 +64,7 @@ describe('probe', () => {
     const { port } = server.address() as { port: number };
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: [`https://127.0.0.1:${port}`] }))).toMatchObject({
       available: false,
-      because: expect.stringContaining('nothing within 900 ms'),
+      reason: expect.stringContaining('no connection within 900 ms'),
     });
     server.close();
   });
@@ -73,11 +73,13 @@ describe('probe', () => {
 describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 300_000 }, () => {
   it('is probed, started, measured and stopped', async () => {
     const server = await EtcdServer.start();
-    const host = new PluginHost().place({ plugin, config: { endpoints: ['http://127.0.0.1:1', server.endpoint] } });
+    const host = new PluginHost().add({ plugin, config: { endpoints: ['http://127.0.0.1:1', server.endpoint] } });
     await host.start();
     expect(await host.get(Storage).commit([{ key: '/a', value: Buffer.from('1') }], [])).toMatchObject({ ok: true });
-    expect(await host.units[0]?.metrics.getSingleMetricAsString('oarlock_storage_etcd_calls')).toMatch(/oarlock_storage_etcd_calls [2-9]/);
-    expect(await host.units[0]?.metrics.getSingleMetricAsString('apiserver_storage_size_bytes')).toMatch(
+    expect(await host.plugins[0]?.metrics.getSingleMetricAsString('oarlock_storage_etcd_calls')).toMatch(
+      /oarlock_storage_etcd_calls [2-9]/,
+    );
+    expect(await host.plugins[0]?.metrics.getSingleMetricAsString('apiserver_storage_size_bytes')).toMatch(
       /^apiserver_storage_size_bytes\{storage_cluster_id="etcd-0"\} \d+$/m,
     );
     await host.stop();
@@ -88,7 +90,7 @@ describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${
     const tls = await makeTlsFiles();
     const server = await EtcdServer.start({ tls: tls.server });
     const place = (config: object) =>
-      new PluginHost().place({ plugin, config: { endpoints: [server.endpoint], requestTimeoutSeconds: 1, ...config } });
+      new PluginHost().add({ plugin, config: { endpoints: [server.endpoint], requestTimeoutSeconds: 1, ...config } });
     const right = place(tls.client);
     await right.start();
     await right.stop();

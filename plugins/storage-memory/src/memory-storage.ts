@@ -1,13 +1,13 @@
-import { systemClock, type Clock } from '@oarlock/kernel/clock';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
 import { mvccDefaults, type MvccLimits } from '@oarlock/mvcc/mvcc-limits';
 import { MvccStore } from '@oarlock/mvcc/mvcc-store';
-import { checkWrites, refusal } from '@oarlock/mvcc/write-rules';
+import { validateWrites, failedPrecondition } from '@oarlock/mvcc/commit-validation';
 import {
   StorageError,
   type ChangeBatch,
-  type Commit,
+  type CommitResult,
   type Entry,
-  type Expectation,
+  type Precondition,
   type Page,
   type RangeOptions,
   type Revision,
@@ -22,7 +22,7 @@ export interface MemoryStorageOptions extends Partial<MvccLimits> {
 
 export const defaults = { ...mvccDefaults, maxValueBytes: 1.5 * 1024 * 1024 } as const;
 
-/** A commit is decided, applied and seen in one step. */
+/** A storage driver without persistence. A commit is checked, applied and visible in one synchronous step. */
 export class MemoryStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #store: MvccStore;
@@ -33,13 +33,13 @@ export class MemoryStorage implements StorageDriver {
     this.#store = new MvccStore({
       ...limits,
       clock,
-      expired: (due) => {
+      onExpired: (due) => {
         this.#apply(due.map(({ key }) => ({ key, value: null })));
       },
     });
   }
 
-  /** For metrics. `steps`: index entries that were looked at. */
+  /** For metrics. `steps`: index entries visited. */
   get stats() {
     return this.#store.stats;
   }
@@ -56,10 +56,10 @@ export class MemoryStorage implements StorageDriver {
     return this.#store.range(options);
   }
 
-  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+  async commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult> {
     this.#store.checkRunning();
-    checkWrites(writes, this.traits.maxValueBytes);
-    return refusal(expect, (key) => this.#store.standing(key)) ?? { ok: true, revision: this.#apply(writes) };
+    validateWrites(writes, this.traits.maxValueBytes);
+    return failedPrecondition(expect, (key) => this.#store.currentEntry(key)) ?? { ok: true, revision: this.#apply(writes) };
   }
 
   watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
@@ -79,7 +79,7 @@ export class MemoryStorage implements StorageDriver {
     this.#store.skipTo(revision);
   }
 
-  /** Returns the revision after it: a new one if anything was written. */
+  /** Applies writes. Returns the resulting revision, which is a new one if anything was written. */
   #apply(writes: readonly Write[]): Revision {
     this.#store.apply(writes, this.#store.revision + 1);
     return this.#store.revision;

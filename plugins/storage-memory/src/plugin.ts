@@ -27,9 +27,9 @@ export default Storage.plugin({
         },
       });
     gauge('revision', 'Newest revision.', () => storage.stats.revision);
-    gauge('keys', 'Keys that stand.', () => storage.stats.keys);
+    gauge('keys', 'Number of existing keys.', () => storage.stats.keys);
     gauge('history_changes', 'Changes since the last compaction.', () => storage.stats.history);
-    gauge('history_bytes', 'Bytes held for readers of the past, roughly.', () => storage.stats.historyBytes);
+    gauge('history_bytes', 'Approximate memory of the history in bytes.', () => storage.stats.historyBytes);
     gauge('watches', 'Open watches.', () => storage.stats.watches);
     return storage;
   },

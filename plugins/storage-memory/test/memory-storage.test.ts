@@ -104,17 +104,19 @@ describe('MemoryStorage', () => {
 
 describe('the plugin', () => {
   it('is placed, configured and measured', async () => {
-    const host = new PluginHost().place({ plugin, config: { historyChanges: 2000 } });
+    const host = new PluginHost().add({ plugin, config: { historyChanges: 2000 } });
     await host.start();
     const storage = host.get(Storage);
     await storage.commit([{ key: '/a', value: bytes('1') }], []);
     expect(storage.traits).toEqual({ durable: false, shared: false, maxValueBytes: 1.5 * 1024 * 1024 });
-    expect(await host.units[0]?.metrics.getSingleMetricAsString('oarlock_storage_memory_keys')).toContain('oarlock_storage_memory_keys 1');
+    expect(await host.plugins[0]?.metrics.getSingleMetricAsString('oarlock_storage_memory_keys')).toContain(
+      'oarlock_storage_memory_keys 1',
+    );
     await host.stop();
   });
 
   it('refuses config that it does not know', () => {
-    expect(new PluginHost().place({ plugin, config: { historychanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
-    expect(new PluginHost().place({ plugin, config: { historyChanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
+    expect(new PluginHost().add({ plugin, config: { historychanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
+    expect(new PluginHost().add({ plugin, config: { historyChanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
   });
 });

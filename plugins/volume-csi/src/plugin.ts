@@ -1,9 +1,9 @@
 import { Client, Events, Informers } from '@oarlock/spi/client';
 import { Volumes } from '@oarlock/spi/volume';
-import { volumeCsiConfig } from './config.ts';
+import { volumeCsiConfig } from './driver/config.ts';
 import { VolumeCsi } from './volume-csi.ts';
 
-/** Volumes of CSI drivers. */
+/** Volumes of CSI drivers, with the work of the CSI sidecars. */
 export default Volumes.plugin({
   id: 'volume-csi',
   config: volumeCsiConfig,

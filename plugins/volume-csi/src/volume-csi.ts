@@ -2,61 +2,61 @@ import { join } from 'node:path';
 import { nodes, persistentVolumes } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { PersistentVolume, Volume } from '@oarlock/api/types/core-v1';
-import type { RegisteringPlugin } from '@oarlock/grpc/plugin-registration';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
-import type { Client, EventSource, Informers } from '@oarlock/spi/client';
-import { VolumeError, type Mounted, type VolumeCall, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
-import { isOwn, ownName, type DriverConfig, type VolumeCsiConfig } from './config.ts';
-import { meet, type CsiDriver } from './csi-driver.ts';
-import { CsiVolumes } from './csi-volumes.ts';
-import { runDriver } from './driver-process.ts';
-import { firstUse } from './first-use.ts';
-import { NodeExpansion } from './node-expansion.ts';
-import { NodeLimits } from './node-limits.ts';
-import { OnlineGrowth } from './online-growth.ts';
-import { PluginSockets } from '@oarlock/grpc/plugin-sockets';
-import { problemOf } from './registered-drivers.ts';
-import { announce, announceSnapshots, register, unregister } from './registration.ts';
-import type { Sidecar } from './sidecar.ts';
-import { startSidecars } from './sidecars.ts';
-import { defineSnapshots } from './snapshot-definitions.ts';
-import { Staging } from './staging.ts';
-import { volumeUsage } from './volume-usage.ts';
-import { VolumesInUse } from './volumes-in-use.ts';
+import type { RegistrationInfo } from '@oarlock/grpc/registration-client';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Client, EventRecorderFactory, Informers } from '@oarlock/spi/client';
+import { VolumeError, type MountResult, type VolumeCallOptions, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { isOwn, ownName, type DriverConfig, type VolumeCsiConfig } from './driver/config.ts';
+import { connectDriver, type CsiDriver } from './driver/csi-driver.ts';
+import { CsiVolumes } from './node/csi-volumes.ts';
+import { runDriver } from './driver/driver-process.ts';
+import { waitForFirstUse } from './registration/wait-for-first-use.ts';
+import { NodeExpansion } from './node/node-expansion.ts';
+import { NodeLimits } from './registration/node-limits.ts';
+import { OnlineExpansion } from './node/online-expansion.ts';
+import { PluginWatcher } from '@oarlock/grpc/plugin-watcher';
+import { validatePlugin } from './registration/validate-plugin.ts';
+import { createDriverObjects, createSnapshotClass, installDriver, uninstallDriver } from './registration/registration.ts';
+import type { Sidecar } from './sidecars/sidecar.ts';
+import { startSidecars } from './start-sidecars.ts';
+import { defineSnapshots } from './snapshot-api/snapshot-definitions.ts';
+import { Staging } from './node/staging.ts';
+import { volumeUsage } from './node/volume-usage.ts';
+import { VolumesInUse } from './node/volumes-in-use.ts';
 
 export interface VolumeCsiOptions {
   readonly config: VolumeCsiConfig;
   readonly client: Client;
   readonly informers: Informers;
-  readonly events: EventSource;
+  readonly events: EventRecorderFactory;
   readonly clock: Clock;
   readonly log: Logger;
   readonly dataDir: string;
 }
 
-const againMs = 1_000;
-/** How long a pod's start waits for an attachment before it is tried again. Milliseconds. */
-const attachPatienceMs = 120_000;
+const retryDelayMs = 1_000;
+/** How long a pod's start waits for an attachment before it is retried. Milliseconds. */
+const attachTimeoutMs = 120_000;
 
-/** CSI drivers of a node: runs those that it is to run, meets all of them, says so in the API, mounts their volumes and provisions for them. */
+/** The CSI drivers of a node: starts configured drivers, connects to all of them, registers them in the API, mounts their volumes and provisions for them. */
 export class VolumeCsi implements VolumeDriver {
   readonly #options: VolumeCsiOptions;
   readonly #drivers = new Map<string, CsiDriver>();
   readonly #volumes: CsiVolumes;
   readonly #staging: Staging;
   readonly #expansion: NodeExpansion;
-  readonly #growth: OnlineGrowth;
+  readonly #growth: OnlineExpansion;
   readonly #stop = new AbortController();
   readonly #processes: (() => Promise<void>)[] = [];
   readonly #limits = new Map<string, NodeLimits>();
-  readonly #leave = new Map<string, () => Promise<void>>();
-  readonly #meetings: Promise<void>[] = [];
+  readonly #removers = new Map<string, () => Promise<void>>();
+  readonly #tasks: Promise<void>[] = [];
   readonly usage: NonNullable<VolumeDriver['usage']> = (target, call) => volumeUsage(target, this.#drivers, call);
   #inUse: VolumesInUse | undefined;
-  #sockets: PluginSockets | undefined;
-  #snapshots: Promise<void> | undefined;
-  #provisions: Promise<boolean> | undefined;
+  #pluginWatcher: PluginWatcher | undefined;
+  #snapshotDefinitions: Promise<void> | undefined;
+  #provisionPermission: Promise<boolean> | undefined;
 
   constructor(options: VolumeCsiOptions) {
     const { config, client, dataDir, events, clock, log } = options;
@@ -65,7 +65,7 @@ export class VolumeCsi implements VolumeDriver {
     this.#staging = new Staging(kubeletDir === undefined ? join(dataDir, 'staging') : join(kubeletDir, 'plugins/kubernetes.io/csi'));
     this.#expansion = new NodeExpansion(client, this.#staging, events.recorder('kubelet'));
     const [staging, expansion] = [this.#staging, this.#expansion];
-    this.#growth = new OnlineGrowth({ client, staging, expansion, clock, log, random: Math.random });
+    this.#growth = new OnlineExpansion({ client, staging, expansion, clock, log, random: Math.random });
     this.#volumes = new CsiVolumes({
       client,
       staging,
@@ -79,36 +79,36 @@ export class VolumeCsi implements VolumeDriver {
     });
   }
 
-  /** What is the cluster's is made wherever this runs and may: where there is no node yet, too. */
+  /** Creates cluster-scoped objects wherever the plugin runs and may, also in a process without a node. */
   async start(): Promise<void> {
     for (const driver of this.#options.config.drivers)
       if (isOwn(driver))
-        this.#meet('the classes of a volume driver cannot be made', async () => {
-          if (await this.#mayProvision()) await this.#announceOwn(driver);
+        this.#track('cannot create the classes of a CSI driver', async () => {
+          if (await this.#canProvision()) await this.#announceOwn(driver);
         });
   }
 
-  begin(nodeName: string): void {
+  setNodeName(nodeName: string): void {
     const { config, client, clock, informers } = this.#options;
     const inUse = new VolumesInUse({
       client,
       nodeName,
       clock,
-      node: () => informers.of(nodes, { fieldSelector: `metadata.name=${nodeName}` }),
-      patienceMs: attachPatienceMs,
-      exhausted: (driver) => this.#limits.get(driver)?.exhausted(),
+      node: () => informers.forResource(nodes, { fieldSelector: `metadata.name=${nodeName}` }),
+      attachTimeoutMs,
+      onResourceExhausted: (driver) => this.#limits.get(driver)?.onResourceExhausted(),
     });
     this.#inUse = inUse;
-    this.#meet('what was mounted before cannot be said', () => this.#adopt(inUse));
+    this.#track('cannot report the volumes that were mounted before the restart', () => this.#adopt(inUse));
     for (const [at, driver] of config.drivers.entries())
-      this.#meet('a volume driver cannot be used', () => this.#begin(driver, at, nodeName));
+      this.#track('cannot use a CSI driver', () => this.#startDriver(driver, at, nodeName));
     if (config.kubeletDir !== undefined) {
       const directory = join(config.kubeletDir, 'plugins_registry');
-      this.#meet('volume drivers cannot register', () => this.#listen(directory, nodeName));
+      this.#track('CSI drivers cannot register', () => this.#watchPlugins(directory, nodeName));
     }
   }
 
-  /** Names of the drivers that have answered. */
+  /** Names of the connected drivers. */
   get names(): readonly string[] {
     return [...this.#drivers.keys()];
   }
@@ -116,107 +116,111 @@ export class VolumeCsi implements VolumeDriver {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the node is stopping'));
     this.#growth.stop();
-    await Promise.all(this.#meetings);
-    await this.#sockets?.stop();
-    for (const leave of this.#leave.values()) await leave();
+    await Promise.all(this.#tasks);
+    await this.#pluginWatcher?.stop();
+    for (const remove of this.#removers.values()) await remove();
     await Promise.all(this.#processes.map((stop) => stop()));
   }
 
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
     return this.#volumes.supports(volume, persistentVolume);
   }
-  mount(request: VolumeRequest, call?: VolumeCall): Promise<Mounted> {
+  mount(request: VolumeRequest, call?: VolumeCallOptions): Promise<MountResult> {
     return this.#volumes.mount(request, call);
   }
-  unmount(target: { readonly path: string }, call?: VolumeCall): Promise<void> {
+  unmount(target: { readonly path: string }, call?: VolumeCallOptions): Promise<void> {
     return this.#volumes.unmount(target, call);
   }
 
-  #meet(problem: string, work: () => Promise<void>): void {
-    this.#meetings.push(
+  #track(problem: string, work: () => Promise<void>): void {
+    this.#tasks.push(
       work().catch((error: unknown) => {
         if (!this.#stop.signal.aborted) this.#options.log.error({ error: String(error) }, problem);
       }),
     );
   }
 
-  /** What this node had staged when it ended is still in use. */
+  /** Marks the volumes that were staged before the restart as in use. */
   async #adopt(inUse: VolumesInUse): Promise<void> {
-    const staged = (await this.#staging.all()).filter(({ attachable }) => attachable);
+    const staged = (await this.#staging.list()).filter(({ attachable }) => attachable);
     for (const { driver, volumeHandle } of staged) inUse.adopt(driver, volumeHandle);
-    if (staged.length > 0) await this.#insist(() => inUse.write());
+    if (staged.length > 0) await this.#retry(() => inUse.write());
   }
 
-  async #begin(config: DriverConfig, at: number, nodeName: string): Promise<void> {
+  async #startDriver(config: DriverConfig, at: number, nodeName: string): Promise<void> {
     const { clock, log, informers, dataDir } = this.#options;
     const { signal } = this.#stop;
-    const provisions = config.provision && (await this.#mayProvision());
+    const provisions = config.provision && (await this.#canProvision());
     if (isOwn(config) && provisions) {
-      // its class is there before somebody can name it
-      const lazy = config.csiDriver?.storageCapacity === true ? undefined : firstUse(ownName, informers, signal);
-      // a process that nobody needs is not started
-      await lazy;
+      // the default driver is started when a claim or volume first needs it, unless it has to report capacity
+      await (config.csiDriver?.storageCapacity === true ? undefined : waitForFirstUse(ownName, informers, signal));
     }
     const options = { nodeName, clock, log, signal };
     const { socket, stop } =
       'run' in config ? await runDriver(config.run, join(dataDir, `driver-${at}`), options) : { socket: config.socket, stop: undefined };
     if (stop !== undefined) this.#processes.push(stop);
-    const driver = await meet(socket, config, { clock, log, signal });
-    await this.#join(driver, nodeName, provisions, (work) => this.#insist(work));
+    const driver = await connectDriver(socket, config, { clock, log, signal });
+    await this.#addDriver(driver, nodeName, provisions, (work) => this.#retry(work));
   }
 
-  /** Its name is known before it has answered. */
+  /** Creates the API objects of csi-hostpath, whose name is known before it has answered. */
   async #announceOwn(config: DriverConfig): Promise<void> {
     const { client } = this.#options;
-    await this.#insist(() => announce(ownName, config, true, client));
+    await this.#retry(() => createDriverObjects(ownName, config, true, client));
     await this.#defineSnapshots();
-    await this.#insist(() => announceSnapshots(ownName, config, client));
+    await this.#retry(() => createSnapshotClass(ownName, config, client));
   }
 
-  /** Drivers that come with a registrar of their own. */
-  async #listen(directory: string, nodeName: string): Promise<void> {
+  /** Watches for drivers that register with node-driver-registrar. */
+  async #watchPlugins(directory: string, nodeName: string): Promise<void> {
     const { clock, log, client, config } = this.#options;
-    const sockets = new PluginSockets({
+    const watcher = new PluginWatcher({
       directory,
       type: 'CSIPlugin',
       clock,
       log,
       register: async (plugin, signal) => {
-        const problem = problemOf(plugin, this.#leave.has(plugin.name));
+        const problem = validatePlugin(plugin, this.#removers.has(plugin.name));
         if (problem !== undefined) throw new Error(problem);
-        await this.#take(plugin, nodeName, signal);
+        await this.#registerDriver(plugin, nodeName, signal);
       },
       deregister: async ({ name }) => {
-        await this.#leave.get(name)?.();
-        this.#leave.delete(name);
-        await this.#insist(() => unregister(name, nodeName, client));
-        log.info({ driver: name }, 'a volume driver has gone');
+        await this.#removers.get(name)?.();
+        this.#removers.delete(name);
+        await this.#retry(() => uninstallDriver(name, nodeName, client));
+        log.info({ driver: name }, 'a CSI driver was removed');
       },
     });
-    if (config.provisionFor.length > 0) this.#meet('snapshots cannot be taken', () => this.#defineSnapshots());
-    this.#sockets = sockets;
-    await sockets.start();
+    if (config.provisionFor.length > 0) this.#track('cannot create the snapshot CRDs', () => this.#defineSnapshots());
+    this.#pluginWatcher = watcher;
+    await watcher.start();
   }
 
-  async #take({ name, endpoint }: RegisteringPlugin, nodeName: string, signal: AbortSignal): Promise<void> {
+  async #registerDriver({ name, endpoint }: RegistrationInfo, nodeName: string, signal: AbortSignal): Promise<void> {
     const { clock, log, config } = this.#options;
     const { provisionFor } = config;
-    const provision = (provisionFor.includes(name) || provisionFor.includes('*')) && (await this.#mayProvision());
-    const driver = await meet(endpoint, { socket: endpoint, provision, central: true }, { clock, log, signal });
+    const provision = (provisionFor.includes(name) || provisionFor.includes('*')) && (await this.#canProvision());
+    const driver = await connectDriver(endpoint, { socket: endpoint, provision, central: true }, { clock, log, signal });
     if (driver.name !== name) {
       driver.client.close();
-      throw new Error(`the plugin registers as ${name}, and its driver says that it is ${driver.name}`);
+      throw new Error(`the plugin registers as ${name}, but its driver has the name ${driver.name}`);
     }
-    await this.#join(driver, nodeName, provision, (work) => work());
+    await this.#addDriver(driver, nodeName, provision, (work) => work());
   }
 
-  async #join(driver: CsiDriver, nodeName: string, provisions: boolean, insist: <T>(work: () => Promise<T>) => Promise<T>): Promise<void> {
+  /** `withRetry`: runs the registration in the API, with or without retries. */
+  async #addDriver(
+    driver: CsiDriver,
+    nodeName: string,
+    provisions: boolean,
+    withRetry: <T>(work: () => Promise<T>) => Promise<T>,
+  ): Promise<void> {
     const { log, client, informers, events, clock } = this.#options;
-    const { name, controllerAbilities, config } = driver;
+    const { name, controllerCapabilities, config } = driver;
     try {
-      await insist(async () => {
-        await announce(name, config, controllerAbilities.has('CONTROLLER_EXPAND_VOLUME'), client);
-        await register(driver, nodeName, client);
+      await withRetry(async () => {
+        await createDriverObjects(name, config, controllerCapabilities.has('CONTROLLER_EXPAND_VOLUME'), client);
+        await installDriver(driver, nodeName, client);
       });
     } catch (error) {
       driver.client.close();
@@ -226,22 +230,22 @@ export class VolumeCsi implements VolumeDriver {
     const limits = new NodeLimits({ driver, nodeName, client, informers, clock, log });
     this.#limits.set(name, limits);
     limits.start();
-    let begun: readonly Sidecar[] = [];
-    let left = false;
-    const end = async () => {
-      for (const each of begun.toReversed()) await each.stop();
+    let sidecars: readonly Sidecar[] = [];
+    let removed = false;
+    const stopSidecars = async () => {
+      for (const sidecar of sidecars.toReversed()) await sidecar.stop();
     };
-    this.#leave.set(name, async () => {
-      left = true;
+    this.#removers.set(name, async () => {
+      removed = true;
       this.#drivers.delete(name);
       this.#limits.delete(name);
       await limits.stop();
-      await end();
+      await stopSidecars();
       driver.client.close();
     });
-    log.info({ driver: name, provisions }, 'a volume driver is registered');
+    log.info({ driver: name, provisions }, 'a CSI driver is registered');
     if (!provisions) return;
-    begun = await insist(() =>
+    sidecars = await withRetry(() =>
       startSidecars({
         driver,
         nodeName,
@@ -254,19 +258,19 @@ export class VolumeCsi implements VolumeDriver {
         expansion: this.#expansion,
       }),
     );
-    // it may have gone meanwhile
-    if (left) await end();
+    // the driver may have been removed in the meantime
+    if (removed) await stopSidecars();
   }
 
-  /** Once for all drivers. */
+  /** Creates the snapshot CRDs, once for all drivers. */
   #defineSnapshots(): Promise<void> {
     const { client, informers } = this.#options;
-    this.#snapshots ??= this.#insist(() => defineSnapshots(client, informers, this.#stop.signal));
-    return this.#snapshots;
+    this.#snapshotDefinitions ??= this.#retry(() => defineSnapshots(client, informers, this.#stop.signal));
+    return this.#snapshotDefinitions;
   }
 
-  /** Until it succeeds, or the node stops. */
-  async #insist<T>(work: () => Promise<T>): Promise<T> {
+  /** Retries until the work succeeds or the node stops. */
+  async #retry<T>(work: () => Promise<T>): Promise<T> {
     const { clock, log } = this.#options;
     for (;;) {
       try {
@@ -274,24 +278,24 @@ export class VolumeCsi implements VolumeDriver {
       } catch (error) {
         const { signal } = this.#stop;
         signal.throwIfAborted();
-        log.warn({ error: String(error), retryMs: againMs }, 'a volume driver cannot be announced yet');
-        await clock.sleep(againMs, signal);
+        log.warn({ error: String(error), retryMs: retryDelayMs }, 'cannot register a CSI driver yet, retrying');
+        await clock.sleep(retryDelayMs, signal);
       }
     }
   }
 
-  /** A node that joined may write no PersistentVolumes, unless it is allowed to. */
-  #mayProvision(): Promise<boolean> {
-    this.#provisions ??= this.#insist(() => this.#askWhetherItMay());
-    return this.#provisions;
+  /** Returns false on a node that joined, which may not write PersistentVolumes unless a role permits it. */
+  #canProvision(): Promise<boolean> {
+    this.#provisionPermission ??= this.#retry(() => this.#probeProvisionPermission());
+    return this.#provisionPermission;
   }
-  async #askWhetherItMay(): Promise<boolean> {
+  async #probeProvisionPermission(): Promise<boolean> {
     try {
       await this.#options.client.list(persistentVolumes, { limit: 1 });
       return true;
     } catch (error) {
       if (!isStatus(error, 'Forbidden')) throw error;
-      this.#options.log.info({}, 'this node may not write PersistentVolumes: it mounts volumes and provisions none');
+      this.#options.log.info({}, 'this node may not write PersistentVolumes: it mounts volumes but does not provision them');
       return false;
     }
   }

@@ -1,7 +1,7 @@
 import { persistentVolumes } from '@oarlock/api/resources';
-import { volumeContract, type VolumeFixture } from '@oarlock/spi/volume.contract';
+import { volumeContract, type VolumeFixture } from '@oarlock/spi/volume/contract';
 import { vi } from 'vitest';
-import { waiting, World } from './world.ts';
+import { waiting, World } from './support/csi-environment.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -25,7 +25,7 @@ volumeContract('volume-csi', async (): Promise<VolumeFixture> => {
       persistentVolume: { spec: { csi: { driver: 'hostpath.csi.oarlock.dev', volumeHandle: 'lost' }, accessModes: ['ReadWriteOnce'] } },
     }),
     reopen: () => world.plugin(),
-    lacks: {
+    unsupported: {
       private: 'a claim outlives its pods',
       refreshing: 'nothing in the API is the content of a claim',
       ...(!isRoot && { fsGroup: 'needs root' }),

@@ -1,4 +1,4 @@
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 
 export interface PriceCacheOptions {
   readonly url: string;

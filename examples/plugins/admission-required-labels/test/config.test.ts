@@ -5,7 +5,7 @@ import plugin from '../src/plugin.ts';
 it('refuses a config without labels, and one with a key it does not know', () => {
   const codes = (config: unknown) =>
     new PluginHost()
-      .place({ plugin, config })
+      .add({ plugin, config })
       .check()
       .map(({ code }) => code);
   expect(codes({ labels: ['owner'] })).toEqual([]);

@@ -1,7 +1,7 @@
 import { deployments, pods } from '@oarlock/api/resources';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Admission } from '@oarlock/spi/admission';
-import { admissionContract, admissionRequest } from '@oarlock/spi/admission.contract';
+import { admissionContract, admissionRequest } from '@oarlock/spi/admission/contract';
 import plugin from '../src/plugin.ts';
 
 const config = { labels: ['owner', 'cost-center'] };
@@ -13,34 +13,34 @@ const web = (labels: Record<string, string>) => ({
 const labelled = web({ owner: 'ada', 'cost-center': '7' });
 
 admissionContract('admission-required-labels', () => {
-  const [created] = new PluginHost().place({ plugin, config }).get(Admission);
+  const [created] = new PluginHost().add({ plugin, config }).get(Admission);
   if (created === undefined) throw new Error('the plugin was not created');
   return {
     plugin: created,
     cases: [
-      { title: 'all labels', outcome: 'allowed', request: admissionRequest('CREATE', deployments, labelled) },
+      { title: 'all labels', expected: 'allowed', request: admissionRequest('CREATE', deployments, labelled) },
       {
         title: 'one label is missing',
-        outcome: 'denied',
+        expected: 'denied',
         request: admissionRequest('CREATE', deployments, web({ owner: 'ada' })),
         message: 'required labels are missing: cost-center',
       },
       {
         title: 'an empty label',
-        outcome: 'denied',
+        expected: 'denied',
         request: admissionRequest('CREATE', deployments, web({ owner: '', 'cost-center': '7' })),
         message: /: owner$/,
       },
       {
         title: 'an update takes one away',
-        outcome: 'denied',
+        expected: 'denied',
         request: admissionRequest('UPDATE', deployments, web({}), { old: labelled }),
         message: 'required labels are missing: owner, cost-center',
       },
-      { title: 'a deletion', outcome: 'ignored', request: admissionRequest('DELETE', deployments, undefined, { old: web({}) }) },
+      { title: 'a deletion', expected: 'ignored', request: admissionRequest('DELETE', deployments, undefined, { old: web({}) }) },
       {
         title: 'another resource',
-        outcome: 'ignored',
+        expected: 'ignored',
         request: admissionRequest('CREATE', pods, { metadata: { namespace: 'a', name: 'b' } }),
       },
     ],

@@ -11,8 +11,8 @@ export default Controllers.plugin({
   needs: { informers: Informers },
   create({ config, informers }) {
     const { namespace: from, name, label } = config;
-    const all = informers.of(namespaces);
-    const copies = informers.of(configMaps, { fieldSelector: `metadata.name=${name}` });
+    const all = informers.forResource(namespaces);
+    const copies = informers.forResource(configMaps, { fieldSelector: `metadata.name=${name}` });
     return {
       name: 'config-copy',
       watches: [

@@ -1,9 +1,9 @@
 import { configMaps, namespaces } from '@oarlock/api/resources';
-import { SharedInformers } from '@oarlock/client/informers';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Informers } from '@oarlock/spi/client';
 import { Controllers } from '@oarlock/spi/controller';
-import { controllerContract } from '@oarlock/spi/controller.contract';
+import { controllerContract } from '@oarlock/spi/controller/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
 import { expect } from 'vitest';
@@ -33,10 +33,10 @@ const begin = (api: MemoryApi) => {
 controllerContract('controller-config-copy', {
   open() {
     const clock = new FakeClock();
-    return { clock, api: memoryApi({ clock }), informers: (client) => new SharedInformers({ client, clock, random: sequence(7) }) };
+    return { clock, api: memoryApi({ clock }), informers: (client) => new SharedInformerFactory({ client, clock, random: sequence(7) }) };
   },
   create({ informers, clock }) {
-    const [controller] = new PluginHost({ clock }).provide(Informers, informers).place({ plugin, config }).get(Controllers);
+    const [controller] = new PluginHost({ clock }).provide(Informers, informers).add({ plugin, config }).get(Controllers);
     if (controller === undefined) throw new Error('the plugin was not created');
     return controller;
   },
@@ -44,7 +44,7 @@ controllerContract('controller-config-copy', {
     {
       title: 'a copy where the label is, and nowhere else',
       steps: [begin],
-      holds: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
+      expectResult: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
     },
     {
       title: 'a change of the original, and a namespace that is labelled later',
@@ -55,12 +55,12 @@ controllerContract('controller-config-copy', {
         async (api) =>
           void (await api.client().patch(namespaces, { name: 'b' }, 'merge', { metadata: { labels: { 'example.com/settings': '' } } })),
       ],
-      holds: (api) => expect(colors(api)).toEqual({ shared: 'blue', a: 'blue', b: 'blue' }),
+      expectResult: (api) => expect(colors(api)).toEqual({ shared: 'blue', a: 'blue', b: 'blue' }),
     },
     {
       title: 'a copy that somebody deletes comes back',
       steps: [begin, (api) => api.remove(configMaps, { namespace: 'a', name: 'settings' })],
-      holds: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
+      expectResult: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
     },
   ],
 });

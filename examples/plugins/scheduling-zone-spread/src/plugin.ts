@@ -31,7 +31,7 @@ export default Scheduling.plugin({
       },
       score: (state, _pod, node) => state.read<ReadonlyMap<string, number>>(counts)?.get(zoneOf(node)) ?? 0,
       // fewer is better, and the range is 0 to 100
-      normalize(_state, _pod, _nodes, scores) {
+      normalizeScore(_state, _pod, _nodes, scores) {
         let most = 0;
         for (const score of scores) most = Math.max(most, score);
         for (let index = 0; index < scores.length; index++)

@@ -1,6 +1,6 @@
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Scheduling, type NodeInfo, type PodInfo } from '@oarlock/spi/scheduling';
-import { cycleState, nodeInfo, podInfo } from '@oarlock/spi/scheduling.contract';
+import { cycleState, nodeInfo, podInfo } from '@oarlock/spi/scheduling/contract';
 import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
@@ -8,12 +8,12 @@ const web = (name: string, namespace = 'default') => podInfo({ name, namespace, 
 const node = (name: string, zone: string, ...pods: PodInfo[]) => nodeInfo({ name, labels: { 'topology.kubernetes.io/zone': zone }, pods });
 
 function scores(pod: PodInfo, nodes: readonly NodeInfo[]): readonly number[] | undefined {
-  const [created] = new PluginHost().place({ plugin }).get(Scheduling);
+  const [created] = new PluginHost().add({ plugin }).get(Scheduling);
   if (created?.score === undefined) throw new Error('the plugin does not score');
   const state = cycleState(nodes);
   if (created.preScore?.(state, pod, nodes).code === 'skip') return undefined;
   const all = Float64Array.from(nodes, (each) => created.score?.(state, pod, each) ?? 0);
-  created.normalize?.(state, pod, nodes, all);
+  created.normalizeScore?.(state, pod, nodes, all);
   return [...all];
 }
 

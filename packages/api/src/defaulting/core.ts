@@ -1,9 +1,22 @@
-import { isObject, own } from '../json.ts';
+import { isObject, own } from '../json/json.ts';
 import { claimSpec, labelsFromTemplate, pod, podTemplate, sharedSources, syncAddresses } from './pod.ts';
 import { fill, resourceLists } from './resources.ts';
-import { at, chain, defaults, each, is, objectAt, textAt, when, within, withField, type Fields, type Rule } from './rule.ts';
+import {
+  atField,
+  chain,
+  defaults,
+  forEachItem,
+  fieldEquals,
+  objectAt,
+  textAt,
+  when,
+  atStruct,
+  withField,
+  type Fields,
+  type DefaultingRule,
+} from './defaulting-rule.ts';
 
-const sessionAffinity: Rule = (spec) => {
+const sessionAffinity: DefaultingRule = (spec) => {
   if (spec['sessionAffinity'] === 'None') return withField(spec, 'sessionAffinityConfig', undefined);
   if (spec['sessionAffinity'] !== 'ClientIP') return spec;
   const { timeoutSeconds } = objectAt(objectAt(spec, 'sessionAffinityConfig'), 'clientIP');
@@ -24,20 +37,20 @@ const serviceSpec = chain(
   defaults({ sessionAffinity: 'None' }),
   sessionAffinity,
   defaults({ type: 'ClusterIP' }),
-  each('ports', servicePort),
+  forEachItem('ports', servicePort),
   when(external, defaults({ externalTrafficPolicy: 'Cluster' })),
   when((spec) => typeIn(spec, 'ClusterIP', 'NodePort', 'LoadBalancer'), defaults({ internalTrafficPolicy: 'Cluster' })),
-  when(is('type', 'LoadBalancer'), defaults({ allocateLoadBalancerNodePorts: true })),
+  when(fieldEquals('type', 'LoadBalancer'), defaults({ allocateLoadBalancerNodePorts: true })),
 );
 const service = chain(
-  within('spec', serviceSpec),
+  atStruct('spec', serviceSpec),
   when(
     (value) => typeIn(objectAt(value, 'spec'), 'LoadBalancer'),
-    at(
+    atField(
       'status',
-      at(
+      atField(
         'loadBalancer',
-        each(
+        forEachItem(
           'ingress',
           when((ingress) => textAt(ingress, 'ip') !== '', defaults({ ipMode: 'VIP' })),
         ),
@@ -47,7 +60,7 @@ const service = chain(
 );
 
 const nameLabel = 'kubernetes.io/metadata.name';
-const namespace: Rule = chain(
+const namespace: DefaultingRule = chain(
   (value) => {
     const metadata = objectAt(value, 'metadata');
     const name = textAt(metadata, 'name');
@@ -56,11 +69,11 @@ const namespace: Rule = chain(
       ? value
       : { ...value, metadata: { ...metadata, labels: { ...labels, [nameLabel]: name } } };
   },
-  within('status', defaults({ phase: 'Active' })),
+  atStruct('status', defaults({ phase: 'Active' })),
 );
 
 const node = chain(
-  at(
+  atField(
     'spec',
     syncAddresses(
       'podCIDR',
@@ -69,7 +82,7 @@ const node = chain(
       (item) => item,
     ),
   ),
-  at(
+  atField(
     'status',
     chain(
       (status) =>
@@ -81,10 +94,10 @@ const node = chain(
   ),
 );
 
-/** Default limits from the maximum, default requests from default limits, then from the minimum. */
-const limitRangeItem: Rule = chain(
+/** Default limits come from the maximum, default requests from default limits, then from the minimum. */
+const limitRangeItem: DefaultingRule = chain(
   resourceLists('max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio'),
-  when(is('type', 'Container'), (item) => {
+  when(fieldEquals('type', 'Container'), (item) => {
     const limits = fill(objectAt(item, 'default'), objectAt(item, 'max'));
     const requests = fill(fill(objectAt(item, 'defaultRequest'), limits), objectAt(item, 'min'));
     const set = (value: Fields, key: string, list: Fields) =>
@@ -93,13 +106,13 @@ const limitRangeItem: Rule = chain(
   }),
 );
 
-export const claim: Rule = chain(
-  within('spec', claimSpec),
-  within('status', chain(defaults({ phase: 'Pending' }), resourceLists('capacity', 'allocatedResources'))),
+export const claim: DefaultingRule = chain(
+  atStruct('spec', claimSpec),
+  atStruct('status', chain(defaults({ phase: 'Pending' }), resourceLists('capacity', 'allocatedResources'))),
 );
 const persistentVolume = chain(
-  within('status', defaults({ phase: 'Pending' })),
-  within(
+  atStruct('status', defaults({ phase: 'Pending' })),
+  atStruct(
     'spec',
     chain(defaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }), resourceLists('capacity'), sharedSources),
   ),
@@ -113,29 +126,29 @@ const replicationController = chain(
     return { ...value, spec: { ...spec, selector: labels } };
   },
   labelsFromTemplate,
-  within('spec', chain(defaults({ replicas: 1 }), at('template', podTemplate))),
+  atStruct('spec', chain(defaults({ replicas: 1 }), atField('template', podTemplate))),
 );
 
-/** `stringData` is for writing alone: it goes over into `data`, over what is there. */
-const stringData: Rule = (value) => {
+/** `stringData` is write-only: its values are stored in `data` and replace entries with the same key. */
+const stringData: DefaultingRule = (value) => {
   const { stringData: texts, ...rest } = value;
   if (!isObject(texts)) return value;
   const encoded = Object.entries(texts).map(([key, text]) => [key, Buffer.from(String(text)).toString('base64')] as const);
   return { ...rest, data: { ...objectAt(value, 'data'), ...Object.fromEntries(encoded) } };
 };
 
-export const coreRules: Readonly<Record<string, Rule>> = {
+export const coreRules: Readonly<Record<string, DefaultingRule>> = {
   'v1/Pod': pod,
   'v1/PodTemplate': (value) => withField(value, 'template', podTemplate(objectAt(value, 'template'))),
   'v1/Service': service,
-  'v1/Endpoints': each('subsets', each('ports', defaults({ protocol: 'TCP' }))),
+  'v1/Endpoints': forEachItem('subsets', forEachItem('ports', defaults({ protocol: 'TCP' }))),
   'v1/Namespace': namespace,
   'v1/Node': node,
   'v1/Secret': chain(stringData, defaults({ type: 'Opaque' })),
-  'v1/LimitRange': at('spec', each('limits', limitRangeItem)),
-  'v1/ResourceQuota': chain(at('spec', resourceLists('hard')), at('status', resourceLists('hard', 'used'))),
+  'v1/LimitRange': atField('spec', forEachItem('limits', limitRangeItem)),
+  'v1/ResourceQuota': chain(atField('spec', resourceLists('hard')), atField('status', resourceLists('hard', 'used'))),
   'v1/PersistentVolumeClaim': claim,
   'v1/PersistentVolume': persistentVolume,
   'v1/ReplicationController': replicationController,
-  'discovery.k8s.io/v1/EndpointSlice': each('ports', defaults({ name: '', protocol: 'TCP' })),
+  'discovery.k8s.io/v1/EndpointSlice': forEachItem('ports', defaults({ name: '', protocol: 'TCP' })),
 };

@@ -1,8 +1,19 @@
-import { isObject, own } from '../json.ts';
+import { isObject, own } from '../json/json.ts';
 import { podLevelResources, requestsFromLimits, resourceLists } from './resources.ts';
-import { at, chain, defaults, each, objectAt, textAt, when, withField, zeroDefaults, type Rule } from './rule.ts';
+import {
+  atField,
+  chain,
+  defaults,
+  forEachItem,
+  objectAt,
+  textAt,
+  when,
+  withField,
+  zeroDefaults,
+  type DefaultingRule,
+} from './defaulting-rule.ts';
 
-/** `Always` for images without a tag and for `latest`; a digest is as good as a tag. */
+/** Returns `Always` for images without tag or with tag `latest`, else IfNotPresent; a digest counts as a tag. */
 function pullPolicy(image: string): string {
   if (image.includes('@')) return 'IfNotPresent';
   const name = image.slice(image.lastIndexOf('/') + 1);
@@ -10,65 +21,71 @@ function pullPolicy(image: string): string {
   return tag === 'latest' ? 'Always' : 'IfNotPresent';
 }
 
-const httpGet = at('httpGet', defaults({ path: '/', scheme: 'HTTP' }));
-const handler = chain(httpGet, at('grpc', defaults({ service: '' })));
+const httpGet = atField('httpGet', defaults({ path: '/', scheme: 'HTTP' }));
+const handler = chain(httpGet, atField('grpc', defaults({ service: '' })));
 const probe = chain(zeroDefaults({ timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 }), handler);
-const fieldRef = at('fieldRef', defaults({ apiVersion: 'v1' }));
+const fieldRef = atField('fieldRef', defaults({ apiVersion: 'v1' }));
 
-const containerOf = (...more: readonly Rule[]): Rule =>
+const containerOf = (...more: readonly DefaultingRule[]): DefaultingRule =>
   chain(
     defaults({
       imagePullPolicy: (container) => pullPolicy(textAt(container, 'image')),
       terminationMessagePath: '/dev/termination-log',
       terminationMessagePolicy: 'File',
-      // Go shows it even when it is empty, and clients in Go send it back: a template would differ from itself
+      // Go always writes this struct, and Go clients send it back: without it an unchanged template would compare as changed
       resources: {},
     }),
-    each('ports', defaults({ protocol: 'TCP' })),
-    each('env', at('valueFrom', fieldRef)),
-    at('resources', resourceLists('limits', 'requests')),
-    at('livenessProbe', probe),
-    at('readinessProbe', probe),
-    at('startupProbe', probe),
-    at('lifecycle', chain(at('postStart', handler), at('preStop', handler))),
+    forEachItem('ports', defaults({ protocol: 'TCP' })),
+    forEachItem('env', atField('valueFrom', fieldRef)),
+    atField('resources', resourceLists('limits', 'requests')),
+    atField('livenessProbe', probe),
+    atField('readinessProbe', probe),
+    atField('startupProbe', probe),
+    atField('lifecycle', chain(atField('postStart', handler), atField('preStop', handler))),
     ...more,
   );
 const container = containerOf();
 
-const downwardItems = each('items', fieldRef);
+const downwardItems = forEachItem('items', fieldRef);
 const projected = chain(
   defaults({ defaultMode: 0o644 }),
-  each('sources', chain(at('downwardAPI', downwardItems), at('serviceAccountToken', defaults({ expirationSeconds: 3600 })))),
+  forEachItem(
+    'sources',
+    chain(atField('downwardAPI', downwardItems), atField('serviceAccountToken', defaults({ expirationSeconds: 3600 }))),
+  ),
 );
-export const claimSpec: Rule = chain(defaults({ volumeMode: 'Filesystem' }), at('resources', resourceLists('limits', 'requests')));
-/** Defaults of the sources that volumes of pods and PersistentVolumes share. */
-export const sharedSources: Rule = chain(
-  at('hostPath', defaults({ type: '' })),
-  at('iscsi', defaults({ iscsiInterface: 'default' })),
-  at('rbd', defaults({ pool: 'rbd', user: 'admin', keyring: '/etc/ceph/keyring' })),
-  at('azureDisk', defaults({ cachingMode: 'ReadWrite', fsType: 'ext4', readOnly: false, kind: 'Shared' })),
-  at('scaleIO', defaults({ storageMode: 'ThinProvisioned', fsType: 'xfs' })),
+export const claimSpec: DefaultingRule = chain(
+  defaults({ volumeMode: 'Filesystem' }),
+  atField('resources', resourceLists('limits', 'requests')),
+);
+/** Defaults of the volume sources that pods and PersistentVolumes share. */
+export const sharedSources: DefaultingRule = chain(
+  atField('hostPath', defaults({ type: '' })),
+  atField('iscsi', defaults({ iscsiInterface: 'default' })),
+  atField('rbd', defaults({ pool: 'rbd', user: 'admin', keyring: '/etc/ceph/keyring' })),
+  atField('azureDisk', defaults({ cachingMode: 'ReadWrite', fsType: 'ext4', readOnly: false, kind: 'Shared' })),
+  atField('scaleIO', defaults({ storageMode: 'ThinProvisioned', fsType: 'xfs' })),
 );
 const volume = chain(
-  // A volume that names no source is an emptyDir.
+  // A volume without a source is an emptyDir.
   (value) => (Object.keys(value).some((key) => key !== 'name') ? value : { ...value, emptyDir: {} }),
   sharedSources,
-  at('secret', defaults({ defaultMode: 0o644 })),
-  at('configMap', defaults({ defaultMode: 0o644 })),
-  at('downwardAPI', chain(defaults({ defaultMode: 0o644 }), downwardItems)),
-  at('projected', projected),
-  at('image', defaults({ pullPolicy: (value) => pullPolicy(textAt(value, 'reference')) })),
-  at('ephemeral', at('volumeClaimTemplate', at('spec', claimSpec))),
+  atField('secret', defaults({ defaultMode: 0o644 })),
+  atField('configMap', defaults({ defaultMode: 0o644 })),
+  atField('downwardAPI', chain(defaults({ defaultMode: 0o644 }), downwardItems)),
+  atField('projected', projected),
+  atField('image', defaults({ pullPolicy: (value) => pullPolicy(textAt(value, 'reference')) })),
+  atField('ephemeral', atField('volumeClaimTemplate', atField('spec', claimSpec))),
 );
 
-/** `serviceAccount` is the old name of `serviceAccountName`; both are shown. */
-const serviceAccountNames: Rule = (spec) => {
+/** `serviceAccount` is the deprecated alias of `serviceAccountName`; both fields are always set. */
+const serviceAccountNames: DefaultingRule = (spec) => {
   const name = textAt(spec, 'serviceAccountName') || textAt(spec, 'serviceAccount');
   return name === '' ? spec : withField(withField(spec, 'serviceAccountName', name), 'serviceAccount', name);
 };
 
-/** What every pod spec gets, in pods and in templates alike. */
-export const podSpec: Rule = chain(
+/** Defaults of every pod spec, in pods and in templates. */
+export const podSpec: DefaultingRule = chain(
   defaults({
     dnsPolicy: 'ClusterFirst',
     restartPolicy: 'Always',
@@ -77,19 +94,19 @@ export const podSpec: Rule = chain(
     schedulerName: 'default-scheduler',
   }),
   serviceAccountNames,
-  each('volumes', volume),
-  each('initContainers', container),
-  each('containers', container),
-  each('ephemeralContainers', container),
-  at('resources', resourceLists('limits', 'requests')),
+  forEachItem('volumes', volume),
+  forEachItem('initContainers', container),
+  forEachItem('containers', container),
+  forEachItem('ephemeralContainers', container),
+  atField('resources', resourceLists('limits', 'requests')),
   resourceLists('overhead'),
 );
-export const podTemplate: Rule = (template) => {
+export const podTemplate: DefaultingRule = (template) => {
   const spec = own(template, 'spec');
   return withField(template, 'spec', podSpec(isObject(spec) ? spec : {}));
 };
 
-const hostPorts = each('ports', (port) => {
+const hostPorts = forEachItem('ports', (port) => {
   const containerPort = own(port, 'containerPort');
   return (own(port, 'hostPort') ?? 0) === 0 && typeof containerPort === 'number' && containerPort !== 0
     ? { ...port, hostPort: containerPort }
@@ -97,12 +114,12 @@ const hostPorts = each('ports', (port) => {
 });
 const hostNetwork = when(
   (spec) => own(spec, 'hostNetwork') === true,
-  chain(each('containers', hostPorts), each('initContainers', hostPorts)),
+  chain(forEachItem('containers', hostPorts), forEachItem('initContainers', hostPorts)),
 );
 
-/** The single address and the list of addresses say the same; the single one wins. */
+/** Keeps a single address and the list of addresses consistent; the single address takes precedence. */
 export const syncAddresses =
-  (single: string, list: string, wrap: (address: string) => unknown, unwrap: (item: unknown) => unknown): Rule =>
+  (single: string, list: string, wrap: (address: string) => unknown, unwrap: (item: unknown) => unknown): DefaultingRule =>
   (value) => {
     const address = textAt(value, single);
     const items = own(value, list);
@@ -120,29 +137,29 @@ const podIps = syncAddresses(
 const podStatus = chain(
   podIps,
   ...['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses'].map((key) =>
-    each(key, chain(resourceLists('allocatedResources'), at('resources', resourceLists('limits', 'requests')))),
+    forEachItem(key, chain(resourceLists('allocatedResources'), atField('resources', resourceLists('limits', 'requests')))),
   ),
 );
 
-export const pod: Rule = chain(
+export const pod: DefaultingRule = chain(
   (value) =>
     withField(
       value,
       'spec',
       chain(
         podSpec,
-        each('containers', requestsFromLimits),
-        each('initContainers', requestsFromLimits),
+        forEachItem('containers', requestsFromLimits),
+        forEachItem('initContainers', requestsFromLimits),
         podLevelResources,
         defaults({ enableServiceLinks: true }),
         hostNetwork,
       )(objectAt(value, 'spec')),
     ),
-  at('status', podStatus),
+  atField('status', podStatus),
 );
 
-/** Labels of the template, for objects that carry none of their own. */
-export const labelsFromTemplate: Rule = (value) => {
+/** Copies the labels of the template to objects without labels. */
+export const labelsFromTemplate: DefaultingRule = (value) => {
   const labels = objectAt(objectAt(objectAt(objectAt(value, 'spec'), 'template'), 'metadata'), 'labels');
   const metadata = objectAt(value, 'metadata');
   if (Object.keys(labels).length === 0 || Object.keys(objectAt(metadata, 'labels')).length > 0) return value;

@@ -1,10 +1,11 @@
-import { isObject, own } from '../json.ts';
-import { ParseError } from '../parse-error.ts';
-import { addQuantity, Amount, compareQuantity, parseQuantity } from '../quantity.ts';
-import { listAt, objectAt, withField, type Fields, type Rule } from './rule.ts';
+import { isRestartableInitContainer } from '../component-helpers/restartable-init-container.ts';
+import { isObject, own } from '../json/json.ts';
+import { ParseError } from '../values/parse-error.ts';
+import { addQuantity, ParsedQuantity, compareQuantity, parseQuantity } from '../values/quantity.ts';
+import { listAt, objectAt, withField, type Fields, type DefaultingRule } from './defaulting-rule.ts';
 
-/** Rounds every quantity of a resource list up to thousandths. What is no quantity is left for validation. */
-const roundUp: Rule = (list) => {
+/** Rounds every quantity of a resource list up to thousandths. Invalid quantities are left for validation. */
+const roundUp: DefaultingRule = (list) => {
   let result = list;
   for (const key of Object.keys(list)) {
     const text = list[key];
@@ -12,7 +13,7 @@ const roundUp: Rule = (list) => {
     try {
       const amount = parseQuantity(text);
       if (amount.nanos % 1_000_000n === 0n) continue;
-      result = { ...result, [key]: Amount.ofNanos(amount.scaledBig(1000) * 1_000_000n, amount.format).toString() };
+      result = { ...result, [key]: ParsedQuantity.ofNanos(amount.scaledBig(1000) * 1_000_000n, amount.format).toString() };
     } catch (error) {
       if (!(error instanceof ParseError)) throw error;
     }
@@ -20,24 +21,24 @@ const roundUp: Rule = (list) => {
   return result;
 };
 
-/** Rounds the resource lists in the named fields. */
+/** Rounds the resource lists in the given fields. */
 export const resourceLists =
-  (...keys: readonly string[]): Rule =>
+  (...keys: readonly string[]): DefaultingRule =>
   (value) =>
     keys.reduce((current, key) => {
       const list = own(current, key);
       return isObject(list) ? withField(current, key, roundUp(list)) : current;
     }, value);
 
-/** Adds to `list` what only `from` has. */
+/** Adds the entries of `from` that `list` lacks. */
 export function fill(list: Fields, from: Fields): Fields {
   let result = list;
   for (const key of Object.keys(from)) if (!Object.hasOwn(result, key)) result = { ...result, [key]: from[key] };
   return result;
 }
 
-/** Requests of a container that names limits only. */
-export const requestsFromLimits: Rule = (container) => {
+/** Sets the requests of a container to its limits where only limits are set. */
+export const requestsFromLimits: DefaultingRule = (container) => {
   const resources = objectAt(container, 'resources');
   if (own(resources, 'limits') === undefined) return container;
   const requests = objectAt(resources, 'requests');
@@ -47,18 +48,18 @@ export const requestsFromLimits: Rule = (container) => {
 
 const isHugePages = (name: string) => name.startsWith('hugepages-');
 const isPodLevel = (name: string) => name === 'cpu' || name === 'memory' || isHugePages(name);
-type Sums = Map<string, Amount>;
+type Sums = Map<string, ParsedQuantity>;
 const add = (sums: Sums, list: Fields) => {
   for (const name of Object.keys(list)) sums.set(name, addQuantity(sums.get(name) ?? '0', list[name] as string));
 };
-const raise = (sums: Sums, other: Iterable<readonly [string, Amount | string]>) => {
+const raise = (sums: Sums, other: Iterable<readonly [string, ParsedQuantity | string]>) => {
   for (const [name, amount] of other) {
     const current = sums.get(name);
     if (current === undefined || compareQuantity(amount, current) > 0) sums.set(name, parseQuantity(amount));
   }
 };
 
-/** What all containers ask for at the same time at most: sidecars count as containers, each init container alone beside those before it. */
+/** Returns the maximum that all containers need at the same time: sidecars count as containers, other init containers run one at a time with the earlier sidecars. */
 function aggregate(spec: Fields, which: 'requests' | 'limits'): Sums {
   const listOf = (container: Fields) => objectAt(objectAt(container, 'resources'), which);
   const total: Sums = new Map();
@@ -67,7 +68,7 @@ function aggregate(spec: Fields, which: 'requests' | 'limits'): Sums {
   const peak: Sums = new Map();
   for (const container of listAt(spec, 'initContainers')) {
     const list = listOf(container);
-    if (container['restartPolicy'] === 'Always') {
+    if (isRestartableInitContainer(container)) {
       add(total, list);
       add(sidecars, list);
       raise(peak, sidecars);
@@ -81,12 +82,12 @@ function aggregate(spec: Fields, which: 'requests' | 'limits'): Sums {
   return total;
 }
 
-/** KEP-2837: pod-level requests and huge page limits that follow from what the containers and the pod-level limits say. */
-export const podLevelResources: Rule = (spec) => {
-  const given = own(spec, 'resources');
-  if (!isObject(given)) return spec;
-  let limits = objectAt(given, 'limits');
-  let requests = objectAt(given, 'requests');
+/** KEP-2837: sets pod-level requests and huge page limits from those of the containers and from the pod-level limits. */
+export const podLevelResources: DefaultingRule = (spec) => {
+  const podResources = own(spec, 'resources');
+  if (!isObject(podResources)) return spec;
+  let limits = objectAt(podResources, 'limits');
+  let requests = objectAt(podResources, 'requests');
   if (Object.keys(limits).length === 0 && Object.keys(requests).length === 0) return spec;
   try {
     for (const [name, amount] of aggregate(spec, 'limits')) {
@@ -99,13 +100,14 @@ export const podLevelResources: Rule = (spec) => {
       requests = fill(requests, Object.fromEntries(Object.entries(limits).filter(([name]) => isPodLevel(name))));
     }
   } catch (error) {
-    // Not a quantity: validation says so.
+    // An invalid quantity is reported by validation.
     if (error instanceof ParseError) return spec;
     throw error;
   }
-  let result = given;
-  if (Object.keys(limits).length > 0) result = withField(result, 'limits', limits === objectAt(given, 'limits') ? given['limits'] : limits);
+  let result = podResources;
+  if (Object.keys(limits).length > 0)
+    result = withField(result, 'limits', limits === objectAt(podResources, 'limits') ? podResources['limits'] : limits);
   if (Object.keys(requests).length > 0)
-    result = withField(result, 'requests', requests === objectAt(given, 'requests') ? given['requests'] : requests);
+    result = withField(result, 'requests', requests === objectAt(podResources, 'requests') ? podResources['requests'] : requests);
   return withField(spec, 'resources', result);
 };

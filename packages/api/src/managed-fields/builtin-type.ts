@@ -1,8 +1,8 @@
-import { definitionOf, type Schema } from '../schema.ts';
+import { definitionOf, type Schema } from '../schema/schema.ts';
 import { atomicType, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
-import { isGoStruct, isNullTime } from './go-structs.ts';
+import { isGoStruct, isNullTime } from './internal/go-structs.ts';
 
-/** The types of built-in kinds, read from the schema tables when first asked for. */
+/** The merge types of built-in kinds, read from the schema tables on first use. */
 export class BuiltinTypes {
   readonly #types = new WeakMap<Schema, FieldType>();
 
@@ -12,7 +12,7 @@ export class BuiltinTypes {
     return type;
   }
 
-  /** The type of `metadata` of every kind. */
+  /** Returns the type of `metadata`, which all kinds share. */
   objectMeta(): FieldType {
     const schema = definitionOf('meta/v1.ObjectMeta');
     if (schema === undefined) throw new Error('the schema table has no ObjectMeta');
@@ -56,7 +56,7 @@ class SchemaList implements ListType {
   }
 }
 
-/** Types nest endlessly: fields are read when first asked for. */
+/** A struct whose fields are read on first use, because types are recursive. */
 class SchemaMap implements MapType {
   readonly atomic: boolean;
   readonly #schema: Schema;
@@ -114,7 +114,7 @@ class SchemaField implements Field {
   }
 }
 
-/** Values of list keys that items may leave out. */
+/** Default values of list map keys that items may omit. */
 const keyDefaults: Readonly<Record<string, string>> = {
   'ContainerPort.protocol': 'TCP',
   'ServicePort.protocol': 'TCP',

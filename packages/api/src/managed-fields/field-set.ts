@@ -1,21 +1,21 @@
-import type { PathElement } from './field-path.ts';
+import type { PathElement } from './internal/field-path.ts';
 
 type Members = ReadonlySet<PathElement>;
 type Children = ReadonlyMap<PathElement, FieldSet>;
 
-/** Paths. A pod has some hundred. */
+/** Paths. A pod has about a hundred. */
 const maxSmall = 4096;
 
 const noMembers: Members = new Set();
 const noChildren: Children = new Map();
 
 /**
- * A set of paths into an object, as a tree. A path can be a member whether or not longer ones are. Sets are never changed: operations
- * give back one of their operands where the result is equal to it, so that an identity check tells that nothing changed.
+ * A set of paths into an object, as a tree (fieldpath.Set upstream). A path can be a member independently of longer ones. Immutable:
+ * operations return one of their operands if the result equals it, so an identity check detects that nothing changed.
  */
 export class FieldSet {
   readonly members: Members;
-  /** No child is empty. */
+  /** Children are never empty. */
   readonly children: Children;
 
   constructor(members: Members, children: Children) {
@@ -24,33 +24,33 @@ export class FieldSet {
   }
 
   static of(...paths: readonly (readonly PathElement[])[]): FieldSet {
-    const draft = new FieldSetDraft();
+    const draft = new FieldSetBuilder();
     for (const path of paths) draft.insert(path);
-    return draft.done();
+    return draft.build();
   }
 
   get empty(): boolean {
     return this.members.size === 0 && this.children.size === 0;
   }
 
-  /** How many paths. */
+  /** The number of paths. */
   get size(): number {
     let size = this.members.size;
     for (const child of this.children.values()) size += child.size;
     return size;
   }
 
-  /** No larger than most: what is larger is not kept beyond the object that it is of. */
+  /** True if the set is small enough for caches that outlive its object. */
   get small(): boolean {
-    return this.#room(maxSmall) >= 0;
+    return this.#remainingAfter(maxSmall) >= 0;
   }
-  #room(left: number): number {
-    let room = left - this.members.size;
+  #remainingAfter(left: number): number {
+    let remaining = left - this.members.size;
     for (const child of this.children.values()) {
-      if (room < 0) return room;
-      room = child.#room(room);
+      if (remaining < 0) return remaining;
+      remaining = child.#remainingAfter(remaining);
     }
-    return room;
+    return remaining;
   }
 
   has(path: readonly PathElement[]): boolean {
@@ -59,8 +59,8 @@ export class FieldSet {
     return rest.length === 0 ? this.members.has(first) : this.children.get(first)?.has(rest) === true;
   }
 
-  /** The paths below an element. */
-  below(element: PathElement): FieldSet {
+  /** Returns the paths below an element. */
+  withPrefix(element: PathElement): FieldSet {
     return this.children.get(element) ?? emptySet;
   }
 
@@ -81,21 +81,21 @@ export class FieldSet {
   intersection(other: FieldSet): FieldSet {
     if (this === other) return this;
     if (this.empty || other.empty) return emptySet;
-    const draft = new FieldSetDraft();
+    const draft = new FieldSetBuilder();
     for (const member of this.members) if (other.members.has(member)) draft.add(member);
     for (const [element, child] of this.children) {
       const match = other.children.get(element);
       if (match !== undefined) draft.put(element, child.intersection(match));
     }
-    return draft.done();
+    return draft.build();
   }
 
-  /** The paths that are not in `other`; a path stays when only its parents or children are there. */
+  /** Returns the paths that are not in `other`. Parents and children of a path are independent of it. */
   difference(other: FieldSet): FieldSet {
     return this.#without(other, false);
   }
 
-  /** As `difference`; what lies below a path of `other` goes too. */
+  /** As `difference`, but a path of `other` also removes all paths below it. */
   recursiveDifference(other: FieldSet): FieldSet {
     return this.#without(other, true);
   }
@@ -132,7 +132,7 @@ export class FieldSet {
     return true;
   }
 
-  /** All paths, parents before their children. */
+  /** Yields all paths, parents before their children. */
   *paths(prefix: readonly PathElement[] = []): Generator<readonly PathElement[]> {
     for (const member of this.members) yield [...prefix, member];
     for (const [element, child] of this.children) yield* child.paths([...prefix, element]);
@@ -141,10 +141,10 @@ export class FieldSet {
 
 export const emptySet = new FieldSet(noMembers, noChildren);
 
-/** A set in the making. */
-export class FieldSetDraft {
+/** A mutable builder of a set. */
+export class FieldSetBuilder {
   #members: Set<PathElement> | undefined;
-  #children: Map<PathElement, FieldSet | FieldSetDraft> | undefined;
+  #children: Map<PathElement, FieldSet | FieldSetBuilder> | undefined;
 
   get empty(): boolean {
     return this.#members === undefined && this.#children === undefined;
@@ -154,25 +154,25 @@ export class FieldSetDraft {
     (this.#members ??= new Set()).add(member);
   }
 
-  /** What lies below an element; replaces what was there. Empty sets are left out. */
+  /** Sets the paths below an element, replacing earlier ones. An empty set is ignored. */
   put(element: PathElement, set: FieldSet): void {
     if (!set.empty) (this.#children ??= new Map()).set(element, set);
   }
 
   insert(path: readonly PathElement[]): void {
     const last = path[path.length - 1];
-    if (last !== undefined) this.#at(path, path.length - 1).add(last); // nobody owns the object as a whole
+    if (last !== undefined) this.#at(path, path.length - 1).add(last); // the root path is not a member: no manager owns a whole object
   }
 
-  #at(path: readonly PathElement[], length: number, from = 0): FieldSetDraft {
+  #at(path: readonly PathElement[], length: number, from = 0): FieldSetBuilder {
     return from === length ? this : this.#draft(path[from] as PathElement).#at(path, length, from + 1);
   }
 
-  #draft(element: PathElement): FieldSetDraft {
+  #draft(element: PathElement): FieldSetBuilder {
     this.#children ??= new Map();
     const child = this.#children.get(element);
-    if (child instanceof FieldSetDraft) return child;
-    const draft = new FieldSetDraft();
+    if (child instanceof FieldSetBuilder) return child;
+    const draft = new FieldSetBuilder();
     if (child !== undefined) {
       draft.#members = new Set(child.members);
       draft.#children = new Map(child.children);
@@ -181,7 +181,7 @@ export class FieldSetDraft {
     return draft;
   }
 
-  /** Puts a whole set below a path, beside what is there. */
+  /** Adds a whole set below a path to the paths that are already there. */
   graft(path: readonly PathElement[], set: FieldSet): void {
     if (set.empty) return;
     const at = this.#at(path, path.length);
@@ -189,11 +189,11 @@ export class FieldSetDraft {
     for (const [element, child] of set.children) (at.#children ??= new Map()).set(element, child);
   }
 
-  /** The draft is not to be used after this. */
-  done(): FieldSet {
+  /** Returns the set. The builder must not be used afterwards. */
+  build(): FieldSet {
     if (this.empty) return emptySet;
     if (this.#children !== undefined)
-      for (const [element, child] of this.#children) if (child instanceof FieldSetDraft) this.#children.set(element, child.done());
+      for (const [element, child] of this.#children) if (child instanceof FieldSetBuilder) this.#children.set(element, child.build());
     return new FieldSet(this.#members ?? noMembers, (this.#children as Map<PathElement, FieldSet> | undefined) ?? noChildren);
   }
 }

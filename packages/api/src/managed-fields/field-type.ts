@@ -1,13 +1,13 @@
-/** How values merge: the part of a schema that server-side apply looks at. */
+/** How values merge: the part of a schema that server-side apply uses. */
 export interface FieldType {
-  /** Which scalars it takes; none when absent. */
+  /** The scalar type, or undefined if the value is not a scalar. */
   readonly scalar?: 'string' | 'number' | 'boolean' | 'untyped' | undefined;
   readonly list?: ListType | undefined;
   readonly map?: MapType | undefined;
 }
 
 export interface ListType {
-  /** An atomic list has one owner; items of a set are known by their value, those of a map by their keys. */
+  /** An atomic list has one owner; items of a set are identified by their value, items of a map by their keys. */
   readonly relation: 'atomic' | 'set' | 'map';
   /** Sorted. */
   readonly keys: readonly string[];
@@ -16,11 +16,11 @@ export interface ListType {
 
 export interface MapType {
   readonly atomic: boolean;
-  /** The members that are known by name. */
+  /** Members with a name in the schema. */
   readonly fields: ReadonlyMap<string, Field>;
-  /** The type of all other members; undefined when there may be none. */
+  /** The type of all other members, or undefined if the schema allows none. */
   readonly values: FieldType | undefined;
-  /** Fields that are there also when the object does not show them. */
+  /** Fields that exist in Go even if the JSON object does not contain them. */
   readonly standing: readonly Field[];
 }
 
@@ -29,15 +29,15 @@ export interface Field {
   /** `f:` and the name. */
   readonly element: string;
   readonly type: FieldType;
-  /** What an object has here that does not show the field: the zero value of a Go field that is always written. Frozen. */
+  /** The value of a field that JSON omits: the zero value of a Go field without a pointer. Frozen. */
   readonly standing: unknown;
-  /** Go does not write its zero value: an object that shows it does not have the field. */
+  /** True if Go omits the zero value: an object that contains it counts as without the field. */
   readonly omitsZero: boolean;
-  /** The value of a list key that an item leaves out. */
+  /** The value of a list map key that an item omits. */
   readonly keyDefault: unknown;
 }
 
-/** Any value: lists are atomic, maps are merged. For what has no schema, such as x-kubernetes-preserve-unknown-fields. */
+/** Any value: lists are atomic, maps merge. Used without a schema, such as under x-kubernetes-preserve-unknown-fields. */
 export const deducedType: FieldType = {
   scalar: 'untyped',
   get list(): ListType {
@@ -56,7 +56,7 @@ export const atomicType: FieldType = {
   map: { atomic: true, fields: new Map(), values: deducedType, standing: [] },
 };
 
-/** A field as objects without Go behind them have it: it is there when it is shown. */
+/** A field of a type without Go struct: it exists if the object contains it. */
 export const plainField = (name: string, type: FieldType, keyDefault?: unknown): Field => ({
   name,
   element: `f:${name}`,

@@ -2,7 +2,7 @@ import type { KubeObject } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
 import type { FieldType } from './field-type.ts';
 
-/** One way of writing objects of a kind: the object itself or a subresource, in one version. */
+/** One endpoint of a kind, the object itself or a subresource, in one version: its types, conversion and reset fields. */
 export interface ManagedKind {
   readonly group: string;
   readonly version: string;
@@ -10,14 +10,14 @@ export interface ManagedKind {
   readonly apiVersion: string;
   /** '' for the object itself. */
   readonly subresource: string;
-  /** Undefined when there is no such version (any more): what was managed in it is managed by nobody. */
+  /** Returns undefined if the version does not exist or is no longer served; fields managed in it lose their managers. */
   typeOf(apiVersion: string): FieldType | undefined;
-  /** An object of any version that has a type, in another one. */
+  /** Converts an object of any version that has a type to another version. */
   convert(object: KubeObject, apiVersion: string): KubeObject;
-  /** What the server sets back when objects are written this way, so that nobody comes to manage it. Includes `unmanaged`. */
-  resets(apiVersion: string): FieldSet;
-  /** Whether lists and maps may have become atomic since fields were managed in them. */
-  readonly evolves: boolean;
-  /** Makes a merged object one of its kind: types, canonical forms, defaults. @throws StatusError */
+  /** Fields that the server resets on writes to this endpoint, so they get no manager (resetFields upstream). Includes `unmanaged`. */
+  resetFields(apiVersion: string): FieldSet;
+  /** True if lists and maps may have become atomic since fields in them were managed, as in custom resources. */
+  readonly mayChangeAtomicity: boolean;
+  /** Finishes a merged object: types, canonical forms, defaults. @throws StatusError */
   complete(object: KubeObject): KubeObject;
 }

@@ -1,9 +1,9 @@
-import { isObject } from '../json.ts';
+import { isObject } from '../json/json.ts';
 import { deepFreeze, type ManagedFieldsEntry } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
-import { decodeFields, encodeFields, fieldsText, sharedFields } from './fields-v1.ts';
+import { decodeFields, encodeFields, fieldsText, sharedFields } from './internal/fields-v1.ts';
 
-/** Who manages which fields, by one way of writing, in one version. */
+/** The fields that one manager owns by one operation and subresource, in one API version. */
 export interface Manager {
   readonly manager: string;
   readonly operation: 'Apply' | 'Update';
@@ -11,25 +11,25 @@ export interface Manager {
   readonly subresource: string;
   readonly time: string | undefined;
   readonly set: FieldSet;
-  /** The entry it was read from, as long as it says the same. */
+  /** The entry that this manager was decoded from, while it is still up to date. */
   readonly entry?: ManagedFieldsEntry | undefined;
 }
 
-/** Managers by their identity. */
+/** Managers by their identity, `managerId`. */
 export type Managers = ReadonlyMap<string, Manager>;
 
 export const noManagers: Managers = new Map();
 
 type Named = Pick<Manager, 'manager' | 'operation' | 'apiVersion' | 'subresource'>;
 
-/** One who applies is the same in every version. */
+/** Returns the identity of a manager. An applier has the same identity in every version. */
 export function managerId({ manager, operation, apiVersion, subresource }: Named): string {
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
 const known = new WeakMap<readonly ManagedFieldsEntry[], Managers>();
 
-/** The managers that an object names; undefined when an entry is none. */
+/** Decodes `metadata.managedFields`; returns undefined if an entry is invalid. */
 export function decodeManagers(entries: unknown): Managers | undefined {
   if (entries === undefined || entries === null) return noManagers;
   if (!Array.isArray(entries)) return undefined;
@@ -59,7 +59,7 @@ function decodeEntry(entry: unknown): Manager | undefined {
 
 const byCodePoint = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
 
-/** Applied ones first, then by time, name, version and subresource; frozen. Undefined when there are none. */
+/** Encodes managers, frozen: appliers first, then by time, name, version and subresource. Returns undefined if there are none. */
 export function encodeManagers(managers: Managers): readonly ManagedFieldsEntry[] | undefined {
   if (managers.size === 0) return undefined;
   const sorted = [...managers];
@@ -75,29 +75,29 @@ export function encodeManagers(managers: Managers): readonly ManagedFieldsEntry[
   }
   const entries = sorted.map(([, manager]) => encodeEntry(manager));
   const newest = entries.at(-1) as ManagedFieldsEntry;
-  const last = lists.get(newest);
+  const last = lastLists.get(newest);
   if (last?.length === entries.length && last.every((entry, i) => entry === entries[i])) return last;
   const read = new Map<string, Manager>();
   for (const [i, [id, manager]] of sorted.entries()) {
     const entry = entries[i] as ManagedFieldsEntry;
     read.set(id, manager.entry === entry ? manager : { ...manager, entry });
   }
-  // whoever writes the object next need not decode them
+  // the next write of the object finds the decoded managers here
   known.set(deepFreeze(entries), read);
-  lists.set(newest, entries);
+  lastLists.set(newest, entries);
   return entries;
 }
 
-/** The last list that was made with an entry as its last one: objects that are written alike at a time share it, too. */
-const lists = new WeakMap<ManagedFieldsEntry, readonly ManagedFieldsEntry[]>();
+/** The last list by its last entry: objects written alike within the same second share one list. */
+const lastLists = new WeakMap<ManagedFieldsEntry, readonly ManagedFieldsEntry[]>();
 
-/** The last entry that was made for a set: objects that are made alike at a time share it. */
-const made = new WeakMap<FieldSet, ManagedFieldsEntry>();
+/** The last entry by its set: objects created alike within the same second share one entry. */
+const lastEntries = new WeakMap<FieldSet, ManagedFieldsEntry>();
 
-function encodeEntry(given: Manager): ManagedFieldsEntry {
-  if (given.entry !== undefined) return given.entry;
-  const { manager, operation, apiVersion, subresource, time, set } = given;
-  const last = made.get(set);
+function encodeEntry(source: Manager): ManagedFieldsEntry {
+  if (source.entry !== undefined) return source.entry;
+  const { manager, operation, apiVersion, subresource, time, set } = source;
+  const last = lastEntries.get(set);
   if (
     last?.manager === manager &&
     last.time === time &&
@@ -112,23 +112,23 @@ function encodeEntry(given: Manager): ManagedFieldsEntry {
   entry.fieldsV1 = encodeFields(set);
   if (subresource !== '') entry.subresource = subresource;
   if (manager === '') delete entry.manager;
-  made.set(set, Object.freeze(entry));
+  lastEntries.set(set, Object.freeze(entry));
   return entry;
 }
 
-/** The manager with another set; itself when that is the same. */
+/** Returns the manager with another set, or itself if the set is the same. */
 export function withSet(manager: Manager, set: FieldSet): Manager {
   return set === manager.set ? manager : { ...manager, set, entry: undefined };
 }
 
-/** Managers that were just read, with what others say the same of made one with theirs. Changes nothing but what is not frozen. */
+/** Returns decoded managers with entries and sets shared with equal ones decoded before. Changes only unfrozen values. */
 export function sharedManagers(entries: readonly ManagedFieldsEntry[]): readonly ManagedFieldsEntry[] {
   return entries.map((entry) => (isObject(entry.fieldsV1) ? { ...entry, fieldsV1: sharedFields(entry.fieldsV1) } : entry));
 }
 
 const texts = new WeakMap<object, string>();
 
-/** The JSON of managers, of which most was made before. */
+/** Returns the JSON of managers, mostly from cached parts. */
 export function managersText(entries: readonly ManagedFieldsEntry[]): string {
   let text = '[';
   for (const [i, entry] of entries.entries()) {

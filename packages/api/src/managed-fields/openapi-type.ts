@@ -1,10 +1,10 @@
 import { atomicType, deducedType, plainField, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
 
-/** What merging looks at in a schema of OpenAPI v3, as in a CustomResourceDefinition. */
+/** The parts of an OpenAPI v3 schema, as in a CustomResourceDefinition, that determine how values merge. */
 export interface OpenApiSchema {
   readonly type?: string;
   readonly properties?: Readonly<Record<string, OpenApiSchema>>;
-  /** CustomResourceDefinitions also write true, which says nothing of the values. */
+  /** CustomResourceDefinitions also allow `true`: values of any type. */
   readonly additionalProperties?: OpenApiSchema | boolean;
   readonly items?: OpenApiSchema | { readonly schema?: OpenApiSchema };
   readonly default?: unknown;
@@ -20,8 +20,8 @@ const noMetadata = Object.freeze({});
 const known = new WeakMap<OpenApiSchema, FieldType>();
 
 /**
- * The type of a kind whose schema is of OpenAPI v3. Where the schema keeps unknown fields, their types are deduced from their values;
- * without a schema the whole object's are. `objectMeta` is the type of `metadata`, at the root and of embedded resources.
+ * Returns the merge type of a kind with an OpenAPI v3 schema. Types of unknown fields that the schema preserves are deduced from their
+ * values; without a schema, so is the type of the whole object. `objectMeta` is the type of `metadata`, at the root and of embedded resources.
  */
 export function openApiType(schema: OpenApiSchema | undefined, objectMeta: FieldType): FieldType {
   return new Reader(objectMeta).root(schema);

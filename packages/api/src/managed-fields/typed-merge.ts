@@ -1,10 +1,10 @@
-import type { PathElement } from './field-path.ts';
+import type { PathElement } from './internal/field-path.ts';
 import type { FieldSet } from './field-set.ts';
 import type { FieldType, ListType, MapType } from './field-type.ts';
-import { itemElement, ItemFault, itemsByElement } from './list-items.ts';
-import { asList, asMap, formOf, isEmptyMap, ownMember, type Members } from './typed-value.ts';
+import { listItemToPathElement, ListItemError, itemsByElement } from './internal/list-items.ts';
+import { asList, asMap, formOf, isEmptyMap, ownMember, type Members } from './internal/typed-value.ts';
 
-/** The live value with a configuration laid over it. Parts that the configuration does not touch are shared with the live value. */
+/** Returns the live value merged with an applied configuration. The result shares the parts that the configuration does not change. */
 export function mergeTyped(type: FieldType, live: unknown, config: unknown): unknown {
   if (config === undefined) return live;
   if (live === undefined) return config;
@@ -29,13 +29,14 @@ function mergeMap({ fields, values }: MapType, live: Members | undefined, config
 }
 
 /**
- * Items that only one side has keep their place beside their neighbours; those that both have come in the order of the configuration.
+ * Merges two lists of items with identity. Items of one side keep their position relative to their neighbors; items of both sides follow
+ * the order of the configuration.
  */
 function mergeList(list: ListType, live: readonly unknown[], config: readonly unknown[]): unknown {
   const elementsOf = (items: readonly unknown[]) =>
     items.map((item, i) => {
-      const element = itemElement(list, item);
-      return element instanceof ItemFault ? `!${i}` : element; // such an item is like no other
+      const element = listItemToPathElement(list, item);
+      return element instanceof ListItemError ? `!${i}` : element; // an item without identity equals no other item
     });
   const left = elementsOf(live);
   const right = elementsOf(config).filter((element) => !element.startsWith('!'));
@@ -47,7 +48,7 @@ function mergeList(list: ListType, live: readonly unknown[], config: readonly un
   const take = (element: PathElement) => {
     merged.add(element);
     const own = ours.get(element);
-    // duplicates have no one value to merge with
+    // merge only with a unique live item; duplicates have no single value
     result.push(mergeTyped(list.items, own?.length === 1 ? own[0] : undefined, theirs.get(element)?.[0]));
     if (shared[next] === element) next++;
   };
@@ -62,7 +63,7 @@ function mergeList(list: ListType, live: readonly unknown[], config: readonly un
         continue;
       }
       if (theirs.has(a) && next < shared.length && shared[next] !== a) {
-        i++; // both have it, but it is not its turn
+        i++; // both sides have the item; the configuration places it later
         continue;
       }
     }
@@ -84,7 +85,7 @@ function mergeList(list: ListType, live: readonly unknown[], config: readonly un
   return result;
 }
 
-/** The value without the paths of a set. */
+/** Returns the value without the paths of a set. */
 export function removeTyped(type: FieldType, value: unknown, gone: FieldSet): unknown {
   const form = formOf(type, value);
   if (form === 'map' && type.map !== undefined) {
@@ -110,15 +111,15 @@ function removeFromMap({ fields, values }: MapType, map: Members, gone: FieldSet
     const rest = below === undefined || type === undefined ? map[key] : removeTyped(type, map[key], below);
     if (rest !== undefined) result[key] = rest;
   }
-  // an empty struct may mean something, an empty map does not
+  // an empty struct can be significant, an empty map is not
   return fields.size === 0 && isEmptyMap(result) ? undefined : result;
 }
 
 function removeFromList(list: ListType, items: readonly unknown[], gone: FieldSet): unknown {
   const result: unknown[] = [];
   for (const item of items) {
-    const element = itemElement(list, item);
-    if (element instanceof ItemFault) {
+    const element = listItemToPathElement(list, item);
+    if (element instanceof ListItemError) {
       result.push(item);
       continue;
     }

@@ -1,32 +1,40 @@
-import { duplicate, fieldForbidden, invalid, required, tooLong } from '../field-error.ts';
+import { duplicate, fieldForbidden, invalid, required, tooLong } from '../field/field-error.ts';
 import type { Condition, LabelSelector } from '../generated/types/meta-v1.ts';
-import { isDns1123Label, isLabelValue, isQualifiedName, asPrefix, type NameRule } from '../names.ts';
+import { isDns1123Label, isLabelValue, isQualifiedName, asPrefix, type NameRule } from '../values/names.ts';
 import type { ManagedFieldsEntry, ObjectMeta, OwnerReference } from '../object.ts';
 import { parseApiVersion } from '../kinds.ts';
-import { ifOneOf, immutable, invalidEach, nonNegative, qualifiedName, requireText, type Errors } from './checks.ts';
+import {
+  validateOptionalEnum,
+  validateImmutable,
+  addInvalid,
+  validateNonNegative,
+  validateQualifiedName,
+  validateNonEmpty,
+  type Errors,
+} from './internal/checks.ts';
 
-/** All keys and values of the annotations of one object, in bytes. */
+/** Bytes; the sum of all annotation keys and values of one object. */
 export const maxAnnotationsSize = 256 * 1024;
 
-export function labels(errors: Errors, path: string, values: Readonly<Record<string, string>> | undefined): void {
+export function validateLabels(errors: Errors, path: string, values: Readonly<Record<string, string>> | undefined): void {
   for (const [key, value] of Object.entries(values ?? {})) {
-    qualifiedName(errors, path, key);
-    invalidEach(errors, path, value, isLabelValue(value));
+    validateQualifiedName(errors, path, key);
+    addInvalid(errors, path, value, isLabelValue(value));
   }
 }
 
-export function annotations(errors: Errors, path: string, values: Readonly<Record<string, string>> | undefined): void {
+export function validateAnnotations(errors: Errors, path: string, values: Readonly<Record<string, string>> | undefined): void {
   let size = 0;
   for (const [key, value] of Object.entries(values ?? {})) {
-    invalidEach(errors, path, key, isQualifiedName(key.toLowerCase()));
+    addInvalid(errors, path, key, isQualifiedName(key.toLowerCase()));
     size += Buffer.byteLength(key) + Buffer.byteLength(value);
   }
   if (size > maxAnnotationsSize) errors.push(tooLong(path, maxAnnotationsSize));
 }
 
-export function labelSelector(errors: Errors, path: string, selector: LabelSelector | undefined): void {
+export function validateLabelSelector(errors: Errors, path: string, selector: LabelSelector | undefined): void {
   if (selector === undefined) return;
-  labels(errors, `${path}.matchLabels`, selector.matchLabels);
+  validateLabels(errors, `${path}.matchLabels`, selector.matchLabels);
   for (const [i, { key = '', operator, values = [] }] of (selector.matchExpressions ?? []).entries()) {
     const at = `${path}.matchExpressions[${i}]`;
     if (operator === 'In' || operator === 'NotIn') {
@@ -35,12 +43,12 @@ export function labelSelector(errors: Errors, path: string, selector: LabelSelec
       if (values.length > 0)
         errors.push(fieldForbidden(`${at}.values`, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
     } else errors.push(invalid(`${at}.operator`, operator, 'not a valid selector operator'));
-    qualifiedName(errors, `${at}.key`, key);
-    for (const [j, value] of values.entries()) invalidEach(errors, `${at}.values[${j}]`, value, isLabelValue(value));
+    validateQualifiedName(errors, `${at}.key`, key);
+    for (const [j, value] of values.entries()) addInvalid(errors, `${at}.values[${j}]`, value, isLabelValue(value));
   }
 }
 
-function ownerReferences(errors: Errors, path: string, refs: readonly OwnerReference[]): void {
+function validateOwnerReferences(errors: Errors, path: string, refs: readonly OwnerReference[]): void {
   let controller: string | undefined;
   for (const ref of refs) {
     const { version } = parseApiVersion(ref.apiVersion ?? '');
@@ -60,21 +68,21 @@ function ownerReferences(errors: Errors, path: string, refs: readonly OwnerRefer
 }
 
 const standardFinalizers = ['kubernetes', 'orphan', 'foregroundDeletion'];
-export function finalizerName(errors: Errors, path: string, name: string): void {
+export function validateFinalizerName(errors: Errors, path: string, name: string): void {
   if (!name.includes('/') && !standardFinalizers.includes(name))
     errors.push(invalid(path, name, 'name is neither a standard finalizer name nor is it fully qualified'));
 }
-/** What to think of a finalizer's name: those of custom resources need not be standard or qualified. */
+/** Validates a finalizer name. Finalizers of custom resources need not be standard or qualified. */
 export type FinalizerRule = (errors: Errors, path: string, name: string) => void;
-function finalizers(errors: Errors, path: string, names: readonly string[], rule: FinalizerRule): void {
-  for (const name of names) qualifiedName(errors, path, name);
+function validateFinalizers(errors: Errors, path: string, names: readonly string[], rule: FinalizerRule): void {
+  for (const name of names) validateQualifiedName(errors, path, name);
   if (names.includes('orphan') && names.includes('foregroundDeletion')) {
     errors.push(invalid(path, names, 'finalizer orphan and foregroundDeletion cannot be both set'));
   }
   for (const [i, name] of names.entries()) rule(errors, `${path}[${i}]`, name);
 }
 
-/** @returns what clients are warned of, for kinds that take any qualified name */
+/** @returns warnings for clients, for kinds that accept any qualified name */
 export function finalizerWarnings(names: readonly string[]): readonly string[] {
   return names
     .filter((name) => !name.includes('/') && !standardFinalizers.includes(name))
@@ -84,7 +92,7 @@ export function finalizerWarnings(names: readonly string[]): readonly string[] {
     );
 }
 
-export function fieldManager(errors: Errors, path: string, manager: string): void {
+export function validateFieldManager(errors: Errors, path: string, manager: string): void {
   if (Buffer.byteLength(manager) > 128) errors.push(tooLong(path, 128));
   let at = 0;
   for (const char of manager) {
@@ -99,54 +107,54 @@ export function fieldManager(errors: Errors, path: string, manager: string): voi
     at += Buffer.byteLength(char);
   }
 }
-function managedFields(errors: Errors, path: string, entries: readonly ManagedFieldsEntry[]): void {
+function validateManagedFields(errors: Errors, path: string, entries: readonly ManagedFieldsEntry[]): void {
   for (const [i, entry] of entries.entries()) {
     const at = `${path}[${i}]`;
     if (entry.operation !== 'Apply' && entry.operation !== 'Update')
       errors.push(invalid(`${at}.operation`, entry.operation ?? '', 'must be `Apply` or `Update`'));
     if (entry.fieldsType !== undefined && entry.fieldsType !== '' && entry.fieldsType !== 'FieldsV1')
       errors.push(invalid(`${at}.fieldsType`, entry.fieldsType, 'must be `FieldsV1`'));
-    fieldManager(errors, `${at}.manager`, entry.manager ?? '');
+    validateFieldManager(errors, `${at}.manager`, entry.manager ?? '');
     if ((entry.subresource ?? '').length > 256) errors.push(tooLong(`${at}.subresource`, 256));
   }
 }
 
-/** What holds on create and on update. */
-function common(errors: Errors, path: string, meta: ObjectMeta, rule: FinalizerRule): void {
-  nonNegative(errors, `${path}.generation`, meta.generation);
-  labels(errors, `${path}.labels`, meta.labels);
-  annotations(errors, `${path}.annotations`, meta.annotations);
-  ownerReferences(errors, `${path}.ownerReferences`, meta.ownerReferences ?? []);
-  finalizers(errors, `${path}.finalizers`, meta.finalizers ?? [], rule);
-  managedFields(errors, `${path}.managedFields`, meta.managedFields ?? []);
+/** Rules for both create and update. */
+function validateCommon(errors: Errors, path: string, meta: ObjectMeta, rule: FinalizerRule): void {
+  validateNonNegative(errors, `${path}.generation`, meta.generation);
+  validateLabels(errors, `${path}.labels`, meta.labels);
+  validateAnnotations(errors, `${path}.annotations`, meta.annotations);
+  validateOwnerReferences(errors, `${path}.ownerReferences`, meta.ownerReferences ?? []);
+  validateFinalizers(errors, `${path}.finalizers`, meta.finalizers ?? [], rule);
+  validateManagedFields(errors, `${path}.managedFields`, meta.managedFields ?? []);
 }
 
-/** On create; names are generated by then. */
-export function objectMeta(
+/** Rules for create; names have been generated. */
+export function validateObjectMeta(
   errors: Errors,
   meta: ObjectMeta,
   namespaced: boolean,
   rule: NameRule,
   path = 'metadata',
-  finalizer: FinalizerRule = finalizerName,
+  finalizer: FinalizerRule = validateFinalizerName,
 ): void {
   const { name = '', generateName = '', namespace = '' } = meta;
-  if (generateName !== '') invalidEach(errors, `${path}.generateName`, generateName, asPrefix(rule)(generateName));
+  if (generateName !== '') addInvalid(errors, `${path}.generateName`, generateName, asPrefix(rule)(generateName));
   if (name === '') errors.push(required(`${path}.name`, 'name or generateName is required'));
-  else invalidEach(errors, `${path}.name`, name, rule(name));
+  else addInvalid(errors, `${path}.name`, name, rule(name));
   if (!namespaced) {
     if (namespace !== '') errors.push(fieldForbidden(`${path}.namespace`, 'not allowed on this type'));
   } else if (namespace === '') errors.push(required(`${path}.namespace`));
-  else invalidEach(errors, `${path}.namespace`, namespace, isDns1123Label(namespace));
-  common(errors, path, meta, finalizer);
+  else addInvalid(errors, `${path}.namespace`, namespace, isDns1123Label(namespace));
+  validateCommon(errors, path, meta, finalizer);
 }
 
-export function objectMetaUpdate(
+export function validateObjectMetaUpdate(
   errors: Errors,
   meta: ObjectMeta,
   old: ObjectMeta,
   path = 'metadata',
-  finalizer: FinalizerRule = finalizerName,
+  finalizer: FinalizerRule = validateFinalizerName,
 ): void {
   if (old.deletionTimestamp !== undefined) {
     const extra = (meta.finalizers ?? []).filter((name) => old.finalizers?.includes(name) !== true).sort();
@@ -163,21 +171,21 @@ export function objectMetaUpdate(
   if ((meta.generation ?? 0) < (old.generation ?? 0))
     errors.push(invalid(`${path}.generation`, meta.generation ?? 0, 'must not be decremented'));
   for (const key of ['name', 'namespace', 'uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const) {
-    immutable(errors, `${path}.${key}`, meta[key] ?? undefined, old[key] ?? undefined);
+    validateImmutable(errors, `${path}.${key}`, meta[key] ?? undefined, old[key] ?? undefined);
   }
-  common(errors, path, meta, finalizer);
+  validateCommon(errors, path, meta, finalizer);
 }
 
 const conditionReason = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/;
-/** `metav1.Condition`s, as newer kinds have them in their status. */
-export function conditions(errors: Errors, path: string, list: readonly Condition[]): void {
+/** Validates `metav1.Condition` lists, which newer kinds have in their status. */
+export function validateConditions(errors: Errors, path: string, list: readonly Condition[]): void {
   for (const [i, condition] of list.entries()) {
     const at = `${path}[${i}]`;
     if (list.findIndex((other) => other.type === condition.type) < i) errors.push(duplicate(`${at}.type`, condition.type));
-    qualifiedName(errors, `${at}.type`, condition.type ?? '');
-    ifOneOf(errors, `${at}.status`, condition.status ?? '', ['True', 'False', 'Unknown']);
-    requireText(errors, `${at}.lastTransitionTime`, condition.lastTransitionTime, 'must be set');
-    requireText(errors, `${at}.reason`, condition.reason, 'must be set');
+    validateQualifiedName(errors, `${at}.type`, condition.type ?? '');
+    validateOptionalEnum(errors, `${at}.status`, condition.status ?? '', ['True', 'False', 'Unknown']);
+    validateNonEmpty(errors, `${at}.lastTransitionTime`, condition.lastTransitionTime, 'must be set');
+    validateNonEmpty(errors, `${at}.reason`, condition.reason, 'must be set');
     if (condition.reason && !conditionReason.test(condition.reason)) {
       errors.push(
         invalid(

@@ -1,9 +1,10 @@
-import { duplicate, fieldForbidden, invalid, notSupported, required } from '../field-error.ts';
+import { isRestartableInitContainer } from '../component-helpers/restartable-init-container.ts';
+import { duplicate, fieldForbidden, invalid, notSupported, required } from '../field/field-error.ts';
 import type { PodSpec, ResourceRequirements } from '../generated/types/core-v1.ts';
 import type { Quantity } from '../generated/types/meta-v1.ts';
-import { isQualifiedName } from '../names.ts';
-import { addQuantity, type Amount, compareQuantity, parseQuantity } from '../quantity.ts';
-import { dnsLabel, invalidEach, isNegative, type Errors } from './checks.ts';
+import { isQualifiedName } from '../values/names.ts';
+import { addQuantity, type ParsedQuantity, compareQuantity, parseQuantity } from '../values/quantity.ts';
+import { validateDNSLabel, addInvalid, isNegative, type Errors } from './internal/checks.ts';
 
 type ResourceList = Readonly<Record<string, Quantity>>;
 type NameCheck = (errors: Errors, path: string, name: string) => void;
@@ -41,18 +42,18 @@ const countedResources = new Set([
   'services.nodeports',
   'services.loadbalancers',
 ]);
-/** In the domain kubernetes.io or without one. */
+/** Returns true for names in the domain kubernetes.io or without a domain. */
 const isNative = (name: string) => !name.includes('/') || name.includes('kubernetes.io/');
 export function isExtendedResource(name: string): boolean {
   return !isNative(name) && !name.startsWith('requests.') && isQualifiedName(`requests.${name}`).length === 0;
 }
-/** What may be promised more often than it is there. */
+/** Returns true for resources whose limits may exceed their requests (IsOvercommitAllowed). */
 export const overcommitAllowed = (name: string) => isNative(name) && !isHugePages(name);
 const isInteger = (name: string) => countedResources.has(name) || isExtendedResource(name);
 
-const resourceName: NameCheck = (errors, path, name) => {
+const validateResourceName: NameCheck = (errors, path, name) => {
   const messages = isQualifiedName(name);
-  invalidEach(errors, path, name, messages);
+  addInvalid(errors, path, name, messages);
   if (
     messages.length === 0 &&
     !name.includes('/') &&
@@ -63,29 +64,29 @@ const resourceName: NameCheck = (errors, path, name) => {
     errors.push(invalid(path, name, 'must be a standard resource type or fully qualified'));
   }
 };
-const containerResourceName: NameCheck = (errors, path, name) => {
-  resourceName(errors, path, name);
+const validateContainerResourceName: NameCheck = (errors, path, name) => {
+  validateResourceName(errors, path, name);
   if (!name.includes('/')) {
     if (!containerResources.has(name) && !isHugePages(name)) errors.push(invalid(path, name, 'must be a standard resource for containers'));
   } else if (!isNative(name) && !isExtendedResource(name))
     errors.push(invalid(path, name, "doesn't follow extended resource name standard"));
 };
-const podResourceName: NameCheck = (errors, path, name) => {
+const validatePodResourceName: NameCheck = (errors, path, name) => {
   const before = errors.length;
-  resourceName(errors, path, name);
+  validateResourceName(errors, path, name);
   if (errors.length === before && name !== 'cpu' && name !== 'memory' && !isHugePages(name))
     errors.push(notSupported(path, name, ['cpu', 'hugepages-', 'memory']));
 };
 
-export function resourceQuantity(errors: Errors, path: string, name: string, quantity: Quantity): void {
+export function validateResourceQuantity(errors: Errors, path: string, name: string, quantity: Quantity): void {
   const amount = parseQuantity(quantity);
   if (amount.sign < 0) errors.push(invalid(path, amount.toString(), isNegative));
   if (isInteger(name) && amount.nanos % 1_000_000_000n !== 0n) errors.push(invalid(path, amount.toString(), 'must be an integer'));
 }
 
-export function hugePageMultiple(errors: Errors, path: string, name: string, quantity: Quantity): void {
+export function validateHugePageMultiple(errors: Errors, path: string, name: string, quantity: Quantity): void {
   if (!isHugePages(name)) return;
-  let size: Amount;
+  let size: ParsedQuantity;
   try {
     size = parseQuantity(name.slice('hugepages-'.length));
   } catch (error) {
@@ -97,7 +98,7 @@ export function hugePageMultiple(errors: Errors, path: string, name: string, qua
     errors.push(invalid(path, amount.toString(), `${amount} is not positive integer multiple of ${name}`));
 }
 
-function requirements(
+function validateRequirements(
   errors: Errors,
   path: string,
   { limits = {}, requests = {}, claims = [] }: ResourceRequirements,
@@ -114,9 +115,9 @@ function requirements(
     for (const [name, quantity] of Object.entries(list)) {
       const at = `${listPath}[${name}]`;
       checkName(errors, at, name);
-      resourceQuantity(errors, at, name, quantity);
-      if (list === requests) withinLimit(errors, requestsPath, limitsPath, name, quantity, limits);
-      hugePageMultiple(errors, at, name, quantity);
+      validateResourceQuantity(errors, at, name, quantity);
+      if (list === requests) validateRequestWithinLimit(errors, requestsPath, limitsPath, name, quantity, limits);
+      validateHugePageMultiple(errors, at, name, quantity);
     }
   }
   const names = [...Object.keys(limits), ...Object.keys(requests)];
@@ -129,9 +130,9 @@ function requirements(
       errors.push(required(at));
       continue;
     }
-    if (request !== '') dnsLabel(errors, `${at}.request`, request);
+    if (request !== '') validateDNSLabel(errors, `${at}.request`, request);
     const key = request === '' ? name : `${name}/${request}`;
-    // A whole claim overlaps with any of its requests.
+    // A reference to the whole claim overlaps with a reference to any of its requests.
     if (seen.has(name) || seen.has(key) || (request === '' && [...seen].some((other) => other.startsWith(`${name}/`))))
       errors.push(duplicate(at, seen.has(name) ? name : key));
     seen.add(key);
@@ -146,35 +147,42 @@ function requirements(
   }
 }
 
-function withinLimit(errors: Errors, path: string, limitsPath: string, name: string, request: Quantity, limits: ResourceList): void {
+function validateRequestWithinLimit(
+  errors: Errors,
+  path: string,
+  limitsPath: string,
+  name: string,
+  request: Quantity,
+  limits: ResourceList,
+): void {
   const limit = Object.hasOwn(limits, name) ? limits[name] : undefined;
   if (limit === undefined) {
     if (!overcommitAllowed(name)) errors.push(required(limitsPath, 'Limit must be set for non overcommitable resources'));
     return;
   }
   const order = compareQuantity(request, limit);
-  const shown = parseQuantity(request).toString();
+  const requestText = parseQuantity(request).toString();
   if (order !== 0 && !overcommitAllowed(name))
-    errors.push(invalid(path, shown, `must be equal to ${name} limit of ${parseQuantity(limit)}`));
-  else if (order > 0) errors.push(invalid(path, shown, `must be less than or equal to ${name} limit of ${parseQuantity(limit)}`));
+    errors.push(invalid(path, requestText, `must be equal to ${name} limit of ${parseQuantity(limit)}`));
+  else if (order > 0) errors.push(invalid(path, requestText, `must be less than or equal to ${name} limit of ${parseQuantity(limit)}`));
 }
 
-export function containerRequirements(
+export function validateContainerRequirements(
   errors: Errors,
   path: string,
   resources: ResourceRequirements | undefined,
   claimNames: ReadonlySet<string>,
 ): void {
-  if (resources !== undefined) requirements(errors, path, resources, containerResourceName, claimNames);
+  if (resources !== undefined) validateRequirements(errors, path, resources, validateContainerResourceName, claimNames);
 }
 
-/** KEP-2837: what a pod asks for as a whole covers what its containers ask for. */
-export function podRequirements(errors: Errors, path: string, spec: PodSpec): void {
+/** KEP-2837: pod-level requests must cover those of the containers. */
+export function validatePodRequirements(errors: Errors, path: string, spec: PodSpec): void {
   const { resources } = spec;
   if (resources === undefined) return;
   if (resources.claims !== undefined) errors.push(fieldForbidden(`${path}.claims`, 'claims cannot be set for Resources at pod-level'));
-  requirements(errors, path, resources, podResourceName, new Set());
-  for (const [name, sum] of aggregateRequests(spec)) {
+  validateRequirements(errors, path, resources, validatePodResourceName, new Set());
+  for (const [name, sum] of aggregateContainerRequests(spec)) {
     const request = resources.requests?.[name] ?? '0';
     if (compareQuantity(sum, request) > 0) {
       errors.push(
@@ -202,17 +210,17 @@ export function podRequirements(errors: Errors, path: string, spec: PodSpec): vo
   }
 }
 
-/** The most that all containers ask for at one time: sidecars run beside everything, other init containers one by one before the rest. */
-export function aggregateRequests(spec: PodSpec): ReadonlyMap<string, Amount> {
-  const add = (sums: Map<string, Amount>, list: ResourceList = {}) => {
+/** Returns the maximum that all containers request at the same time: sidecars run beside everything, other init containers one at a time. */
+export function aggregateContainerRequests(spec: PodSpec): ReadonlyMap<string, ParsedQuantity> {
+  const add = (sums: Map<string, ParsedQuantity>, list: ResourceList = {}) => {
     for (const [name, quantity] of Object.entries(list)) sums.set(name, addQuantity(sums.get(name) ?? '0', quantity));
   };
-  const total = new Map<string, Amount>();
-  const sidecars = new Map<string, Amount>();
-  const peaks: Map<string, Amount>[] = [];
+  const total = new Map<string, ParsedQuantity>();
+  const sidecars = new Map<string, ParsedQuantity>();
+  const peaks: Map<string, ParsedQuantity>[] = [];
   for (const container of spec.containers ?? []) add(total, container.resources?.requests);
   for (const container of spec.initContainers ?? []) {
-    if (container.restartPolicy === 'Always') {
+    if (isRestartableInitContainer(container)) {
       add(total, container.resources?.requests);
       add(sidecars, container.resources?.requests);
     } else {

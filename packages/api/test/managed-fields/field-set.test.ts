@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { elementText, parseElement, pathText } from '../../src/managed-fields/field-path.ts';
+import { elementText, parseElement, pathText } from '../../src/managed-fields/internal/field-path.ts';
 import { FieldSet } from '../../src/managed-fields/field-set.ts';
-import { decodeFields, encodeFields, fieldsText, sharedSet } from '../../src/managed-fields/fields-v1.ts';
+import { decodeFields, encodeFields, fieldsText, sharedSet } from '../../src/managed-fields/internal/fields-v1.ts';
 
 const element = fc.constantFrom('f:a', 'f:b', 'f:c', 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"s"', 'v:1', 'i:0');
 const path = fc.array(element, { minLength: 1, maxLength: 4 });
@@ -11,7 +11,7 @@ const texts = (of: FieldSet) => [...of.paths()].map((at) => at.join(' ')).sort()
 const prefixes = (at: string) => at.split(' ').map((_, i, parts) => parts.slice(0, i + 1).join(' '));
 
 describe('sets of fields', () => {
-  it('are sets of paths', () => {
+  it('contain paths', () => {
     fc.assert(
       fc.property(set, set, (a, b) => {
         const [x, y] = [texts(a), texts(b)];
@@ -26,7 +26,7 @@ describe('sets of fields', () => {
     );
   });
 
-  it('give back an operand that is the result', () => {
+  it('return an operand that equals the result', () => {
     fc.assert(
       fc.property(set, set, (a, b) => {
         const both = a.union(b);
@@ -37,7 +37,7 @@ describe('sets of fields', () => {
     );
   });
 
-  it('mean the same after they were written and read', () => {
+  it('survive encoding and decoding', () => {
     fc.assert(
       fc.property(set, (a) => {
         const fields = encodeFields(a);
@@ -51,7 +51,7 @@ describe('sets of fields', () => {
 });
 
 describe('FieldsV1', () => {
-  it('lists members by name before items by their keys, with a dot for what is a member itself', () => {
+  it('lists members by name before items by their keys, with a dot for members that have children', () => {
     const of = FieldSet.of(
       ['f:ports'],
       ['f:ports', 'k:{"port":443}'],
@@ -65,12 +65,12 @@ describe('FieldsV1', () => {
     );
   });
 
-  it('is read whatever the order of keys', () => {
+  it('is decoded independent of the order of keys', () => {
     const read = decodeFields({ 'f:x': { 'k:{"protocol":"TCP", "port":80}': {} } });
     expect(read?.has(['f:x', 'k:{"port":80,"protocol":"TCP"}'])).toBe(true);
   });
 
-  it('is nothing but a tree of elements', () => {
+  it('rejects anything but a tree of elements', () => {
     for (const odd of [{ a: {} }, { 'f:a': 1 }, { 'k:x': {} }, { 'i:x': {} }, { 'v:{': {} }, [], 'text', 1, { 'k:[1]': {} }])
       expect(decodeFields(odd)).toBeUndefined();
     expect(decodeFields(null)?.empty).toBe(true);
@@ -80,10 +80,10 @@ describe('FieldsV1', () => {
   });
 });
 
-describe('what is remembered', () => {
+describe('the cache of encodings', () => {
   const of = (count: number) => FieldSet.of(...Array.from({ length: count }, (_, n) => ['f:data', `f:k${n}`]));
 
-  it('is one encoding of equal sets, but not of those that would fill the memory', () => {
+  it('shares the encoding of equal sets, except very large ones', () => {
     expect(encodeFields(of(10))).toBe(encodeFields(of(10)));
     expect(sharedSet(of(10))).toBe(sharedSet(of(10)));
     expect(of(10).small).toBe(true);
@@ -94,14 +94,14 @@ describe('what is remembered', () => {
     expect(sharedSet(other)).toBe(other);
   });
 
-  it('is sorted as elements are, whatever they are', () => {
+  it('sorts elements of all types', () => {
     const mixed = FieldSet.of(['f:b'], ['k:{"name":"x"}'], ['f:a'], ['v:2'], ['v:1']);
     expect(Object.keys(encodeFields(mixed))).toEqual(['f:a', 'f:b', 'k:{"name":"x"}', 'v:1', 'v:2']);
   });
 });
 
 describe('paths', () => {
-  it('read as Kubernetes writes them', () => {
+  it('are parsed in the notation of Kubernetes', () => {
     expect(pathText(['f:spec', 'f:ports', 'k:{"port":80,"protocol":"TCP"}', 'f:name'])).toBe('.spec.ports[port=80,protocol="TCP"].name');
     expect(pathText(['f:metadata', 'f:finalizers', 'v:"a"'])).toBe('.metadata.finalizers[="a"]');
     expect(elementText('i:3')).toBe('[3]');

@@ -1,37 +1,31 @@
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import { apiServices, endpointSlices } from '@oarlock/api/resources';
 import type { APIService } from '@oarlock/api/types/apiregistration-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { Identity } from '@oarlock/spi/authn';
-import { checkAlternativeNames } from '@oarlock/spi/kept-connection';
-import { Following } from '../following.ts';
-import type { Exchange } from '../http-exchange.ts';
-import type { UpgradeSource } from '../http-handler.ts';
-import type { OtherDocument } from '../openapi-others.ts';
-import type { Pipeline } from '../pipeline.ts';
-import { remoteHeaders } from './front-proxy.ts';
-import { Availability } from './availability.ts';
-import type { IssuedIdentity } from './issued-identity.ts';
-import type { RemoteApi, RemoteGroups } from './remote-groups.ts';
+import { checkSubjectAlternativeNames } from '@oarlock/primitives/keep-alive-connection';
+import { LoopbackInformer } from '../controllers/loopback-informer.ts';
+import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
+import type { AggregatedDocument } from '../openapi/aggregated-documents.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
+import { requestHeaders } from './request-header.ts';
+import { AvailabilityController } from './availability-controller.ts';
+import type { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
+import type { AggregatedApi, AggregatedApis } from '../discovery/aggregated-groups.ts';
 import { RemoteRequests, serviceUnavailable } from './remote-requests.ts';
-import type { ProxyTarget, ProxyTls, ReverseProxy } from './reverse-proxy.ts';
+import type { ProxyTarget, ProxyTls, ReverseProxy } from '../proxy/reverse-proxy.ts';
+import type { RequestHandler } from '../request/response.ts';
+import type { Remote } from './remote.ts';
 
 export interface AggregatorOptions {
-  readonly pipeline: Pick<Pipeline, 'handle' | 'resolveService'>;
+  readonly pipeline: RequestHandler & Pick<Pipeline, 'resolveService'>;
   readonly proxy: ReverseProxy;
   /** The certificate by which other API servers know this one as the front of them. */
-  readonly frontProxy: IssuedIdentity;
+  readonly frontProxy: ProxyClientCertificate;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** One version of a group that another API server serves. */
-export interface Remote {
-  readonly service: APIService;
-  readonly group: string;
-  readonly version: string;
 }
 
 const documentsMs = 60_000;
@@ -41,28 +35,28 @@ const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: [
 /** API groups of other servers, behind Services: their requests go on there, as whoever asks. KEP-263's kube-aggregator. */
 export class Aggregator {
   readonly #options: AggregatorOptions;
-  readonly #services: Following<APIService>;
+  readonly #services: LoopbackInformer<APIService>;
   /** Followed from when the first APIService leads elsewhere. */
-  readonly #endpoints: Following<EndpointSlice>;
-  readonly #availability: Availability;
+  readonly #endpoints: LoopbackInformer<EndpointSlice>;
+  readonly #availability: AvailabilityController;
   /** Requests of callers in this process. */
   readonly requests: RemoteRequests;
   readonly #listeners: (() => void)[] = [];
   readonly #stop = new AbortController();
-  #documents: { readonly of: RemoteGroups; readonly at: number; readonly documents: Promise<readonly OtherDocument[]> } | undefined;
-  #elsewhere = false;
+  #documents: { readonly of: AggregatedApis; readonly at: number; readonly documents: Promise<readonly AggregatedDocument[]> } | undefined;
+  #aggregatedDocuments = false;
   #remotes = new Map<string, Remote>();
-  #groups: RemoteGroups = [];
+  #groups: AggregatedApis = [];
   #secrets = new WeakMap<APIService, Promise<ProxyTls>>();
 
   constructor(options: AggregatorOptions) {
     this.#options = options;
-    this.#services = new Following(apiServices, { ...options, onChange: () => this.#changed() });
-    this.#endpoints = new Following(endpointSlices, { ...options, onChange: () => this.#availability.nudge() });
-    this.#availability = new Availability({
+    this.#services = new LoopbackInformer(apiServices, { ...options, onChange: () => this.#changed() });
+    this.#endpoints = new LoopbackInformer(endpointSlices, { ...options, onChange: () => this.#availability.probeSoon() });
+    this.#availability = new AvailabilityController({
       ...options,
       target: (service, path) => this.#target(service, path),
-      onDiscovery: () => this.#regroup(),
+      onDiscovery: () => this.#rebuildGroups(),
     });
     this.requests = new RemoteRequests({
       proxy: options.proxy,
@@ -84,7 +78,7 @@ export class Aggregator {
   }
 
   /** Calls back whenever an APIService changes. */
-  onServices(listener: () => void): void {
+  addServicesListener(listener: () => void): void {
     this.#listeners.push(listener);
   }
   /** Every APIService, by name. */
@@ -92,11 +86,11 @@ export class Aggregator {
     return this.#services.objects;
   }
   /** What the others serve, for discovery: another array whenever it changes. */
-  get groups(): RemoteGroups {
+  get groups(): AggregatedApis {
     return this.#groups;
   }
   /** Whether anything is served elsewhere: until then nothing is looked up. */
-  get empty(): boolean {
+  get isEmpty(): boolean {
     return this.#remotes.size === 0;
   }
 
@@ -119,7 +113,7 @@ export class Aggregator {
   }
 
   /** What the others that can be reached say in OpenAPI v2 about their groups. Asked again after a minute. */
-  documents(): Promise<readonly OtherDocument[]> {
+  documents(): Promise<readonly AggregatedDocument[]> {
     const now = this.#options.clock.monotonic();
     const groups = this.#groups;
     if (this.#documents === undefined || this.#documents.of !== groups || now - this.#documents.at > documentsMs)
@@ -127,7 +121,7 @@ export class Aggregator {
     return this.#documents.documents;
   }
 
-  async #readDocuments(): Promise<readonly OtherDocument[]> {
+  async #readDocuments(): Promise<readonly AggregatedDocument[]> {
     const servers = new Map<string, Remote[]>();
     for (const remote of this.#remotes.values()) {
       const { namespace = '', name = '', port = 443 } = remote.service.spec?.service ?? {};
@@ -135,7 +129,7 @@ export class Aggregator {
       servers.set(key, [...(servers.get(key) ?? []), remote]);
     }
     const found = await Promise.all(
-      [...servers.values()].map(async (remotes): Promise<readonly OtherDocument[]> => {
+      [...servers.values()].map(async (remotes): Promise<readonly AggregatedDocument[]> => {
         try {
           const document = await this.read(remotes[0] as Remote, '/openapi/v2', aggregatorIdentity);
           return isObject(document) ? [{ groups: remotes.map(({ group }) => group), document }] : [];
@@ -149,9 +143,9 @@ export class Aggregator {
   }
 
   /** Passes a request on that has been authorized here. @throws StatusError `ServiceUnavailable` */
-  async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeSource | undefined): Promise<void> {
+  async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeRequest | undefined): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
-    const target = await this.#target(service, exchange.target, remoteHeaders(exchange.headers, identity));
+    const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
     if (target === undefined) throw serviceUnavailable();
     if (upgrade === undefined) await this.#options.proxy.forward(target, exchange);
     else await this.#options.proxy.upgrade(target, exchange, upgrade);
@@ -159,7 +153,7 @@ export class Aggregator {
 
   /** What a GET is answered with, for callers without HTTP who have been authorized. @throws StatusError as `ask` */
   async read(remote: Remote, path: string, identity: Identity): Promise<unknown> {
-    return (await this.requests.ask(remote, { method: 'GET', path, identity })).value;
+    return (await this.requests.request(remote, { method: 'GET', path, identity })).value;
   }
 
   /** Where an APIService is to be reached right now; undefined where it is not. */
@@ -172,6 +166,7 @@ export class Aggregator {
       scheme: 'https',
       host,
       port: at,
+      allowLoopback: true,
       path,
       tls: await this.#tls(service),
       headers: { ...headers, host: `${name}.${namespace}.svc` },
@@ -188,7 +183,7 @@ export class Aggregator {
       const tls: ProxyTls = {
         ...shown,
         servername: `${reference?.name ?? ''}.${reference?.namespace ?? ''}.svc`,
-        checkServerIdentity: checkAlternativeNames,
+        checkServerIdentity: checkSubjectAlternativeNames,
         ...(insecureSkipTLSVerify === true && { rejectUnauthorized: false }),
         ...(caBundle && { ca: Buffer.from(caBundle, 'base64') }),
       };
@@ -210,28 +205,28 @@ export class Aggregator {
           before.service.metadata?.generation === service.metadata?.generation &&
           sameSpec(before.service, service)
         )
-          this.#keepTls(before.service, service);
+          this.#withTlsReuse(before.service, service);
         remotes.set(`${group}/${version}`, { service, group, version });
       }
     }
     this.#remotes = remotes;
-    this.#availability.follow([...this.#services.objects.values()]);
-    this.#regroup();
-    if (remotes.size > 0 && !this.#elsewhere) {
-      this.#elsewhere = true;
+    this.#availability.setServices([...this.#services.objects.values()]);
+    this.#rebuildGroups();
+    if (remotes.size > 0 && !this.#aggregatedDocuments) {
+      this.#aggregatedDocuments = true;
       void this.#endpoints.start();
     }
     for (const listener of this.#listeners) listener();
   }
 
-  #keepTls(before: APIService, now: APIService): void {
+  #withTlsReuse(before: APIService, now: APIService): void {
     const known = this.#secrets.get(before);
     if (known !== undefined) this.#secrets.set(now, known);
   }
 
-  #regroup(): void {
+  #rebuildGroups(): void {
     const apis = [...this.#remotes.values()].map(
-      ({ service, group, version }): RemoteApi => ({
+      ({ service, group, version }): AggregatedApi => ({
         group,
         version,
         groupPriority: service.spec?.groupPriorityMinimum ?? 0,

@@ -1,5 +1,5 @@
-import { isObject } from '@oarlock/api/json';
-import { isPathSegmentName } from '@oarlock/api/names';
+import { isObject } from '@oarlock/api/json/json';
+import { isPathSegmentName } from '@oarlock/api/values/names';
 import type { KubeObject, ListMeta } from '@oarlock/api/object';
 import { apiVersionOf, type Resource } from '@oarlock/api/resource';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
@@ -7,15 +7,14 @@ import type { Authorizer } from '@oarlock/spi/authz';
 import type { PatchType } from '@oarlock/spi/client';
 import type { ApiRequest, ApiVerb } from '@oarlock/spi/loopback';
 import { uriOf } from '../audit/audit-objects.ts';
-import { annotateDecision, attributesOf, decide, refusal } from '../authorization.ts';
-import type { Pipeline } from '../pipeline.ts';
-import type { PipelineResponse, WatchFrame } from '../response.ts';
-import { View } from '../watch-cache/item.ts';
-import type { Aggregator, Remote } from './aggregator.ts';
-import { remoteFrames } from './remote-frames.ts';
+import { annotateAuthorizationDecision, attributesOf, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
+import type { PipelineResponse, WatchFrame, RequestHandler } from '../request/response.ts';
+import { DerivedObject } from '../watch-cache/item.ts';
+import type { Aggregator } from './aggregator.ts';
+import { decodeRemoteWatch } from './remote-watch.ts';
+import type { Remote } from './remote.ts';
 
-type Pipe = Pick<Pipeline, 'handle'>;
-type Servers = Pick<Aggregator, 'findGroup' | 'requests'>;
+type AggregatedServers = Pick<Aggregator, 'findGroup' | 'requests'>;
 
 const methods: Readonly<Record<ApiVerb, string>> = {
   get: 'GET',
@@ -38,27 +37,27 @@ const patchTypes: Readonly<Record<PatchType, string>> = {
  * The pipeline for callers in process, with the kinds of other API servers: who asks and whether they may is settled here as over HTTP, the rest by
  * the server that has them.
  */
-export function withRemoteKinds(pipeline: Pipe, servers: Servers, authz: readonly Authorizer[]): Pipe {
+export function withAggregatedKinds(pipeline: RequestHandler, servers: AggregatedServers, authz: readonly Authorizer[]): RequestHandler {
   return {
     async handle(request) {
       const { group, version } = request.resource;
       const remote = servers.findGroup(group, version);
       if (remote === undefined) return pipeline.handle(request);
-      await authorized(request, authz);
-      return answered(request, remote, servers);
+      await authorizeRemote(request, authz);
+      return requestRemote(request, remote, servers);
     },
   };
 }
 
 /** @throws StatusError Forbidden */
-async function authorized(request: ApiRequest, authz: readonly Authorizer[]): Promise<void> {
+async function authorizeRemote(request: ApiRequest, authz: readonly Authorizer[]): Promise<void> {
   const attributes = attributesOf(request);
-  const decision = await decide(authz, attributes);
-  annotateDecision(request, decision);
-  if (decision.decision !== 'allow') throw refusal(attributes, decision.because);
+  const decision = await runAuthorizers(authz, attributes);
+  annotateAuthorizationDecision(request, decision);
+  if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
 }
 
-async function answered(request: ApiRequest, remote: Remote, servers: Servers): Promise<PipelineResponse> {
+async function requestRemote(request: ApiRequest, remote: Remote, servers: AggregatedServers): Promise<PipelineResponse> {
   const { verb, resource, body, patchType, identity, signal, userAgent } = request;
   for (const part of [request.namespace, request.name]) {
     const faults = isPathSegmentName(part);
@@ -75,33 +74,38 @@ async function answered(request: ApiRequest, remote: Remote, servers: Servers): 
     body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)),
     signal,
   };
-  if (verb === 'watch') return { kind: 'watch', resource, frames: framesOf(await servers.requests.follow(remote, asked), signal) };
-  const { code, value } = await servers.requests.ask(remote, asked);
+  if (verb === 'watch') return { kind: 'watch', resource, frames: framesOf(await servers.requests.stream(remote, asked), signal) };
+  const { code, value } = await servers.requests.request(remote, asked);
   if (!isObject(value)) throw failure('InternalError', `the server of ${apiVersionOf(resource)} answered a ${verb} with no object`);
-  if (verb === 'list') return listOf(value, resource);
-  return { kind: 'object', code: code === 201 || code === 202 ? code : 200, item: new View(typed(value, resource), 0), warnings: [] };
+  if (verb === 'list') return listResponseOf(value, resource);
+  return {
+    kind: 'object',
+    code: code === 201 || code === 202 ? code : 200,
+    item: new DerivedObject(withTypeMeta(value, resource), 0),
+    warnings: [],
+  };
 }
 
-function listOf(value: Readonly<Record<string, unknown>>, resource: Resource): PipelineResponse {
+function listResponseOf(value: Readonly<Record<string, unknown>>, resource: Resource): PipelineResponse {
   const { items, metadata } = value;
   const objects = Array.isArray(items) ? (items as unknown[]).filter((item): item is KubeObject => isObject(item)) : [];
   return {
     kind: 'list',
     resource,
-    items: objects.map((object) => new View(typed(object, resource), 0)),
+    items: objects.map((object) => new DerivedObject(withTypeMeta(object, resource), 0)),
     metadata: (isObject(metadata) ? metadata : {}) as ListMeta,
     warnings: [],
   };
 }
 
 /** Items of a typed list come without their kind. */
-const typed = (object: KubeObject | Readonly<Record<string, unknown>>, resource: Resource): KubeObject =>
+const withTypeMeta = (object: KubeObject | Readonly<Record<string, unknown>>, resource: Resource): KubeObject =>
   (object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object) as KubeObject;
 
 /** Whoever gave up is told its own reason; a stream that breaks off is a server that cannot be reached. */
 async function* framesOf(body: AsyncIterable<Buffer>, signal: AbortSignal | undefined): AsyncGenerator<readonly WatchFrame[]> {
   try {
-    yield* remoteFrames(body);
+    yield* decodeRemoteWatch(body);
   } catch (error) {
     if (signal?.aborted === true) throw signal.reason;
     if (error instanceof StatusError) throw error;

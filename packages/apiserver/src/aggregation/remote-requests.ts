@@ -1,10 +1,10 @@
 import { failure, StatusError } from '@oarlock/api/status';
 import type { Identity } from '@oarlock/spi/authn';
-import { refusedWith } from '../http-errors.ts';
-import type { Remote } from './aggregator.ts';
-import { remoteHeaders } from './front-proxy.ts';
-import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
-import { anyOf, readBounded, wholeAnswer } from './whole-answer.ts';
+import { remoteRejection } from '../http/errors.ts';
+import { requestHeaders } from './request-header.ts';
+import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
+import { anySignal, readBounded, fetchBuffered } from '../proxy/buffered-response.ts';
+import type { Remote } from './remote.ts';
 
 /** What is asked of another API server for a caller in this process, who has been authorized. */
 export interface RemoteRequest {
@@ -39,31 +39,31 @@ export class RemoteRequests {
   }
 
   /** An answer as a whole. @throws StatusError as the other side's answer, or `ServiceUnavailable`; the reason of the request's signal */
-  async ask(remote: Remote, request: RemoteRequest): Promise<{ readonly code: number; readonly value: unknown }> {
+  async request(remote: Remote, request: RemoteRequest): Promise<{ readonly code: number; readonly value: unknown }> {
     const { method, body, signal } = request;
     const { proxy, stop } = this.#options;
     const target = await this.#target(remote, request);
-    return reached(signal, async () => {
+    return raceWithAbort(signal, async () => {
       const bounds = { limit: maxAnswerBytes, timeoutMs: answerMs, signals: signal === undefined ? [stop] : [stop, signal] };
-      const { code, body: answer } = await wholeAnswer(proxy, target, { method, body }, bounds);
-      if (code >= 400) throw refusedWith(code, parsedOrText(answer));
+      const { code, body: answer } = await fetchBuffered(proxy, target, { method, body }, bounds);
+      if (code >= 400) throw remoteRejection(code, parsedOrText(answer));
       return { code, value: JSON.parse(answer.toString('utf8')) as unknown };
     });
   }
 
   /** The body of an answer that has no end of its own, such as a watch's. It ends with the request's signal. @throws StatusError as `ask` */
-  async follow(remote: Remote, request: RemoteRequest): Promise<AsyncIterable<Buffer>> {
+  async stream(remote: Remote, request: RemoteRequest): Promise<AsyncIterable<Buffer>> {
     const { method, signal } = request;
     const { proxy, stop } = this.#options;
     const target = await this.#target(remote, request);
-    const within = anyOf(signal === undefined ? [stop] : [stop, signal]);
-    return reached(signal, async () => {
+    const within = anySignal(signal === undefined ? [stop] : [stop, signal]);
+    return raceWithAbort(signal, async () => {
       try {
         within.signal.throwIfAborted();
         const response = await proxy.open(target, { method, signal: within.signal });
         response.once('close', () => within.release());
         if ((response.statusCode ?? 0) < 400) return response as AsyncIterable<Buffer>;
-        throw refusedWith(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxAnswerBytes)));
+        throw remoteRejection(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxAnswerBytes)));
       } catch (error) {
         within.release();
         throw error;
@@ -73,7 +73,7 @@ export class RemoteRequests {
 
   /** @throws StatusError `ServiceUnavailable` */
   async #target(remote: Remote, { path, headers, identity }: RemoteRequest): Promise<ProxyTarget> {
-    const shown = { accept: 'application/json', ...headers, ...remoteHeaders({}, identity) };
+    const shown = { accept: 'application/json', ...headers, ...requestHeaders({}, identity) };
     const target = await this.#options.target(remote, path, shown);
     if (target === undefined) throw serviceUnavailable();
     return target;
@@ -81,7 +81,7 @@ export class RemoteRequests {
 }
 
 /** What goes wrong on the way means that the other side cannot be reached, unless the caller gave up. */
-async function reached<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

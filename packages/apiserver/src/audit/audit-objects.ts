@@ -1,10 +1,10 @@
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import { apiVersionOf } from '@oarlock/api/resource';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { PipelineResponse } from '../response.ts';
+import type { PipelineResponse } from '../request/response.ts';
 
 /** A list as it is answered. */
-export const listOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({
+export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({
   kind: `${resource.kind}List`,
   apiVersion: apiVersionOf(resource),
   metadata,
@@ -12,10 +12,10 @@ export const listOf = ({ resource, items, metadata }: Extract<PipelineResponse, 
 });
 
 /** An object, or each item of a list, without what is kept of field managers. */
-export function withoutManagers(value: unknown): unknown {
+export function withoutManagedFields(value: unknown): unknown {
   if (!isObject(value)) return value;
   const { metadata, items } = value;
-  if (Array.isArray(items)) return { ...value, items: items.map(withoutManagers) };
+  if (Array.isArray(items)) return { ...value, items: items.map(withoutManagedFields) };
   if (!isObject(metadata) || metadata['managedFields'] === undefined) return value;
   const { managedFields: _, ...rest } = metadata;
   return { ...value, metadata: rest };

@@ -60,7 +60,7 @@ export type AuditPolicy = (attributes: Attributes) => AuditScope | undefined;
 
 const metadata: AuditScope = { level: 'Metadata', omitStages: new Set(), omitManagedFields: false };
 /** Who asked for what and what the answer was, of every request. */
-export const everyRequest: AuditPolicy = () => metadata;
+export const metadataLevelPolicy: AuditPolicy = () => metadata;
 
 /** @throws Error that says what is wrong with the file */
 export async function loadAuditPolicy(file: string): Promise<AuditPolicy> {

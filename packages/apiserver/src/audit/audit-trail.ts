@@ -1,12 +1,13 @@
-import { isObject } from '@oarlock/api/json';
+import { isObject } from '@oarlock/api/json/json';
 import type { Status } from '@oarlock/api/status';
 import type { AuditEvent, AuditObjectRef, AuditStage, AuditUser } from '@oarlock/spi/audit';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
-import type { Impersonated } from '../http-impersonation.ts';
-import type { PipelineResponse } from '../response.ts';
+import type { ImpersonationResult } from '../authentication/impersonation.ts';
+import type { PipelineResponse } from '../request/response.ts';
 import type { AuditScope } from './audit-policy.ts';
-import { listOf, withoutManagers } from './audit-objects.ts';
+import { isConfidential } from '../request/confidential.ts';
+import { listObjectOf, withoutManagedFields } from './audit-objects.ts';
 
 /** What is known of a request before it is known who sent it. */
 export interface AuditSubject {
@@ -32,9 +33,11 @@ export class AuditTrail {
   readonly #whole: boolean;
   #event: Omit<AuditEvent, 'stage' | 'stageTimestamp'>;
   #annotations = none;
-  #over = false;
+  #completed = false;
+  /** Messages may quote bodies, which are not for this event. */
+  readonly #silent: boolean;
   /** It stays open for long, whatever it does meanwhile. */
-  #open = false;
+  #longRunning = false;
   readonly #receivedAt: number;
 
   constructor(
@@ -48,6 +51,10 @@ export class AuditTrail {
     this.#record = record;
     this.#now = now;
     this.#whole = scope.level === 'RequestResponse';
+    this.#silent =
+      scope.level === 'Metadata' &&
+      attributes.kind === 'resource' &&
+      isConfidential(attributes.group, attributes.resource, attributes.subresource);
     const objectRef = refOf(attributes);
     const { auditID, requestURI, userAgent, sourceIPs, receivedAt } = subject;
     this.#receivedAt = receivedAt;
@@ -69,11 +76,11 @@ export class AuditTrail {
   }
 
   /** Where a promise is returned, the request waits for it. */
-  receive(): Promise<void> | undefined {
+  recordReceived(): Promise<void> | undefined {
     return this.#write('RequestReceived');
   }
 
-  impersonate({ identity, constraint }: Impersonated): void {
+  setImpersonatedUser({ identity, constraint }: ImpersonationResult): void {
     this.#event = {
       ...this.#event,
       impersonatedUser: userOf(identity),
@@ -91,29 +98,35 @@ export class AuditTrail {
   }
 
   /** The body, once it has been decoded. It is nobody's to change. */
-  request(body: unknown): void {
-    const objectRef = this.#event.objectRef && named(this.#event.objectRef, body);
+  setRequestObject(body: unknown): void {
+    const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body);
     this.#event = {
       ...this.#event,
       ...(objectRef && { objectRef }),
-      ...(this.#scope.level !== 'Metadata' && body !== undefined && { requestObject: this.#shown(body) }),
+      ...(this.#scope.level !== 'Metadata' && body !== undefined && { requestObject: this.#redact(body) }),
     };
   }
 
   /** A request that stays open is told of when it begins, too. */
-  begin(): void {
-    this.#open = true;
+  recordResponseStarted(): void {
+    this.#longRunning = true;
     this.#event = { ...this.#event, responseStatus: { metadata: {}, code: 200 } };
     void this.#write('ResponseStarted');
   }
 
-  respond(response: PipelineResponse): void {
+  setResponse(response: PipelineResponse): void {
     if (!this.#whole) return;
-    if (response.kind === 'object') this.#event = { ...this.#event, responseObject: this.#shown(response.item.object) };
-    if (response.kind === 'list') this.#event = { ...this.#event, responseObject: this.#shown(listOf(response)) };
+    if (response.kind === 'object') this.#event = { ...this.#event, responseObject: this.#redact(response.item.object) };
+    if (response.kind === 'list') this.#event = { ...this.#event, responseObject: this.#redact(listObjectOf(response)) };
   }
 
-  refuse({ status, message, reason, details, code }: Status): void {
+  recordRejection(rejection: Status): void {
+    const { status, reason, code } = rejection;
+    if (this.#silent) {
+      this.#event = { ...this.#event, responseStatus: { metadata: {}, status, reason, code } };
+      return;
+    }
+    const { message, details } = rejection;
     this.#event = {
       ...this.#event,
       responseStatus: { metadata: {}, status, message, reason, details, code },
@@ -122,29 +135,29 @@ export class AuditTrail {
   }
 
   /** A fault of the server's own ended the request: its last event, as after a panic of Kubernetes' server. */
-  panic(fault: unknown): void {
-    const message = `APIServer panic'd: ${fault instanceof Error ? fault.message : String(fault)}`;
+  recordPanic(fault: unknown): void {
+    const message = `APIServer panic'd: ${this.#silent ? 'the message is withheld' : fault instanceof Error ? fault.message : String(fault)}`;
     this.#event = { ...this.#event, responseStatus: { metadata: {}, status: 'Failure', message, reason: 'InternalError', code: 500 } };
     void this.#write('Panic');
-    this.#over = true;
+    this.#completed = true;
   }
 
-  complete(code: number): void {
-    if (this.#over) return;
+  recordResponseComplete(code: number): void {
+    if (this.#completed) return;
     const ms = this.#now() - this.#receivedAt;
-    if (!this.#open && ms > slowMs) this.annotate('apiserver.latency.k8s.io/total', `${ms / 1000}s`);
+    if (!this.#longRunning && ms > slowMs) this.annotate('apiserver.latency.k8s.io/total', `${ms / 1000}s`);
     this.#event = { ...this.#event, responseStatus: { metadata: {}, ...this.#event.responseStatus, code } };
     void this.#write('ResponseComplete');
   }
 
   /** Nobody is known to have sent it. */
-  unknown(message: string, code: number): void {
+  recordUnauthenticated(message: string, code: number): void {
     this.#event = { ...this.#event, user: {}, responseStatus: { metadata: {}, status: 'Failure', message, code } };
     void this.#write('ResponseStarted');
   }
 
-  #shown(value: unknown): unknown {
-    return this.#scope.omitManagedFields ? withoutManagers(value) : value;
+  #redact(value: unknown): unknown {
+    return this.#scope.omitManagedFields ? withoutManagedFields(value) : value;
   }
 
   #write(stage: AuditStage): Promise<void> | undefined {
@@ -185,7 +198,7 @@ function refOf(asked: Attributes): AuditObjectRef | undefined {
 }
 
 /** What the path does not say of an object, its body may. */
-function named(ref: AuditObjectRef, body: unknown): AuditObjectRef | undefined {
+function withNameFromBody(ref: AuditObjectRef, body: unknown): AuditObjectRef | undefined {
   const metadata = isObject(body) ? body['metadata'] : undefined;
   if (!isObject(metadata)) return undefined;
   const text = (key: string) => (typeof metadata[key] === 'string' && metadata[key] !== '' ? { [key]: metadata[key] } : {});

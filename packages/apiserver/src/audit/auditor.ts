@@ -1,29 +1,29 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
 import { anonymous } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { attributesOf } from '../authorization.ts';
-import type { PathAnswer } from '../api-handler.ts';
-import type { Exchange } from '../http-exchange.ts';
-import type { Pipeline } from '../pipeline.ts';
+import { attributesOf } from '../authorization/authorization.ts';
+import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
+import type { Exchange } from '../http/exchange.ts';
 import { StatusError } from '@oarlock/api/status';
-import { internalError } from '../http-errors.ts';
+import { internalError } from '../http/errors.ts';
 import { uriOf } from './audit-objects.ts';
-import { everyRequest, type AuditPolicy } from './audit-policy.ts';
+import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
+import type { RequestHandler } from '../request/response.ts';
 
 /** Says which requests leave a trail, and hands their events to all sinks. Made only where there are sinks. */
 export class Auditor {
   readonly #sinks: readonly AuditSink[];
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #settling = new Set<Promise<void>>();
-  #policy: AuditPolicy = everyRequest;
+  readonly #pendingRecords = new Set<Promise<void>>();
+  #policy: AuditPolicy = metadataLevelPolicy;
 
   constructor(sinks: readonly AuditSink[], clock: Clock, log: Logger) {
     this.#sinks = sinks;
@@ -31,13 +31,13 @@ export class Auditor {
     this.#log = log;
   }
 
-  use(policy: AuditPolicy): void {
+  setPolicy(policy: AuditPolicy): void {
     this.#policy = policy;
   }
 
   /** Resolves when sinks that hold requests back have taken what they were given. Undefined: at once. */
-  room(): Promise<unknown> | undefined {
-    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling);
+  waitForBackPressure(): Promise<unknown> | undefined {
+    return this.#pendingRecords.size === 0 ? undefined : Promise.all(this.#pendingRecords);
   }
 
   /** The trail of a request, where its policy wants one. */
@@ -54,57 +54,57 @@ export class Auditor {
   }
 
   /** A request over HTTP whose sender nobody knows. */
-  unknown(exchange: Exchange, subject: AuditSubject, attributes: Attributes, code: number): void {
+  recordUnauthenticated(exchange: Exchange, subject: AuditSubject, attributes: Attributes, code: number): void {
     const nobody = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
-    this.trail(subject, nobody)?.unknown(attempted(exchange.headers), code);
+    this.trail(subject, nobody)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
   }
 
   /** The pipeline for requests in process: they leave trails as others do. */
-  pipeline(pipeline: Pick<Pipeline, 'handle'>): Pick<Pipeline, 'handle'> {
+  auditPipeline(pipeline: RequestHandler): RequestHandler {
     return {
       handle: async (request) => {
         const trail = this.trail(this.#subject(uriOf(request), request), attributesOf(request));
         if (trail === undefined) return pipeline.handle(request);
-        await received(trail);
-        trail.request(request.body);
+        await recordReceived(trail);
+        trail.setRequestObject(request.body);
         try {
           const response = await pipeline.handle({ ...request, annotate: (key, value, level) => trail.annotate(key, value, level) });
-          trail.respond(response);
-          if (response.kind === 'watch') trail.begin();
-          trail.complete(response.kind === 'object' ? response.code : 200);
+          trail.setResponse(response);
+          if (response.kind === 'watch') trail.recordResponseStarted();
+          trail.recordResponseComplete(response.kind === 'object' ? response.code : 200);
           return response;
         } catch (error) {
-          this.#refused(trail, error);
+          this.#recordError(trail, error);
           throw error;
         }
       },
     };
   }
 
-  paths(answer: PathAnswer): PathAnswer {
+  auditPaths(answer: LoopbackPathHandler): LoopbackPathHandler {
     return async (method, path, body, identity) => {
       const attributes: Attributes = { kind: 'path', identity, verb: method.toLowerCase(), path: path.split('?', 1)[0] ?? path };
       const trail = this.trail(this.#subject(path, undefined), attributes);
       if (trail === undefined) return answer(method, path, body, identity);
-      await received(trail);
+      await recordReceived(trail);
       try {
         const value = await answer(method, path, body, identity);
-        trail.complete(200);
+        trail.recordResponseComplete(200);
         return value;
       } catch (error) {
-        this.#refused(trail, error);
+        this.#recordError(trail, error);
         throw error;
       }
     };
   }
 
-  #refused(trail: AuditTrail, error: unknown): void {
+  #recordError(trail: AuditTrail, error: unknown): void {
     if (!(error instanceof StatusError)) {
-      trail.panic(error);
+      trail.recordPanic(error);
       return;
     }
-    trail.refuse(error.status);
-    trail.complete(error.code);
+    trail.recordRejection(error.status);
+    trail.recordResponseComplete(error.code);
   }
 
   #subject(requestURI: string, request: Pick<ApiRequest, 'userAgent'> | undefined): AuditSubject {
@@ -120,8 +120,8 @@ export class Auditor {
         .catch((error: unknown) => {
           this.#log.error({ err: error, auditID: event.auditID, stage: event.stage }, 'an audit event was not kept');
         })
-        .finally(() => this.#settling.delete(settled));
-      this.#settling.add(settled);
+        .finally(() => this.#pendingRecords.delete(settled));
+      this.#pendingRecords.add(settled);
       if (event.stage === 'RequestReceived') waiting = waiting === undefined ? taken : Promise.all([waiting, taken]).then(() => undefined);
     }
     return waiting;
@@ -129,9 +129,9 @@ export class Auditor {
 }
 
 /** @throws StatusError where a sink insists on having the event and could not take it */
-export async function received(trail: AuditTrail): Promise<void> {
+export async function recordReceived(trail: AuditTrail): Promise<void> {
   try {
-    await trail.receive();
+    await trail.recordReceived();
   } catch (error) {
     throw internalError('the request cannot be audited', error);
   }
@@ -153,7 +153,7 @@ export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'c
   return [...addresses];
 }
 
-function attempted({ authorization }: IncomingHttpHeaders): string {
+function attemptedMethods({ authorization }: IncomingHttpHeaders): string {
   const method = authorization?.trim().split(/\s+/, 1)[0]?.toLowerCase() ?? '';
   if (method === '') return 'Authentication failed, no credentials provided';
   return `Authentication failed, attempted: ${method === 'bearer' || method === 'basic' ? method : 'unknown'}`;

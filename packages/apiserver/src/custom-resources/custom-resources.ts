@@ -1,35 +1,35 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { apiVersionOf, resource } from '@oarlock/api/resource';
 import type { Kind } from '@oarlock/api/kinds';
 import type { CustomResourceDefinition, CustomResourceDefinitionVersion } from '@oarlock/api/types/apiextensions-v1';
-import type { ServedKind, StoredKind } from '../served-kind.ts';
-import type { CacheEvent, Item } from '../watch-cache/item.ts';
-import { usePrinter } from '../table/printers.ts';
-import { root, type WatchCache } from '../watch-cache/watch-cache.ts';
-import { CustomCodec } from './codec.ts';
-import { printerOfColumns } from './columns.ts';
-import type { ConversionWebhooks } from './conversion-webhook.ts';
-import { converterOf, type Converter } from './conversion.ts';
-import { customKind } from './custom-kind.ts';
-import { isServed, isTerminating } from './names.ts';
-import type { Published, PublishedKind } from './published-kind.ts';
-import type { RuleMetrics } from './rule-metrics.ts';
-import { SchemaNode } from './schema-node.ts';
-import { strictSchema } from './strict-schema.ts';
-import { compareVersions } from '@oarlock/api/version-order';
+import type { ServedKind, StoredKind } from '../registry/served-kind.ts';
+import type { WatchCacheEvent, Item } from '../watch-cache/item.ts';
+import { registerPrinter } from '../negotiation/table/printers.ts';
+import { storageRoot, type WatchCache } from '../watch-cache/watch-cache.ts';
+import { CustomCodec } from './internal/custom-codec.ts';
+import { printerFromColumns } from './internal/printer-columns.ts';
+import type { ConversionWebhooks } from './conversion/conversion-webhook.ts';
+import { newConverter, type Converter } from './conversion/converter.ts';
+import { newCustomKind } from './internal/custom-kind.ts';
+import { isEstablished, isTerminating } from './definition/naming.ts';
+import type { PublishedSchema, PublishedKind } from './published-kind.ts';
+import type { RuleMetrics } from './cel/rule-metrics.ts';
+import { SchemaNode } from './schema/schema-node.ts';
+import { strictSchema } from './schema/strict-schema.ts';
+import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
 export const definitionsName = 'customresourcedefinitions.apiextensions.k8s.io';
-export const definitionsPrefix = `${root}${definitionsName}/`;
+export const definitionsPrefix = `${storageRoot}${definitionsName}/`;
 
 const verbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch'];
 const terminatingVerbs = ['delete', 'deletecollection', 'get', 'list', 'watch'];
 const subresourceVerbs = ['get', 'patch', 'update'];
 
 /** One definition whose objects are served. */
-interface Served {
+interface ServedDefinition {
   readonly definition: CustomResourceDefinition;
   /** Says whether anything that matters for serving has changed. */
-  readonly mark: string;
+  readonly publicationMark: string;
   readonly store: StoredKind;
   readonly converter: Converter;
   readonly kinds: readonly PublishedKind[];
@@ -43,7 +43,7 @@ export class CustomResources {
   readonly #webhooks: ConversionWebhooks;
   readonly #cache: () => WatchCache;
   /** By `plural.group`. */
-  readonly #served = new Map<string, Served>();
+  readonly #served = new Map<string, ServedDefinition>();
   /** By `group/version/plural`. */
   readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
   readonly #builtin: ReadonlySet<string>;
@@ -71,7 +71,8 @@ export class CustomResources {
       .flatMap(({ kinds }) => kinds)
       .sort(
         (a, b) =>
-          text(a.group, b.group) || (a.version === b.version ? text(a.resource, b.resource) : compareVersions(a.version, b.version)),
+          text(a.group, b.group) ||
+          (a.version === b.version ? text(a.resource, b.resource) : compareKubeAwareVersions(a.version, b.version)),
       );
   }
 
@@ -85,7 +86,7 @@ export class CustomResources {
   }
 
   /** One version of what a definition makes, whichever: for who is about the objects and not what they look like. */
-  anyKind({ metadata }: CustomResourceDefinition): ServedKind | undefined {
+  servedKindOf({ metadata }: CustomResourceDefinition): ServedKind | undefined {
     const served = this.#served.get(metadata?.name ?? '');
     const kind = served?.kinds[0];
     return kind && this.find(kind.group, kind.version, kind.resource);
@@ -99,7 +100,7 @@ export class CustomResources {
     this.#changed();
   }
 
-  onEvent({ key, current }: CacheEvent): void {
+  onEvent({ key, current }: WatchCacheEvent): void {
     const changed = current === undefined ? this.#remove(key) : this.#put(current.object as CustomResourceDefinition);
     if (changed) this.#changed();
   }
@@ -107,11 +108,11 @@ export class CustomResources {
   #put(definition: CustomResourceDefinition): boolean {
     const name = definition.metadata?.name ?? '';
     const before = this.#served.get(name);
-    if (!isServed(definition) || this.#builtin.has(name)) return before !== undefined && this.#remove(name);
+    if (!isEstablished(definition) || this.#builtin.has(name)) return before !== undefined && this.#remove(name);
     const { acceptedNames } = definition.status ?? {};
     const { uid = '', generation = 0 } = definition.metadata ?? {};
     const mark = JSON.stringify([uid, generation, isTerminating(definition), acceptedNames]);
-    if (before?.mark === mark) return false;
+    if (before?.publicationMark === mark) return false;
     if (before !== undefined && before.definition.metadata?.uid !== uid) this.#remove(name);
     const { spec } = definition;
     const storage = spec.versions.find((version) => version.storage) ?? spec.versions[0];
@@ -127,17 +128,17 @@ export class CustomResources {
       }
       return schema;
     };
-    const converter = converterOf(definition, this.#webhooks);
+    const converter = newConverter(definition, this.#webhooks);
     const kinds = spec.versions
       .filter(({ served }) => served)
-      .sort((a, b) => compareVersions(a.name, b.name))
+      .sort((a, b) => compareKubeAwareVersions(a.name, b.name))
       .map((version, i) => publishedKind(definition, version, i === 0, mark, () => schemaOf(version)));
     const store: StoredKind = {
       name,
       namespaced: spec.scope === 'Namespaced',
       codec,
       resource: resource(spec.group, storage.name, spec.names.plural, spec.names.kind, spec.scope === 'Namespaced'),
-      prefix: `${root}${name}/`,
+      storagePrefix: `${storageRoot}${name}/`,
       cache,
     };
     for (const kind of before?.kinds ?? []) this.#kinds.delete(keyOf(kind));
@@ -146,10 +147,10 @@ export class CustomResources {
     for (const kind of kinds) {
       const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
       this.#kinds.set(keyOf(kind), () =>
-        customKind({ definition, version, kind, schema: schemaOf(version), store, converter, metrics: this.#metrics }),
+        newCustomKind({ definition, version, kind, schema: schemaOf(version), store, converter, metrics: this.#metrics }),
       );
     }
-    this.#served.set(name, { definition, mark, store, converter, kinds });
+    this.#served.set(name, { definition, publicationMark: mark, store, converter, kinds });
     return true;
   }
 
@@ -197,7 +198,7 @@ function publishedKind(
       ...(hasStatus === undefined ? [] : [{ name: 'status', ...self, verbs: subresourceVerbs }]),
       ...(scale === undefined ? [] : [{ name: 'scale', group: 'autoscaling', version: 'v1', kind: 'Scale', verbs: subresourceVerbs }]),
     ],
-    published: new Publication(
+    publishedSchema: new Publication(
       resource(group, version.name, names.plural, names.kind, namespaced),
       spec.versions.find(({ storage }) => storage)?.name ?? version.name,
       version,
@@ -207,16 +208,16 @@ function publishedKind(
   };
 }
 
-class Publication implements Published {
-  readonly resource: Published['resource'];
+class Publication implements PublishedSchema {
+  readonly resource: PublishedSchema['resource'];
   readonly storageVersion: string;
   readonly #version: CustomResourceDefinitionVersion;
   readonly #mark: string;
   readonly #schema: () => SchemaNode;
-  #printer: Published['printer'] | undefined;
+  #printer: PublishedSchema['printer'] | undefined;
 
   constructor(
-    of: Published['resource'],
+    of: PublishedSchema['resource'],
     storageVersion: string,
     version: CustomResourceDefinitionVersion,
     mark: string,
@@ -227,17 +228,17 @@ class Publication implements Published {
     this.#version = version;
     this.#mark = mark;
     this.#schema = schema;
-    usePrinter(of, () => this.printer);
+    registerPrinter(of, () => this.printer);
   }
 
-  get schema(): Published['schema'] {
+  get schema(): PublishedSchema['schema'] {
     return this.#version.schema?.openAPIV3Schema;
   }
-  get fields(): Published['fields'] {
+  get fields(): PublishedSchema['fields'] {
     return strictSchema(this.#schema());
   }
-  get printer(): Published['printer'] {
-    return (this.#printer ??= printerOfColumns(this.#version.additionalPrinterColumns));
+  get printer(): PublishedSchema['printer'] {
+    return (this.#printer ??= printerFromColumns(this.#version.additionalPrinterColumns));
   }
   toJSON(): string {
     return this.#mark;

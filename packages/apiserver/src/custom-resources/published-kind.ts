@@ -1,11 +1,11 @@
 import type { Kind } from '@oarlock/api/kinds';
 import type { Resource } from '@oarlock/api/resource';
-import type { Schema } from '@oarlock/api/schema';
+import type { Schema } from '@oarlock/api/schema/schema';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import type { Printer } from '../table/printer.ts';
+import type { Printer } from '../negotiation/table/printer.ts';
 
 /** What HTTP has to know of a kind that a CustomResourceDefinition makes. */
-export interface Published {
+export interface PublishedSchema {
   /** The same for all requests. */
   readonly resource: Resource;
   /** In which its objects are stored. */
@@ -20,10 +20,10 @@ export interface Published {
   toJSON(): string;
 }
 export interface PublishedKind extends Kind {
-  readonly published: Published;
+  readonly publishedSchema: PublishedSchema;
 }
 
 /** Undefined for built-in kinds. */
-export function publishedOf(kind: Kind): Published | undefined {
-  return (kind as Partial<PublishedKind>).published;
+export function publishedSchemaOf(kind: Kind): PublishedSchema | undefined {
+  return (kind as Partial<PublishedKind>).publishedSchema;
 }

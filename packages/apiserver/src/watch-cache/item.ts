@@ -1,9 +1,9 @@
-import { parseExact, stringifyExact } from '@oarlock/api/exact-json';
+import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import type { Cause } from '@oarlock/kernel/tracing';
-import type { Encoded, ProtobufCodec, WatchFrame } from '../response.ts';
-import { ValueRoom } from './value-room.ts';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { EncodedObject, ProtobufCodec, WatchFrame } from '../request/response.ts';
+import { ValueSlab } from './internal/value-slab.ts';
 
 /** How one kind is written to storage: JSON whose metadata follows a constant opening and has no resourceVersion. */
 export class Codec {
@@ -12,11 +12,11 @@ export class Codec {
   /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
   readonly opening: Buffer;
   /** Nobody in this process keeps looking at them: they are parsed for who asks. */
-  readonly seldomRead: boolean;
+  readonly decodesOnDemand: boolean;
   /** Its objects hold JSON of users, of which every digit is kept. */
-  readonly exact: boolean;
+  readonly preservesNumbers: boolean;
   readonly #start: string;
-  readonly #room = new ValueRoom();
+  readonly #slab = new ValueSlab();
 
   constructor(
     apiVersion: string,
@@ -25,8 +25,8 @@ export class Codec {
   ) {
     this.apiVersion = apiVersion;
     this.kind = kind;
-    this.seldomRead = seldomRead;
-    this.exact = exact;
+    this.decodesOnDemand = seldomRead;
+    this.preservesNumbers = exact;
     this.#start = `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":`;
     this.opening = Buffer.from(`${this.#start}{`);
   }
@@ -35,28 +35,28 @@ export class Codec {
   encode(object: KubeObject): Buffer {
     const { metadata = {} } = object;
     const { managedFields } = metadata;
-    const head = JSON.stringify(without(metadata, separate));
-    const tail = stringifyExact(without(object, first));
+    const head = JSON.stringify(without(metadata, separatelyEncodedFields));
+    const tail = stringifyExact(without(object, leadingFields));
     // managers are most of many objects, and seldom new
     const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
-    return this.#room.take(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
+    return this.#slab.write(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
   }
 
   /** An item of a value that this process wrote: nothing is parsed. */
   item(key: string, object: KubeObject, value: Uint8Array, revision: number): Item {
-    return new Item(this, key, stamp(object, revision), value, revision);
+    return new Item(this, key, withRevisionFrozen(object, revision), value, revision);
   }
 
   /** @throws SyntaxError when the value is no JSON */
   parse(key: string, value: Uint8Array, revision: number): Item {
-    return new Item(this, key, this.read(value, revision), value, revision);
+    return new Item(this, key, this.decode(value, revision), value, revision);
   }
 
   /** The object of a value, frozen in depth. @throws SyntaxError when the value is no JSON */
-  read(value: Uint8Array, revision: number): KubeObject {
+  decode(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const text = buffer.toString('utf8');
-    const read = (this.exact ? parseExact(text) : JSON.parse(text)) as KubeObject;
+    const read = (this.preservesNumbers ? parseExact(text) : JSON.parse(text)) as KubeObject;
     const { metadata } = read;
     const managedFields = metadata?.managedFields && sharedManagers(metadata.managedFields);
     const object = {
@@ -65,12 +65,12 @@ export class Codec {
       apiVersion: this.apiVersion,
       ...(managedFields && { metadata: { ...metadata, managedFields } }),
     };
-    return stamp(object, revision);
+    return withRevisionFrozen(object, revision);
   }
 }
 
-const first: ReadonlySet<string> = new Set(['kind', 'apiVersion', 'metadata']);
-const separate: ReadonlySet<string> = new Set(['resourceVersion', 'managedFields']);
+const leadingFields: ReadonlySet<string> = new Set(['kind', 'apiVersion', 'metadata']);
+const separatelyEncodedFields: ReadonlySet<string> = new Set(['resourceVersion', 'managedFields']);
 
 function without(object: object, names: ReadonlySet<string>): object {
   const rest: Record<string, unknown> = {};
@@ -79,35 +79,35 @@ function without(object: object, names: ReadonlySet<string>): object {
 }
 
 /** The object at a revision, frozen in depth. */
-function stamp(object: KubeObject, revision: number): KubeObject {
+function withRevisionFrozen(object: KubeObject, revision: number): KubeObject {
   return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
 }
 
 /** One version of one stored object. */
-export class Item implements Encoded {
+export class Item implements EncodedObject {
   readonly codec: Codec;
   /** `namespace/name`, or `name`. */
   readonly key: string;
   readonly value: Uint8Array;
   readonly revision: number;
   readonly #object: KubeObject | undefined;
-  #seen: WeakRef<KubeObject> | undefined;
+  #decodedRef: WeakRef<KubeObject> | undefined;
   #protobuf: Buffer | undefined;
 
   constructor(codec: Codec, key: string, object: KubeObject, value: Uint8Array, revision: number) {
     this.codec = codec;
     this.key = key;
-    if (codec.seldomRead) this.#seen = new WeakRef(object);
+    if (codec.decodesOnDemand) this.#decodedRef = new WeakRef(object);
     else this.#object = object;
     this.value = value;
     this.revision = revision;
   }
 
   get object(): KubeObject {
-    let object = this.#object ?? this.#seen?.deref();
+    let object = this.#object ?? this.#decodedRef?.deref();
     if (object === undefined) {
-      object = this.codec.read(this.value, this.revision);
-      this.#seen = new WeakRef(object);
+      object = this.codec.decode(this.value, this.revision);
+      this.#decodedRef = new WeakRef(object);
     }
     return object;
   }
@@ -118,8 +118,8 @@ export class Item implements Encoded {
   }
 
   /** The same content at another revision: what a DELETED event shows. */
-  at(revision: number): Item {
-    return new Item(this.codec, this.key, stamp(this.object, revision), this.value, revision);
+  withRevision(revision: number): Item {
+    return new Item(this.codec, this.key, withRevisionFrozen(this.object, revision), this.value, revision);
   }
 
   pieces(): readonly Buffer[] {
@@ -160,7 +160,7 @@ function startsWith(value: Uint8Array, opening: Buffer): boolean {
 }
 
 /** An object in another version than the stored one, or one that is not stored. Encoded when first asked for. */
-export class View implements Encoded {
+export class DerivedObject implements EncodedObject {
   readonly object: KubeObject;
   readonly revision: number;
   #json: Buffer | undefined;
@@ -185,17 +185,17 @@ export class View implements Encoded {
   }
 }
 
-export class Frame implements WatchFrame {
+export class SharedWatchFrame implements WatchFrame {
   readonly type: WatchFrame['type'];
-  readonly item: Encoded;
-  readonly cause: Cause | undefined;
+  readonly item: EncodedObject;
+  readonly spanContext: SpanContext | undefined;
   #json: Buffer | undefined;
   #protobuf: Buffer | undefined;
 
-  constructor(type: WatchFrame['type'], item: Encoded, cause: Cause | undefined) {
+  constructor(type: WatchFrame['type'], item: EncodedObject, spanContext: SpanContext | undefined) {
     this.type = type;
     this.item = item;
-    this.cause = cause;
+    this.spanContext = spanContext;
   }
 
   json(): Buffer {
@@ -205,53 +205,53 @@ export class Frame implements WatchFrame {
 
   protobuf(codec: ProtobufCodec): Buffer {
     const { apiVersion = '', kind = '' } = this.item.object;
-    this.#protobuf ??= codec.frame(this.type, apiVersion, kind, this.item.protobuf(codec));
+    this.#protobuf ??= codec.watchEvent(this.type, apiVersion, kind, this.item.protobuf(codec));
     return this.#protobuf;
   }
 }
 
 /** How one served version shows stored items; the stored version has none. The same item always gives the same view. */
-export type Viewer = (item: Item) => Encoded;
+export type ItemConverter = (item: Item) => EncodedObject;
 
 /** One change of one object, and the frames in which watchers see it, made when first needed and shared. */
-export class CacheEvent {
+export class WatchCacheEvent {
   readonly key: string;
   readonly revision: number;
   readonly current: Item | undefined;
   readonly previous: Item | undefined;
-  readonly cause: Cause | undefined;
+  readonly spanContext: SpanContext | undefined;
   /** Nearly all watchers see the stored version and the same change. */
-  #shown: Frame | undefined;
-  #frames: Map<Viewer | undefined, Partial<Record<WatchFrame['type'], Frame>>> | undefined;
-  #gone: Item | undefined;
+  #commonFrame: SharedWatchFrame | undefined;
+  #frames: Map<ItemConverter | undefined, Partial<Record<WatchFrame['type'], SharedWatchFrame>>> | undefined;
+  #deletedItem: Item | undefined;
 
-  constructor(key: string, revision: number, current: Item | undefined, previous: Item | undefined, cause: Cause | undefined) {
+  constructor(key: string, revision: number, current: Item | undefined, previous: Item | undefined, spanContext: SpanContext | undefined) {
     this.key = key;
     this.revision = revision;
     this.current = current;
     this.previous = previous;
-    this.cause = cause;
+    this.spanContext = spanContext;
   }
 
   /** What a watcher sees to which the object did or did not belong before and does or does not now. */
-  frame(before: boolean, now: boolean, viewer: Viewer | undefined): Frame | undefined {
+  frame(before: boolean, now: boolean, viewer: ItemConverter | undefined): SharedWatchFrame | undefined {
     if (now && this.current !== undefined) return this.#frame(before ? 'MODIFIED' : 'ADDED', this.current, viewer);
     return before && this.previous !== undefined ? this.#frame('DELETED', this.#deleted(this.previous), viewer) : undefined;
   }
 
   #deleted(previous: Item): Item {
-    this.#gone ??= previous.at(this.revision);
-    return this.#gone;
+    this.#deletedItem ??= previous.withRevision(this.revision);
+    return this.#deletedItem;
   }
 
-  #frame(type: WatchFrame['type'], item: Item, viewer: Viewer | undefined): Frame {
+  #frame(type: WatchFrame['type'], item: Item, viewer: ItemConverter | undefined): SharedWatchFrame {
     if (viewer === undefined) {
-      this.#shown ??= new Frame(type, item, this.cause);
-      if (this.#shown.type === type) return this.#shown;
+      this.#commonFrame ??= new SharedWatchFrame(type, item, this.spanContext);
+      if (this.#commonFrame.type === type) return this.#commonFrame;
     }
     this.#frames ??= new Map();
     let frames = this.#frames.get(viewer);
     if (frames === undefined) this.#frames.set(viewer, (frames = {}));
-    return (frames[type] ??= new Frame(type, viewer === undefined ? item : viewer(item), this.cause));
+    return (frames[type] ??= new SharedWatchFrame(type, viewer === undefined ? item : viewer(item), this.spanContext));
   }
 }

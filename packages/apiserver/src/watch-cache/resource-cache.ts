@@ -1,13 +1,13 @@
 import type { KubeObject } from '@oarlock/api/object';
-import type { Cause } from '@oarlock/kernel/tracing';
-import { EventRing } from './event-ring.ts';
-import { CacheEvent, type Codec, type Item } from './item.ts';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import { EventRing } from './internal/event-ring.ts';
+import { WatchCacheEvent, type Codec, type Item } from './item.ts';
 import { OrderedMap } from './ordered-map.ts';
 import type { Selection } from './selection.ts';
-import { WatcherIndex } from './watcher-index.ts';
+import { WatcherIndex } from './internal/watcher-index.ts';
 
 /** What the cache has to know of a stored resource. */
-export interface StoredResource {
+export interface CachedResource {
   /** `pods`, `deployments.apps`: the second segment of its keys. */
   readonly name: string;
   readonly namespaced: boolean;
@@ -17,18 +17,18 @@ export interface StoredResource {
 }
 
 /** What stands under a key at some revision; the whole resource, or a page of it. */
-export interface Slice {
+export interface Page {
   readonly items: readonly Item[];
   /** The key of the last item looked at, when there is more. */
   readonly more: boolean;
 }
 
 /** Objects in order and by index value. */
-export class Contents {
+export class ObjectIndex {
   readonly items = new OrderedMap<Item>();
   readonly byIndex = new Map<string, Map<string, Item>>();
-  readonly #resource: StoredResource;
-  constructor(resource: StoredResource) {
+  readonly #resource: CachedResource;
+  constructor(resource: CachedResource) {
     this.#resource = resource;
   }
 
@@ -56,82 +56,82 @@ export class Contents {
 
 /** All objects of one resource, in order, with their recent past and whoever watches them. */
 export class ResourceCache {
-  #resource: StoredResource;
+  #resource: CachedResource;
   readonly ring: EventRing;
   readonly watchers = new WatcherIndex();
   /** Told of every event once it is in place. */
-  onEvent: ((event: CacheEvent) => void) | undefined;
-  #contents: Contents;
-  #changed = 0;
-  #received = 0;
-  #dispatched = 0;
-  #loads = 0;
-  #filling: { readonly done: Promise<void>; readonly touched: Set<string> } | undefined;
+  onEvent: ((event: WatchCacheEvent) => void) | undefined;
+  #index: ObjectIndex;
+  #lastChange = 0;
+  #receivedCount = 0;
+  #dispatchedCount = 0;
+  #initializationCount = 0;
+  #initialLoadState: { readonly done: Promise<void>; readonly touched: Set<string> } | undefined;
 
-  constructor(resource: StoredResource) {
+  constructor(resource: CachedResource) {
     this.#resource = resource;
     this.ring = new EventRing(0);
-    this.#contents = new Contents(resource);
+    this.#index = new ObjectIndex(resource);
   }
 
-  get resource(): StoredResource {
+  get resource(): CachedResource {
     return this.#resource;
   }
   /** Resolves when what was stored before this cache was made is in it; undefined when it is. */
-  get filling(): Promise<void> | undefined {
-    return this.#filling?.done;
+  get initialLoad(): Promise<void> | undefined {
+    return this.#initialLoadState?.done;
   }
 
   get size(): number {
-    return this.#contents.items.size;
+    return this.#index.items.size;
   }
   /** Of the newest change that was seen, or of the load. */
-  get changed(): number {
-    return this.#changed;
+  get lastChangeRevision(): number {
+    return this.#lastChange;
   }
   /** Changes that came, those that were offered to watches, and how often everything was loaded anew: for metrics. */
-  get received(): number {
-    return this.#received;
+  get receivedEvents(): number {
+    return this.#receivedCount;
   }
-  get dispatched(): number {
-    return this.#dispatched;
+  get dispatchedEvents(): number {
+    return this.#dispatchedCount;
   }
-  get loads(): number {
-    return this.#loads;
+  get initializations(): number {
+    return this.#initializationCount;
   }
 
   get(key: string): Item | undefined {
-    return this.#contents.items.get(key);
+    return this.#index.items.get(key);
   }
 
   /** The same resource, stored in another way from now on. Not indexed in another way. */
-  redefine(resource: StoredResource): void {
+  setResource(resource: CachedResource): void {
     this.#resource = resource;
   }
 
   /** What was stored before is on its way; what happens meanwhile is newer. */
-  beginFilling(done: Promise<void>): void {
-    this.#filling = { done, touched: new Set() };
+  beginInitialLoad(done: Promise<void>): void {
+    this.#initialLoadState = { done, touched: new Set() };
   }
 
   /** What was stored before, up to `revision`, which the stream of changes has reached. */
-  fill(items: readonly Item[], revision: number): void {
-    const touched = this.#filling?.touched;
+  completeInitialLoad(items: readonly Item[], revision: number): void {
+    const touched = this.#initialLoadState?.touched;
     if (touched === undefined) return;
-    this.#loads++;
-    for (const item of items) if (!touched.has(item.key)) this.#contents.set(item.key, undefined, item);
-    this.#filling = undefined;
+    this.#initializationCount++;
+    for (const item of items) if (!touched.has(item.key)) this.#index.set(item.key, undefined, item);
+    this.#initialLoadState = undefined;
     this.ring.reset(revision);
-    this.#changed = revision;
+    this.#lastChange = revision;
   }
 
   /** Begins anew with these objects and no past before `revision`. Tells nobody. */
-  reset(contents: Contents, revision: number): void {
-    this.#contents = contents;
-    this.#filling = undefined;
-    this.#loads++;
+  reset(contents: ObjectIndex, revision: number): void {
+    this.#index = contents;
+    this.#initialLoadState = undefined;
+    this.#initializationCount++;
     this.ring.reset(revision);
-    this.#changed = revision;
+    this.#lastChange = revision;
   }
 
   /** All watches end, without an error and after what is queued: their clients begin anew. */
@@ -139,19 +139,19 @@ export class ResourceCache {
     for (const watcher of [...this.watchers]) watcher.end();
   }
 
-  put(item: Item, cause: Cause | undefined, now: number): void {
-    const previous = this.#contents.items.get(item.key);
-    this.#filling?.touched.add(item.key);
-    this.#received++;
-    this.#tell(new CacheEvent(item.key, item.revision, item, previous, cause), now);
+  put(item: Item, spanContext: SpanContext | undefined, now: number): void {
+    const previous = this.#index.items.get(item.key);
+    this.#initialLoadState?.touched.add(item.key);
+    this.#receivedCount++;
+    this.#dispatch(new WatchCacheEvent(item.key, item.revision, item, previous, spanContext), now);
   }
 
-  delete(key: string, revision: number, cause: Cause | undefined, now: number): void {
-    const previous = this.#contents.items.get(key);
-    this.#filling?.touched.add(key);
-    this.#received++;
+  delete(key: string, revision: number, spanContext: SpanContext | undefined, now: number): void {
+    const previous = this.#index.items.get(key);
+    this.#initialLoadState?.touched.add(key);
+    this.#receivedCount++;
     if (previous === undefined) return;
-    this.#tell(new CacheEvent(key, revision, undefined, previous, cause), now);
+    this.#dispatch(new WatchCacheEvent(key, revision, undefined, previous, spanContext), now);
   }
 
   /** Every object that a selection is about, in order of keys. The selection's own test is applied. */
@@ -161,16 +161,16 @@ export class ResourceCache {
       if (matches === undefined || matches(item.object)) found.push(item);
     };
     if (key !== undefined) {
-      const item = this.#contents.items.get(key);
+      const item = this.#index.items.get(key);
       if (item !== undefined && (indexed === undefined || this.resource.index?.value(item.object) === indexed)) take(item);
       return found;
     }
     if (indexed !== undefined) {
-      for (const item of this.#contents.byIndex.get(indexed)?.values() ?? [])
+      for (const item of this.#index.byIndex.get(indexed)?.values() ?? [])
         if (namespace === '' || item.key.startsWith(`${namespace}/`)) take(item);
       return found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
     }
-    this.#contents.items.scan(namespace === '' ? '' : `${namespace}/`, '', (_, item) => {
+    this.#index.items.scan(namespace === '' ? '' : `${namespace}/`, '', (_, item) => {
       take(item);
       return true;
     });
@@ -178,10 +178,10 @@ export class ResourceCache {
   }
 
   /** At most `limit` objects after a key, tested by `matches`. */
-  page(prefix: string, after: string, limit: number, matches: (item: Item) => boolean): Slice {
+  page(prefix: string, after: string, limit: number, matches: (item: Item) => boolean): Page {
     const items: Item[] = [];
     let more = false;
-    this.#contents.items.scan(prefix, after, (_, item) => {
+    this.#index.items.scan(prefix, after, (_, item) => {
       if (!matches(item)) return true;
       if (items.length === limit) {
         more = true;
@@ -194,19 +194,19 @@ export class ResourceCache {
   }
 
   count(prefix: string, after = ''): number {
-    return this.#contents.items.count(prefix, after);
+    return this.#index.items.count(prefix, after);
   }
 
   /**
    * All objects under a prefix as they stood at an earlier revision, in order; undefined when the past that is kept does not reach back
    * so far.
    */
-  past(prefix: string, revision: number): Item[] | undefined {
-    if (revision < this.ring.floor) return undefined;
+  eventsReplayedTo(prefix: string, revision: number): Item[] | undefined {
+    if (revision < this.ring.oldestRevision) return undefined;
     const then = new Map<string, Item | undefined>();
     for (const event of this.ring.after(revision)) if (!then.has(event.key)) then.set(event.key, event.previous);
     const items: Item[] = [];
-    this.#contents.items.scan(prefix, '', (key, item) => {
+    this.#index.items.scan(prefix, '', (key, item) => {
       if (!then.has(key)) items.push(item);
       return true;
     });
@@ -215,12 +215,12 @@ export class ResourceCache {
     return items.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   }
 
-  #tell(event: CacheEvent, now: number): void {
-    const before = this.#contents.indexOf(event.previous);
-    const after = this.#contents.indexOf(event.current);
-    this.#contents.set(event.key, event.previous, event.current);
-    this.#changed = event.revision;
-    this.#dispatched++;
+  #dispatch(event: WatchCacheEvent, now: number): void {
+    const before = this.#index.indexOf(event.previous);
+    const after = this.#index.indexOf(event.current);
+    this.#index.set(event.key, event.previous, event.current);
+    this.#lastChange = event.revision;
+    this.#dispatchedCount++;
     this.ring.push(event, now);
     this.watchers.dispatch(event, before, after);
     this.onEvent?.(event);

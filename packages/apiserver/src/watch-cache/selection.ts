@@ -1,5 +1,5 @@
-import type { FieldSelector } from '@oarlock/api/field-selector';
-import type { Selector } from '@oarlock/api/label-selector';
+import type { FieldSelector } from '@oarlock/api/selectors/field-selector';
+import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 
 /** The fields of a kind that selectors may name, as text. */
@@ -28,11 +28,11 @@ export interface SelectionInput {
 }
 
 export function selection({ namespaced, namespace, labels, fields, readers, indexField }: SelectionInput): Selection {
-  const name = fields.exact('metadata.name');
+  const name = fields.requiresExactMatch('metadata.name');
   // an empty name or namespace is no index look-up but a selector that matches nothing
   const key =
     name === undefined || name === '' || (namespaced && namespace === '') ? undefined : namespaced ? `${namespace}/${name}` : name;
-  const indexed = indexField === undefined ? undefined : fields.exact(indexField);
+  const indexed = indexField === undefined ? undefined : fields.requiresExactMatch(indexField);
   const tests = fields.requirements
     .filter(
       ({ field, operator, value }) =>

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import { readCounter } from '../tally.ts';
+import { readCounter } from '../metrics/histogram.ts';
 import type { ResourceCache } from './resource-cache.ts';
 
 const labelNames = ['group', 'resource'] as const;
@@ -31,16 +31,24 @@ export function registerWatchCacheMetrics(registry: Registry, caches: () => Iter
       for (const cache of caches()) yield [labelsOf(cache), read(cache)];
     });
   };
-  gauge('apiserver_watch_cache_resource_version', 'Revision of the newest change that the cache has seen.', ({ changed }) => changed);
+  gauge(
+    'apiserver_watch_cache_resource_version',
+    'Revision of the newest change that the cache has seen.',
+    ({ lastChangeRevision: changed }) => changed,
+  );
   gauge('apiserver_watch_cache_capacity', 'Events of the past that there is room for.', ({ ring }) => ring.capacity);
-  counter('apiserver_watch_cache_events_received_total', 'Changes that came from the storage.', ({ received }) => received);
-  counter('apiserver_watch_cache_events_dispatched_total', 'Changes that were offered to watches.', ({ dispatched }) => dispatched);
-  counter('apiserver_watch_cache_initializations_total', 'Times that everything was loaded anew.', ({ loads }) => loads);
+  counter('apiserver_watch_cache_events_received_total', 'Changes that came from the storage.', ({ receivedEvents: received }) => received);
+  counter(
+    'apiserver_watch_cache_events_dispatched_total',
+    'Changes that were offered to watches.',
+    ({ dispatchedEvents: dispatched }) => dispatched,
+  );
+  counter('apiserver_watch_cache_initializations_total', 'Times that everything was loaded anew.', ({ initializations: loads }) => loads);
   counter('apiserver_watch_cache_capacity_increase_total', 'Times that room for events was added.', ({ ring }) => ring.increases);
   counter('apiserver_watch_cache_capacity_decrease_total', 'Times that room for events was given back.', ({ ring }) => ring.decreases);
   counter(
     'apiserver_terminated_watchers_total',
     'Watches that were cut off since they did not keep up.',
-    ({ watchers }) => watchers.cutOff,
+    ({ watchers }) => watchers.terminatedWatchers,
   );
 }

@@ -1,39 +1,39 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
-import { storageFault } from '../storage-fault.ts';
-import { Causes } from './causes.ts';
+import { toStatusError } from '../storage/storage-error.ts';
+import { RevisionSpanContexts } from './causes.ts';
 import type { Item } from './item.ts';
-import { OwnWrites } from './own-writes.ts';
-import { Progress } from './progress.ts';
-import { Contents, ResourceCache, type StoredResource } from './resource-cache.ts';
+import { PendingWrites } from './pending-writes.ts';
+import { RevisionProgress } from './internal/progress.ts';
+import { ObjectIndex, ResourceCache, type CachedResource } from './resource-cache.ts';
 
 /** Below it lives everything the API server stores. */
-export const root = '/registry/';
+export const storageRoot = '/registry/';
 const pageSize = 500;
 /** The loop is given back after so many milliseconds of work. */
-const slice = 5;
-const retryFrom = 100;
-const retryMost = 5_000;
-const trimEvery = 60_000;
+const sliceMs = 5;
+const minRetryDelayMs = 100;
+const maxRetryDelayMs = 5_000;
+const trimIntervalMs = 60_000;
 
 export interface WatchCacheOptions {
   readonly storage: StorageDriver;
-  readonly resources: readonly StoredResource[];
+  readonly resources: readonly CachedResource[];
   readonly clock: Clock;
   readonly log: Logger;
   /** Changes under the root that belong to no resource. */
-  readonly onOther?: (key: string, present: boolean) => void;
+  readonly onUnownedKey?: (key: string, present: boolean) => void;
   /** Everything is about to be loaded anew. */
   readonly onReset?: () => void;
   /** What is stored under a prefix is read first: it says which resources there are, besides the given ones. */
-  readonly first?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
+  readonly loadFirst?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
 }
 
 /** Who asks, and until when. The signal is looked at only by those who have to wait: most need none made. */
-export interface Asker {
+export interface Caller {
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -42,25 +42,25 @@ export interface Asker {
  * acknowledged to this process may arrive here a moment later.
  */
 export class WatchCache {
-  readonly writes = new OwnWrites();
-  readonly causes = new Causes();
+  readonly pendingWrites = new PendingWrites();
+  readonly spanContexts = new RevisionSpanContexts();
   readonly #options: WatchCacheOptions;
   readonly #resources: Map<string, ResourceCache>;
-  readonly #progress: Progress;
+  readonly #progress: RevisionProgress;
   readonly #stop = new AbortController();
-  #following: Promise<void> | undefined;
-  #trimming: Timer | undefined;
-  #asking: Promise<number> | undefined;
-  #next: Promise<number> | undefined;
+  #running: Promise<void> | undefined;
+  #trimTimer: Timer | undefined;
+  #revisionRequest: Promise<number> | undefined;
+  #nextRevisionRequest: Promise<number> | undefined;
   readonly #loaded = deferred();
   #ready = false;
   #loading = false;
-  #broken = false;
+  #disconnected = false;
 
   constructor(options: WatchCacheOptions) {
     this.#options = options;
     this.#resources = new Map(options.resources.map((resource) => [resource.name, new ResourceCache(resource)]));
-    this.#progress = new Progress(options.clock);
+    this.#progress = new RevisionProgress(options.clock);
     this.#loaded.promise.catch(() => undefined);
   }
 
@@ -70,7 +70,7 @@ export class WatchCache {
   }
   /** Everything has been loaded, and changes are coming in. */
   get ready(): boolean {
-    return this.#ready && !this.#broken;
+    return this.#ready && !this.#disconnected;
   }
   /** Resolves when everything has been loaded once. */
   whenReady(): Promise<void> {
@@ -89,16 +89,16 @@ export class WatchCache {
   }
 
   /** Follows another resource from now on, or one that is followed already in another way of storing it. */
-  add(resource: StoredResource): ResourceCache {
+  add(resource: CachedResource): ResourceCache {
     const known = this.#resources.get(resource.name);
     if (known !== undefined) {
-      known.redefine(resource);
+      known.setResource(resource);
       return known;
     }
     const cache = new ResourceCache(resource);
     this.#resources.set(resource.name, cache);
     // what is being loaded holds it, too
-    if (this.#ready && !this.#loading) cache.beginFilling(this.#fill(cache));
+    if (this.#ready && !this.#loading) cache.beginInitialLoad(this.#loadAddedResource(cache));
     return cache;
   }
 
@@ -111,26 +111,26 @@ export class WatchCache {
   }
 
   /** Reads what was stored before anybody followed it. Tries again until it succeeds. */
-  async #fill(cache: ResourceCache): Promise<void> {
+  async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
-    const prefix = `${root}${cache.resource.name}/`;
-    for (let wait = retryFrom; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
+    const prefix = `${storageRoot}${cache.resource.name}/`;
+    for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
-        const { entries, revision } = await this.#entries(prefix);
+        const { entries, revision } = await this.#readEntries(prefix);
         const items = entries.flatMap((entry) => this.#parse(cache, entry.key.slice(prefix.length), entry) ?? []);
-        if (!(await this.reached(revision, signal))) continue;
-        cache.fill(items, this.revision);
+        if (!(await this.waitForRevision(revision, signal))) continue;
+        cache.completeInitialLoad(items, this.revision);
         return;
       } catch (error) {
         log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'a resource could not be read');
         await clock.sleep(wait, signal).catch(() => undefined);
-        wait = Math.min(wait * 2, retryMost);
+        wait = Math.min(wait * 2, maxRetryDelayMs);
       }
     }
   }
 
-  async #entries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
+  async #readEntries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
     const entries: Entry[] = [];
     let revision: number | undefined;
     let after: string | undefined;
@@ -153,7 +153,7 @@ export class WatchCache {
     const abort = () => this.#stop.abort(signal?.reason);
     if (signal?.aborted) abort();
     signal?.addEventListener('abort', abort, { once: true });
-    this.#following = this.#run();
+    this.#running = this.#run();
     this.#trim();
     try {
       await this.#loaded.promise;
@@ -164,52 +164,52 @@ export class WatchCache {
 
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
-    this.#trimming?.cancel();
+    this.#trimTimer?.cancel();
     this.#endWatchers(undefined);
-    await this.#following;
+    await this.#running;
   }
 
   /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
-  async fresh(asker?: Asker): Promise<number> {
-    const revision = await this.#newest();
-    if (revision > this.revision && !(await this.reached(revision, asker?.signal)))
-      throw storageFault(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
+  async waitUntilFresh(asker?: Caller): Promise<number> {
+    const revision = await this.#currentRevision();
+    if (revision > this.revision && !(await this.waitForRevision(revision, asker?.signal)))
+      throw toStatusError(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
   }
 
   /** Whether the cache came to a revision, waiting for it for a moment. */
-  reached(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
-    return this.#progress.wait(revision, timeoutMs, signal);
+  waitForRevision(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
+    return this.#progress.waitFor(revision, timeoutMs, signal);
   }
 
   /** Asks storage at most twice at a time: who comes while it is asked shares the next question. */
-  #newest(): Promise<number> {
-    if (this.#asking === undefined) return (this.#asking = this.#ask());
-    return (this.#next ??= this.#asking.then(
-      () => this.#askAgain(),
-      () => this.#askAgain(),
+  #currentRevision(): Promise<number> {
+    if (this.#revisionRequest === undefined) return (this.#revisionRequest = this.#fetchRevision());
+    return (this.#nextRevisionRequest ??= this.#revisionRequest.then(
+      () => this.#fetchRevisionAgain(),
+      () => this.#fetchRevisionAgain(),
     ));
   }
 
-  #askAgain(): Promise<number> {
-    this.#next = undefined;
-    return (this.#asking = this.#ask());
+  #fetchRevisionAgain(): Promise<number> {
+    this.#nextRevisionRequest = undefined;
+    return (this.#revisionRequest = this.#fetchRevision());
   }
 
-  async #ask(): Promise<number> {
+  async #fetchRevision(): Promise<number> {
     try {
       return await this.#options.storage.requestProgress();
     } catch (error) {
-      throw storageFault(error);
+      throw toStatusError(error);
     } finally {
-      this.#asking = undefined;
+      this.#revisionRequest = undefined;
     }
   }
 
   async #run(): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
-    let wait = retryFrom;
+    let wait = minRetryDelayMs;
     let reload = true;
     while (!signal.aborted) {
       try {
@@ -218,18 +218,18 @@ export class WatchCache {
           await this.#load();
           reload = false;
         }
-        await this.#follow(() => {
-          wait = retryFrom;
+        await this.#watchStorage(() => {
+          wait = minRetryDelayMs;
         });
       } catch (error) {
         if (signal.aborted) break;
-        this.#broken = true;
+        this.#disconnected = true;
         reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
         if (!(error instanceof StorageError)) reload = true;
         log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage broke off');
         if (reload) this.#endWatchers(expired('too old resource version: the history of the store is gone'));
         await clock.sleep(wait, signal).catch(() => undefined);
-        wait = Math.min(wait * 2, retryMost);
+        wait = Math.min(wait * 2, maxRetryDelayMs);
       }
     }
     this.#loaded.reject(signal.reason);
@@ -237,22 +237,22 @@ export class WatchCache {
 
   /** Reads everything at one revision, aside, and puts it in place at once. */
   async #load(): Promise<void> {
-    const { storage, clock, onReset, onOther, first } = this.#options;
+    const { storage, clock, onReset, onUnownedKey: onOther, loadFirst: first } = this.#options;
     const { signal } = this.#stop;
     let revision: number | undefined;
     if (first !== undefined) {
-      const found = await this.#entries(first.prefix);
+      const found = await this.#readEntries(first.prefix);
       revision = found.revision;
       const cache = this.resource(first.name);
       first.read(found.entries.flatMap((entry) => this.#parse(cache, entry.key.slice(first.prefix.length), entry) ?? []));
     }
-    const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new Contents(resource)]));
+    const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new ObjectIndex(resource)]));
     const others: string[] = [];
     let after: string | undefined;
     let began = clock.monotonic();
     for (;;) {
       const page = await storage.range({
-        prefix: root,
+        prefix: storageRoot,
         limit: pageSize,
         ...(revision !== undefined && { revision }),
         ...(after !== undefined && { after }),
@@ -260,13 +260,13 @@ export class WatchCache {
       signal.throwIfAborted();
       revision ??= page.revision;
       for (const entry of page.entries) {
-        const { cache, name } = this.#split(entry.key);
+        const { cache, name } = this.#parseStorageKey(entry.key);
         if (cache === undefined) others.push(entry.key);
         else {
           const item = this.#parse(cache, name, entry);
           if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
         }
-        if (clock.monotonic() - began > slice) {
+        if (clock.monotonic() - began > sliceMs) {
           await turn();
           began = clock.monotonic();
         }
@@ -277,8 +277,8 @@ export class WatchCache {
     onReset?.();
     for (const key of others) onOther?.(key, true);
     for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, revision);
-    this.writes.forget(revision);
-    this.#progress.reach(revision);
+    this.pendingWrites.forget(revision);
+    this.#progress.advance(revision);
     this.#ready = true;
     this.#loading = false;
     this.#loaded.resolve();
@@ -294,11 +294,11 @@ export class WatchCache {
     }
   }
 
-  async #follow(onProgress: () => void): Promise<void> {
+  async #watchStorage(onProgress: () => void): Promise<void> {
     const { storage } = this.#options;
     const { signal } = this.#stop;
-    for await (const batch of storage.watch(root, { after: this.revision, signal })) {
-      this.#broken = false;
+    for await (const batch of storage.watch(storageRoot, { after: this.revision, signal })) {
+      this.#disconnected = false;
       onProgress();
       await this.#apply(batch);
     }
@@ -309,42 +309,42 @@ export class WatchCache {
     const { clock } = this.#options;
     const began = clock.monotonic();
     const now = clock.now();
-    let pause = began + slice;
+    let pause = began + sliceMs;
     for (let i = 0; i < changes.length; i++) {
       const change = changes[i] as Change;
-      this.#one(change, now);
+      this.#applyChange(change, now);
       if ((i & 31) !== 31 || clock.monotonic() < pause) continue;
       const next = changes[i + 1];
-      const at = revisionOf(change);
-      if (next === undefined || revisionOf(next) > at) this.#progress.reach(at);
+      const at = revisionOfChange(change);
+      if (next === undefined || revisionOfChange(next) > at) this.#progress.advance(at);
       await turn();
-      pause = clock.monotonic() + slice;
+      pause = clock.monotonic() + sliceMs;
     }
-    this.#progress.reach(revision);
+    this.#progress.advance(revision);
   }
 
-  #one(change: Change, now: number): void {
+  #applyChange(change: Change, now: number): void {
     const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
-    const { cache, name } = this.#split(storageKey);
-    const revision = revisionOf(change);
+    const { cache, name } = this.#parseStorageKey(storageKey);
+    const revision = revisionOfChange(change);
     const value = change.type === 'put' ? change.entry.value : null;
     if (cache === undefined) {
       // its resource may have gone while it was on its way
-      this.writes.take(storageKey, value, revision);
-      this.#options.onOther?.(storageKey, change.type === 'put');
+      this.pendingWrites.take(storageKey, value, revision);
+      this.#options.onUnownedKey?.(storageKey, change.type === 'put');
       return;
     }
-    const own = this.writes.take(storageKey, value, revision);
-    this.causes.set(revision, own?.cause);
+    const own = this.pendingWrites.take(storageKey, value, revision);
+    this.spanContexts.set(revision, own?.spanContext);
     const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
-    if (item === undefined) cache.delete(name, revision, own?.cause, now);
-    else cache.put(item, own?.cause, now);
+    if (item === undefined) cache.delete(name, revision, own?.spanContext, now);
+    else cache.put(item, own?.spanContext, now);
   }
 
   /** `/registry/pods/default/a` -> pods, `default/a`. */
-  #split(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
-    const slash = storageKey.indexOf('/', root.length);
-    return { cache: this.#resources.get(storageKey.slice(root.length, slash)), name: storageKey.slice(slash + 1) };
+  #parseStorageKey(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
+    const slash = storageKey.indexOf('/', storageRoot.length);
+    return { cache: this.#resources.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
   }
 
   #endWatchers(error: Error | undefined): void {
@@ -358,7 +358,7 @@ export class WatchCache {
 
   #trim(): void {
     const { clock } = this.#options;
-    this.#trimming = clock.after(trimEvery, () => {
+    this.#trimTimer = clock.after(trimIntervalMs, () => {
       const now = clock.now();
       for (const { ring } of this.#resources.values()) ring.trim(now);
       if (!this.#stop.signal.aborted) this.#trim();
@@ -376,4 +376,4 @@ function deferred() {
   return { promise, resolve, reject };
 }
 
-const revisionOf = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
+const revisionOfChange = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);

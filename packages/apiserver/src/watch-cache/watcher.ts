@@ -1,15 +1,15 @@
 import { setMaxListeners } from 'node:events';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
-import type { WatchFrame } from '../response.ts';
-import type { CacheEvent, Viewer } from './item.ts';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { WatchFrame } from '../request/response.ts';
+import type { WatchCacheEvent, ItemConverter } from './item.ts';
 import type { Selection } from './selection.ts';
 
 export interface WatcherOptions {
   readonly selection: Selection;
   /** Of the index field; present where the resource is indexed. */
-  readonly indexOf: ((event: CacheEvent['current']) => string | undefined) | undefined;
-  readonly viewer: Viewer | undefined;
+  readonly indexOf: ((event: WatchCacheEvent['current']) => string | undefined) | undefined;
+  readonly viewer: ItemConverter | undefined;
   /** Events up to this revision are known to the reader. */
   readonly after: number;
   /** Made as the reader comes for them, so that a large start holds nobody up. */
@@ -24,10 +24,10 @@ export interface WatcherOptions {
 }
 
 /** As many frames wait for a reader that does not come back. */
-export const maxQueued = 16_384;
+export const maxQueuedFrames = 16_384;
 const batchSize = 500;
-const bookmarkEvery = 60_000;
-const lastBookmark = 2_000;
+const bookmarkIntervalMs = 60_000;
+const finalBookmarkMs = 2_000;
 
 /** One reader of one resource's events. The cache pushes; the reader takes all that is there at once. */
 export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncIterator<readonly WatchFrame[]> {
@@ -38,7 +38,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   #waiting: { resolve(result: IteratorResult<readonly WatchFrame[]>): void; reject(error: unknown): void } | undefined;
   #ended = false;
   #error: Error | undefined;
-  #cutOff = false;
+  #tooSlow = false;
   #timer: Timer | undefined;
   readonly #deadline: number;
   #abort: (() => void) | undefined;
@@ -55,7 +55,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       // one signal may end all watches of a client
       if (signal !== undefined) setMaxListeners(0, signal);
       signal?.addEventListener('abort', this.#abort, { once: true });
-      this.#arm();
+      this.#scheduleBookmark();
     }
   }
 
@@ -63,14 +63,14 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     return this.#ended;
   }
   /** It ended since its reader did not keep up with the events. */
-  get cutOff(): boolean {
-    return this.#cutOff;
+  get isTooSlow(): boolean {
+    return this.#tooSlow;
   }
 
-  push(event: CacheEvent): void {
+  push(event: WatchCacheEvent): void {
     if (this.#ended || event.revision <= this.#options.after) return;
     const { viewer } = this.#options;
-    const frame = event.frame(this.#sees(event.previous), this.#sees(event.current), viewer);
+    const frame = event.frame(this.#matches(event.previous), this.#matches(event.current), viewer);
     if (frame !== undefined) this.#enqueue(frame);
   }
 
@@ -91,7 +91,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   }
 
   next(): Promise<IteratorResult<readonly WatchFrame[]>> {
-    const batch = this.#take();
+    const batch = this.#takeBatch();
     if (batch !== undefined) return Promise.resolve({ done: false, value: batch });
     if (this.#error !== undefined) {
       const error = this.#error;
@@ -112,7 +112,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  #sees(item: CacheEvent['current']): boolean {
+  #matches(item: WatchCacheEvent['current']): boolean {
     if (item === undefined) return false;
     const { namespace, key, indexed, matches } = this.selection;
     if (key !== undefined && key !== item.key) return false;
@@ -130,8 +130,8 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       queueMicrotask(() => this.#deliver());
       return;
     }
-    if (this.#queue.length >= maxQueued) {
-      this.#cutOff = true;
+    if (this.#queue.length >= maxQueuedFrames) {
+      this.#tooSlow = true;
       this.fail(expired('too old resource version: the watcher did not keep up with the events'));
       return;
     }
@@ -141,13 +141,13 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   #deliver(): void {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
-    const batch = this.#take();
+    const batch = this.#takeBatch();
     if (batch === undefined) return;
     this.#waiting = undefined;
     waiting.resolve({ done: false, value: batch });
   }
 
-  #take(): readonly WatchFrame[] | undefined {
+  #takeBatch(): readonly WatchFrame[] | undefined {
     if (this.#initial !== undefined) {
       const batch: WatchFrame[] = [];
       while (batch.length < batchSize) {
@@ -166,11 +166,13 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     return batch;
   }
 
-  #arm(): void {
+  #scheduleBookmark(): void {
     const { clock, random, bookmark } = this.#options;
     const left = this.#deadline - clock.monotonic();
     const next =
-      bookmark === undefined ? left : Math.min(bookmarkEvery * (0.75 + random() / 2), left > lastBookmark ? left - lastBookmark : left);
+      bookmark === undefined
+        ? left
+        : Math.min(bookmarkIntervalMs * (0.75 + random() / 2), left > finalBookmarkMs ? left - finalBookmarkMs : left);
     this.#timer = clock.after(Math.max(0, next), () => {
       if (this.#ended) return;
       if (clock.monotonic() >= this.#deadline) {
@@ -178,7 +180,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
         return;
       }
       if (bookmark !== undefined) this.#enqueue(bookmark());
-      if (!this.#ended) this.#arm();
+      if (!this.#ended) this.#scheduleBookmark();
     });
   }
 
@@ -193,7 +195,7 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       this.#error = error;
       return;
     }
-    const batch = this.#take();
+    const batch = this.#takeBatch();
     if (batch !== undefined) {
       this.#error = error;
       this.#waiting = undefined;

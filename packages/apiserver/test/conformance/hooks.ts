@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { testKeys } from '../http/keys.ts';
+import { testKeys } from '../support/keys.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 export interface Review {

@@ -1,12 +1,12 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import { groupResource, resource, apiVersionOf } from '@oarlock/api/resource';
-import { schemaOf } from '@oarlock/api/schema';
+import { schemaOf } from '@oarlock/api/schema/schema';
 import { StatusError } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { expect, it } from 'vitest';
-import { admin, TestServer } from '../core/fixture.ts';
-import { samples } from '../kinds/samples.ts';
-import { anything, Dice, mutated, valueOf } from './arbitrary.ts';
+import { admin, TestServer } from '../support/pipeline-fixture.ts';
+import { samples } from '../support/sample-objects.ts';
+import { anything, Dice, mutated, valueOf } from '../support/arbitrary-objects.ts';
 
 /** How long to go on, and from which seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
 const seconds = Number(process.env['OARLOCK_FUZZ_SECONDS'] ?? '0');
@@ -133,7 +133,7 @@ it(
       // streams are answered by kubelets
       const served = kinds.filter((kind) =>
         server.pipeline
-          .served()
+          .servedKinds()
           .some(({ group, version, resource: name }) => group === kind.group && version === kind.version && name === kind.resource),
       );
       for (let i = 0; i < perServer; i++, done++) {

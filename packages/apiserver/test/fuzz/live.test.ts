@@ -1,14 +1,14 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf, groupResource } from '@oarlock/api/resource';
-import { schemaOf } from '@oarlock/api/schema';
+import { schemaOf } from '@oarlock/api/schema/schema';
 import type { Status } from '@oarlock/api/status';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { applyPatch, json, jsonPatch, mergePatch, strategicPatch, Wire, type Asking } from '../conformance/cluster.ts';
-import { enveloped } from '../http/protobuf-frames.ts';
-import { samples } from '../kinds/samples.ts';
-import { anything, Dice, mutated, valueOf } from './arbitrary.ts';
+import { enveloped } from '../support/protobuf-frames.ts';
+import { samples } from '../support/sample-objects.ts';
+import { anything, Dice, mutated, valueOf } from '../support/arbitrary-objects.ts';
 
 /** How long to go on, and from which seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
 const seconds = Number(process.env['OARLOCK_FUZZ_SECONDS'] ?? '0');

@@ -2,9 +2,9 @@ import { kinds } from '@oarlock/api/kinds';
 import { StatusError } from '@oarlock/api/status';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isTrue, parseTarget } from '../../src/http-path.ts';
-import { requestInfo, type ResourceInfo } from '../../src/http-request-info.ts';
-import { Routes, type Route } from '../../src/http-routes.ts';
+import { isTrue, parseTarget } from '../../src/http/path.ts';
+import { requestInfo, type ResourceInfo } from '../../src/http/request-info.ts';
+import { Routes, type Route } from '../../src/http/routes.ts';
 
 const routes = new Routes(kinds.filter(({ servedByDefault }) => servedByDefault));
 const info = (method: string, target: string) => requestInfo(method, parseTarget(target));

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { configMap, encoded } from './fake-pipeline.ts';
-import { deploymentBytes } from './protobuf-bodies.ts';
-import { startServer, type TestServer } from './start-server.ts';
+import { configMap, encoded } from '../support/fake-pipeline.ts';
+import { deploymentBytes } from '../support/protobuf-bodies.ts';
+import { startServer, type TestServer } from '../support/start-server.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -257,7 +257,7 @@ describe.each(['http1', 'http2'] as const)('over %s', (protocol) => {
     expect(answer.headers['audit-id']).toBe('mine-1');
     expect(server.pipeline.requests.at(-1)).toMatchObject({
       userAgent: 'kubectl/v1.33',
-      cause: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', isRemote: true },
+      spanContext: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', isRemote: true },
     });
     expect(server.pipeline.requests.at(-1)?.authentication?.to).toBeGreaterThan(0);
   });

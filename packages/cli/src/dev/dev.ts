@@ -1,24 +1,25 @@
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { sectionOf, withPlugin } from '@oarlock/cluster/added';
-import { readClusterFile, type ClusterFile } from '@oarlock/cluster/cluster-file';
-import { clusterSchema, type PlacementSpec } from '@oarlock/cluster/cluster-schema';
-import type { Planned } from '@oarlock/cluster/plan';
-import { frontOf } from '@oarlock/cluster/hosting/fronts';
-import { withOwnInformers } from '@oarlock/cluster/hosting/own-informers';
-import { loadPlugin } from '@oarlock/cluster/plugin-loader';
-import { adminKubeconfig } from '@oarlock/cluster/process-state';
-import { run, type Running } from '@oarlock/cluster/run';
-import { placementsOf, sections } from '@oarlock/cluster/sections';
+import { sectionOf, insertPlugin } from '@oarlock/cluster/config/insert-plugin';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { clusterSchema, type PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
+import { frontOf } from '@oarlock/cluster/hosting/front';
+import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
+import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
+import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
+import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { placementsOf, sections } from '@oarlock/cluster/config/sections';
 import { WiringError } from '@oarlock/kernel/errors';
-import type { Logger } from '@oarlock/kernel/logger';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { Admission, type AdmissionPlugin } from '@oarlock/spi/admission';
 import { Authn, type Authenticator } from '@oarlock/spi/authn';
-import { explain } from '../exit.ts';
+import { describeError } from '../common/command-error.ts';
 import { FileWatch } from './file-watch.ts';
-import { observedAdmission, observedAuthn } from './observed.ts';
-import { paintOf, type Paint } from './paint.ts';
+import { observeAdmission, observeAuthn } from './observe-plugins.ts';
+import { colorsFor, type Colors } from './terminal-colors.ts';
 import { Reloader } from './reloader.ts';
 import { RequestLog } from './request-log.ts';
 
@@ -33,28 +34,28 @@ const print = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
 
-/** Runs a cluster with the plugins that are being written, takes up each save, and says what every plugin makes of each write. */
+/** Runs a cluster in memory, reloads the given plugins when they are saved, and prints what every plugin does to each request. */
 export async function dev(plugins: readonly string[], options: DevOptions): Promise<void> {
-  const paint = paintOf(process.stdout.isTTY === true && process.stdout.hasColors());
+  const paint = colorsFor(process.stdout.isTTY === true && process.stdout.hasColors());
   const stop = new AbortController();
   const { signal } = stop;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => stop.abort());
   const alive = setInterval(() => {}, 1 << 30);
   try {
     for (;;) {
-      const began = await begin(plugins, options, paint, signal).catch((error: unknown) => {
+      const started = await startCluster(plugins, options, paint, signal).catch((error: unknown) => {
         if (signal.aborted) return undefined;
         if (!(error instanceof WiringError)) throw error;
-        print(paint.red(explain(error).message));
-        return 'broken' as const;
+        print(paint.red(describeError(error).message));
+        return 'invalid' as const;
       });
-      if (began === undefined) return;
-      if (began !== 'broken') {
+      if (started === undefined) return;
+      if (started !== 'invalid') {
         await aborted(signal);
-        await began.close();
+        await started.close();
         return;
       }
-      print(paint.dim('Waiting for it to be corrected. Stop with Ctrl-C.'));
+      print(paint.dim('Waiting for a corrected file. Stop with Ctrl-C.'));
       await changed(
         [...plugins, ...(options.file === undefined ? [] : [options.file])].map((path) => resolve(path)),
         signal,
@@ -72,14 +73,14 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     else signal.addEventListener('abort', () => done(), { once: true });
   });
 
-/** What somebody writes: a log beside it, of this very command, is none of it. */
-const written = /\.(?:[cm]?[jt]sx?|json|ya?ml)$/;
+/** Source and config files. Others, such as a log of this command in the same directory, are not watched. */
+const watchedFiles = /\.(?:[cm]?[jt]sx?|json|ya?ml)$/;
 
-/** Any such file beside these: what is wrong may be in one that they import. */
+/** Resolves when one of the files or a file beside them changes: the error may be in a file that they import. */
 async function changed(files: readonly string[], signal: AbortSignal): Promise<void> {
   const { readdir } = await import('node:fs/promises');
   const directories = new Set(files.map((file) => dirname(file)));
-  const beside = await Promise.all(
+  const siblings = await Promise.all(
     [...directories].map(async (directory) => (await readdir(directory)).map((name) => join(directory, name))),
   );
   await new Promise<void>((done) => {
@@ -89,15 +90,15 @@ async function changed(files: readonly string[], signal: AbortSignal): Promise<v
       signal.removeEventListener('abort', finish);
       done();
     };
-    watch.add([...files, ...beside.flat().filter((path) => written.test(path))]);
+    watch.add([...files, ...siblings.flat().filter((path) => watchedFiles.test(path))]);
     signal.addEventListener('abort', finish, { once: true });
   });
 }
 
-async function begin(
+async function startCluster(
   plugins: readonly string[],
   options: DevOptions,
-  paint: Paint,
+  paint: Colors,
   signal: AbortSignal,
 ): Promise<{ close(): Promise<void> }> {
   const file = await fileOf(plugins, options);
@@ -110,17 +111,18 @@ async function begin(
     dataDir,
     signal,
     port: options.port ?? 0,
-    observe: (span) => log.span(span),
-    arrange: (planned) => arranged(planned, own, log, paint),
+    onSpan: (span) => log.span(span),
+    mapPlugin: (planned) => observePlugin(planned, own, log, paint),
   });
   const reloader = new Reloader({
     host: running.composition.host,
     plugins: running.composition.plan.plugins,
     reloaded: (name, ms) => {
       log.renew();
-      print(paint.green(`${paint.bold(name)} is reloaded in ${Math.round(ms)} ms`));
+      print(paint.green(`${paint.bold(name)} was reloaded in ${Math.round(ms)} ms`));
     },
-    refused: (name, message) => print(`${paint.red(`${paint.bold(name)} is not reloaded, the version before stays:`)}\n${message}`),
+    rejected: (name, message) =>
+      print(`${paint.red(`${paint.bold(name)} was not reloaded; the previous version keeps running:`)}\n${message}`),
   });
   const configs = followConfig(options, plugins, reloader, paint);
   await reloader.warm();
@@ -135,7 +137,7 @@ async function begin(
   };
 }
 
-/** What the file says, in memory; without a file a cluster of one simulated node. Plugins named besides come where they belong. */
+/** Returns the cluster of the file with storage in memory, or one simulated node, and adds the given plugins to their sections. */
 async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise<ClusterFile> {
   const read = file === undefined ? undefined : await readClusterFile(file);
   const { spec } =
@@ -149,7 +151,7 @@ async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise
         settings: { kubelet: { nodeName: 'dev' } },
       },
     });
-  let whole = { ...spec, storage: { use: 'storage-memory', config: {} }, tracing: { ...spec.tracing, enabled: true } };
+  let composed = { ...spec, storage: { use: 'storage-memory', config: {} }, tracing: { ...spec.tracing, enabled: true } };
   for (const path of plugins) {
     const use = resolve(path);
     const loaded = await loadPlugin(use, undefined);
@@ -157,69 +159,72 @@ async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise
     const section = sectionOf(loaded.plugin);
     if (section === undefined)
       throw new WiringError([
-        { code: 'WrongSlot', message: `${path} fills ${loaded.plugin.provides.id}, for which a cluster has no section` },
+        { code: 'WrongSlot', message: `${path} provides ${loaded.plugin.provides.id}, which has no section in a cluster.yaml` },
       ]);
-    whole = { ...whole, ...withPlugin(whole, section, { use, config: {} }) };
+    composed = { ...composed, ...insertPlugin(composed, section, { use, config: {} }) };
   }
   return {
     name: read?.name ?? 'dev',
-    spec: whole,
+    spec: composed,
     ...(file !== undefined && { file: resolve(file) }),
     locate: read?.locate ?? (() => undefined),
   };
 }
 
-function arranged(planned: Planned, own: Set<string>, log: RequestLog, paint: Paint): Planned {
-  const { plugin, name, wrap, from } = planned;
+/** Adds what `oarlock dev` needs to one plugin: reports of its decisions, and for plugins under development printed logs and reloading. */
+function observePlugin(planned: PlannedPlugin, own: Set<string>, log: RequestLog, paint: Colors): PlannedPlugin {
+  const { plugin, name, decorate, origin } = planned;
   const { token } = plugin.provides;
-  const mine = from?.source !== undefined;
-  if (mine) own.add(name);
-  const front = mine ? frontOf(plugin.provides) : undefined;
-  const seen = (made: object): object => {
-    if (token === Admission.token) return observedAdmission(made as AdmissionPlugin, name, (cause, step) => log.step(cause, step));
-    if (token === Authn.token && mine)
-      return observedAuthn(made as Authenticator, (path, result, ms) => {
-        const who =
+  const isOwn = origin?.source !== undefined;
+  if (isOwn) own.add(name);
+  const front = isOwn ? frontOf(plugin.provides) : undefined;
+  const observe = (instance: object): object => {
+    if (token === Admission.token)
+      return observeAdmission(instance as AdmissionPlugin, name, (spanContext, call) => log.step(spanContext, call));
+    if (token === Authn.token && isOwn)
+      return observeAuthn(instance as Authenticator, (path, result, ms) => {
+        const decision =
           result.outcome === 'authenticated'
             ? paint.green(`is ${result.identity.name}`)
-            : paint.red(`rejects: ${result.outcome === 'rejected' ? result.because : ''}`);
-        print(`${paint.cyan(name)} ${who} ${paint.dim(`${path}, ${ms.toFixed(2)} ms`)}`);
+            : paint.red(`rejects: ${result.outcome === 'rejected' ? result.reason : ''}`);
+        print(`${paint.cyan(name)} ${decision} ${paint.dim(`${path}, ${ms.toFixed(2)} ms`)}`);
       });
-    return made;
+    return instance;
   };
-  const heard = (context: PluginContext): PluginContext => (mine ? { ...context, log: teed(context.log, name, paint) } : context);
-  const base = mine ? withOwnInformers(plugin) : plugin;
+  const withPrintedLog = (context: PluginContext): PluginContext =>
+    isOwn ? { ...context, log: teeLog(context.log, name, paint) } : context;
+  const base = isOwn ? withDedicatedInformers(plugin) : plugin;
   return {
     ...planned,
-    plugin: mine ? { ...base, create: (given, context) => base.create(given, heard(context)) } : plugin,
-    wrap: (made, context) => seen(wrap?.(made, heard(context)) ?? made),
-    ...(front && { front }),
+    plugin: isOwn ? { ...base, create: (dependencies, context) => base.create(dependencies, withPrintedLog(context)) } : plugin,
+    decorate: (instance, context) => observe(decorate?.(instance, withPrintedLog(context)) ?? instance),
+    ...(front && { makeSwappable: front }),
   };
 }
 
-/** What a plugin of one's own logs is shown, too. */
-function teed(log: Logger, name: string, paint: Paint): Logger {
+/** Returns a logger that also prints info, warnings and errors to the terminal. */
+function teeLog(log: Logger, name: string, paint: Colors): Logger {
   const at =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
     (fields: Record<string, unknown>, message: string): void => {
       log[level](fields, message);
       if (level === 'debug') return;
       const { err, ...rest } = fields;
-      const colour = level === 'error' ? paint.red : level === 'warn' ? paint.yellow : (text: string) => text;
+      const color = level === 'error' ? paint.red : level === 'warn' ? paint.yellow : (text: string) => text;
       const more = Object.keys(rest).length === 0 ? '' : ` ${paint.dim(JSON.stringify(rest))}`;
-      print(`${paint.cyan(name)} ${colour(message)}${more}${traceOf(err)}`);
+      print(`${paint.cyan(name)} ${color(message)}${more}${errorText(err)}`);
     };
   return {
     debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    child: (more) => teed(log.child(more), name, paint),
+    child: (more) => teeLog(log.child(more), name, paint),
   };
 }
 
-/** The message, and the lines of the author's own files. */
-function traceOf(error: unknown): string {
+/** Returns the message of an error and those lines of its stack that are in the author's files. */
+function errorText(error: unknown): string {
   if (error === undefined) return '';
   if (!(error instanceof Error)) return `: ${String(error)}`;
   const lines = (error.stack ?? '')
@@ -231,8 +236,8 @@ function traceOf(error: unknown): string {
   return [`: ${error.message}`, ...lines.slice(0, 5)].join('\n');
 }
 
-/** The config of plugins of one's own is taken up when the file is saved; what else changes there wants another start. */
-function followConfig({ file }: DevOptions, plugins: readonly string[], reloader: Reloader, paint: Paint): FileWatch | undefined {
+/** Reloads plugins under development when their config in the cluster.yaml changes. Other changes of the file need a restart. */
+function followConfig({ file }: DevOptions, plugins: readonly string[], reloader: Reloader, paint: Colors): FileWatch | undefined {
   if (file === undefined) return undefined;
   const path = resolve(file);
   const watch = new FileWatch(() => {
@@ -244,13 +249,13 @@ function followConfig({ file }: DevOptions, plugins: readonly string[], reloader
             for (const name of reloader.namesOf(source, placement.name)) await reloader.configure(name, placement as PlacementSpec);
           }
       })
-      .catch((error: unknown) => print(`${paint.red(`${basename(path)} is not taken up:`)}\n${explain(error).message}`));
+      .catch((error: unknown) => print(`${paint.red(`${basename(path)} was not applied:`)}\n${describeError(error).message}`));
   });
   watch.add([path]);
   return watch;
 }
 
-function banner({ server, startedInMs }: Running, dataDir: string, names: readonly string[], paint: Paint): string {
+function banner({ server, startedInMs }: RunningCluster, dataDir: string, names: readonly string[], paint: Colors): string {
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,
@@ -258,8 +263,8 @@ function banner({ server, startedInMs }: Running, dataDir: string, names: readon
     `  export KUBECONFIG=${kubeconfig.startsWith('..') ? adminKubeconfig(dataDir) : `$PWD/${kubeconfig}`}`,
     '',
     names.length === 0
-      ? 'No plugin of your own is named: `oarlock dev ./plugin.ts`, or by its path in the file after -f.'
-      : `Save ${names.map((name) => paint.cyan(name)).join(', ')} and the next request meets the new version. Stop with Ctrl-C.`,
+      ? 'No plugin of your own is loaded: name one with `oarlock dev ./plugin.ts`, or by its path in the file of -f.'
+      : `Save ${names.map((name) => paint.cyan(name)).join(', ')} and the next request uses the new version. Stop with Ctrl-C.`,
     '',
   ].join('\n');
 }

@@ -1,10 +1,10 @@
 import { watch, type FSWatcher } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-/** Editors write in more than one step. */
-const settleMs = 15;
+/** Editors save in several steps: events within this time are one change. */
+const debounceMs = 15;
 
-/** Tells when one of some files changes. Directories are watched, since editors put a new file in the place of the old one. */
+/** Reports changes of files. It watches their directories, because editors replace a file by a new one. */
 export class FileWatch {
   readonly #changed: (files: ReadonlySet<string>) => void;
   readonly #directories = new Map<string, FSWatcher>();
@@ -16,7 +16,7 @@ export class FileWatch {
     this.#changed = changed;
   }
 
-  /** Adds files, by absolute paths. They need not be there. */
+  /** Adds files by absolute path. They need not exist. */
   add(files: Iterable<string>): void {
     for (const file of files) {
       this.#files.add(file);
@@ -27,7 +27,7 @@ export class FileWatch {
         const path = [...this.#files].find((each) => basename(each) === name && dirname(each) === directory);
         if (path !== undefined) this.#note(path);
       });
-      watcher.on('error', () => watcher.close()); // the directory is gone
+      watcher.on('error', () => watcher.close()); // the directory was removed
       this.#directories.set(directory, watcher);
     }
   }
@@ -45,6 +45,6 @@ export class FileWatch {
       const files = new Set(this.#pending);
       this.#pending.clear();
       this.#changed(files);
-    }, settleMs);
+    }, debounceMs);
   }
 }

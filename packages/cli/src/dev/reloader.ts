@@ -1,10 +1,10 @@
 import { performance } from 'node:perf_hooks';
-import type { PlacementSpec } from '@oarlock/cluster/cluster-schema';
-import type { Planned } from '@oarlock/cluster/plan';
-import { hosted } from '@oarlock/cluster/hosting/hosting';
-import { withOwnInformers } from '@oarlock/cluster/hosting/own-informers';
-import { PluginCompiler } from '@oarlock/cluster/plugin-compiler';
-import { loadPluginFile } from '@oarlock/cluster/plugin-loader';
+import type { PlacementSpec } from '@oarlock/cluster/config/cluster-schema';
+import type { PlannedPlugin } from '@oarlock/cluster/composition/plan';
+import { hostPlugin } from '@oarlock/cluster/hosting/host-plugin';
+import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
+import { PluginCompiler } from '@oarlock/cluster/plugins/plugin-compiler';
+import { loadPluginFile } from '@oarlock/cluster/plugins/plugin-loader';
 import { describeFault, WiringError, type Fault } from '@oarlock/kernel/errors';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { PluginHost } from '@oarlock/kernel/plugin-host';
@@ -12,100 +12,100 @@ import { FileWatch } from './file-watch.ts';
 
 export interface ReloaderOptions {
   readonly host: PluginHost;
-  readonly plugins: readonly Planned[];
+  readonly plugins: readonly PlannedPlugin[];
   reloaded(name: string, ms: number): void;
-  refused(name: string, message: string): void;
+  rejected(name: string, message: string): void;
 }
 
-interface Kept {
-  readonly planned: Planned;
+interface ReloadablePlugin {
+  readonly planned: PlannedPlugin;
   readonly source: string;
   readonly compiler: PluginCompiler;
   placement: PlacementSpec;
   inputs: ReadonlySet<string>;
-  /** Reloads of one plugin happen one after another. */
+  /** The latest reload: reloads of one plugin run one after another. */
   last: Promise<void>;
 }
 
-/** Puts a new version of a plugin in its place when a file of it is saved. A version that does not load leaves the one that runs. */
+/** Replaces a plugin by its new version when one of its files is saved. If the new version does not load, the running one stays. */
 export class Reloader {
   readonly #options: ReloaderOptions;
-  readonly #kept: readonly Kept[];
+  readonly #plugins: readonly ReloadablePlugin[];
   readonly #watch: FileWatch;
 
   constructor(options: ReloaderOptions) {
     this.#options = options;
-    this.#kept = options.plugins.flatMap((planned): Kept[] => {
-      const { source, placement, inputs = [] } = planned.from ?? {};
+    this.#plugins = options.plugins.flatMap((planned): ReloadablePlugin[] => {
+      const { source, placement, inputs = [] } = planned.origin ?? {};
       if (source === undefined || placement === undefined) return [];
       return [
         { planned, source, placement, compiler: new PluginCompiler(source), inputs: new Set([source, ...inputs]), last: Promise.resolve() },
       ];
     });
     this.#watch = new FileWatch((files) => {
-      for (const kept of this.#kept) if ([...kept.inputs].some((input) => files.has(input))) void this.reload(kept);
+      for (const target of this.#plugins) if ([...target.inputs].some((input) => files.has(input))) void this.reload(target);
     });
-    for (const { inputs } of this.#kept) this.#watch.add(inputs);
+    for (const { inputs } of this.#plugins) this.#watch.add(inputs);
   }
 
   get names(): readonly string[] {
-    return this.#kept.map(({ planned }) => planned.name);
+    return this.#plugins.map(({ planned }) => planned.name);
   }
 
-  /** Plugins of a file, by name. */
+  /** Returns the names of the plugins of a source file, or only `name` if it is one of them. */
   namesOf(source: string, name: string | undefined): readonly string[] {
-    return this.#kept
-      .filter((kept) => kept.source === source && (name === undefined || kept.planned.name === name))
+    return this.#plugins
+      .filter((target) => target.source === source && (name === undefined || target.planned.name === name))
       .map(({ planned }) => planned.name);
   }
 
-  /** Compiles everything once, so that the first save is as quick as the others. */
+  /** Compiles all plugins once, so that the first save takes no longer than the next ones. */
   async warm(): Promise<void> {
-    await Promise.all(this.#kept.map(({ compiler }) => compiler.compile().catch(() => {}))); // it is told when it is saved
+    await Promise.all(this.#plugins.map(({ compiler }) => compiler.compile().catch(() => {}))); // the reload after a save reports errors
   }
 
-  /** Another config for a plugin, as its file says now. */
+  /** Reloads a plugin if its placement in the cluster file has changed. */
   async configure(name: string, placement: PlacementSpec): Promise<void> {
-    const kept = this.#kept.find(({ planned }) => planned.name === name);
-    if (kept === undefined || JSON.stringify(kept.placement) === JSON.stringify(placement)) return;
-    await this.reload(kept, placement);
+    const target = this.#plugins.find(({ planned }) => planned.name === name);
+    if (target === undefined || JSON.stringify(target.placement) === JSON.stringify(placement)) return;
+    await this.reload(target, placement);
   }
 
   async close(): Promise<void> {
     this.#watch.close();
-    await Promise.all(this.#kept.map(({ last }) => last));
-    await Promise.all(this.#kept.map(({ compiler }) => compiler.dispose()));
+    await Promise.all(this.#plugins.map(({ last }) => last));
+    await Promise.all(this.#plugins.map(({ compiler }) => compiler.dispose()));
   }
 
-  reload(kept: Kept, placement: PlacementSpec = kept.placement): Promise<void> {
-    const began = performance.now();
-    kept.last = kept.last.then(() => this.#reload(kept, placement, began));
-    return kept.last;
+  reload(target: ReloadablePlugin, placement: PlacementSpec = target.placement): Promise<void> {
+    const startedAt = performance.now();
+    target.last = target.last.then(() => this.#reload(target, placement, startedAt));
+    return target.last;
   }
 
-  async #reload(kept: Kept, placement: PlacementSpec, began: number): Promise<void> {
-    const { host, reloaded, refused } = this.#options;
-    const { planned, source, compiler } = kept;
-    const faults = (list: readonly Fault[]) => refused(planned.name, list.map(describeFault).join('\n'));
+  async #reload(target: ReloadablePlugin, placement: PlacementSpec, startedAt: number): Promise<void> {
+    const { host, reloaded, rejected } = this.#options;
+    const { planned, source, compiler } = target;
+    const rejectFaults = (list: readonly Fault[]) => rejected(planned.name, list.map(describeFault).join('\n'));
     const loaded = await loadPluginFile(compiler, source);
     if (loaded.inputs !== undefined) {
-      kept.inputs = new Set([source, ...kept.inputs, ...loaded.inputs]);
+      target.inputs = new Set([source, ...target.inputs, ...loaded.inputs]);
       this.#watch.add(loaded.inputs);
     }
-    if ('fault' in loaded) return faults([loaded.fault]);
-    const next = hosted(loaded, placement, (key) => ({ path: `${planned.path}.${key}` }));
-    if ('faults' in next) return faults(next.faults);
-    const adapted = (planned.adapt ?? same)(withOwnInformers(next.plugin));
+    if ('fault' in loaded) return rejectFaults([loaded.fault]);
+    const next = hostPlugin(loaded, placement, (key) => ({ path: `${planned.path}.${key}` }));
+    if ('faults' in next) return rejectFaults(next.faults);
+    const adapted = (planned.adapt ?? unchanged)(withDedicatedInformers(next.plugin));
     try {
       const { retired } = await host.replace(planned.plugin.provides, planned.name, adapted, placement.config);
-      kept.placement = placement;
-      reloaded(planned.name, performance.now() - began);
-      retired.catch((error: unknown) => refused(planned.name, `the version before did not stop cleanly: ${String(error)}`));
+      target.placement = placement;
+      reloaded(planned.name, performance.now() - startedAt);
+      retired.catch((error: unknown) => rejected(planned.name, `the previous version did not stop cleanly: ${String(error)}`));
     } catch (error) {
-      if (error instanceof WiringError) faults(error.faults);
-      else refused(planned.name, error instanceof Error ? error.message : String(error));
+      if (error instanceof WiringError) rejectFaults(error.faults);
+      else rejected(planned.name, error instanceof Error ? error.message : String(error));
     }
   }
 }
 
-const same = (plugin: Plugin): Plugin => plugin;
+const unchanged = (plugin: Plugin): Plugin => plugin;

@@ -1,13 +1,13 @@
 import { dirname, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { conditions } from '@oarlock/cluster/plugin-compiler';
-import { CommandError } from '../exit.ts';
+import { conditions } from '@oarlock/cluster/plugins/plugin-compiler';
+import { CommandError } from '../common/command-error.ts';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const ours = /^(?:@oarlock\/|zod$|zod\/)/;
-const looked = Symbol('looked');
+const oarlockPackages = /^(?:@oarlock\/|zod$|zod\/)/;
+const resolvedOnce = Symbol('resolvedOnce');
 
-/** A plugin and the server that answers reviews with it, in one file that needs nothing but node. @throws CommandError with what does not compile */
+/** Bundles a plugin and the webhook server into one file that needs only node. @throws CommandError with the errors of the compiler */
 export async function bundle(source: string): Promise<string> {
   const { build } = await import('esbuild');
   try {
@@ -37,12 +37,13 @@ export async function bundle(source: string): Promise<string> {
       logLevel: 'silent',
       plugins: [
         {
-          name: 'ours',
+          // a plugin without node_modules of its own gets the packages of this installation
+          name: 'oarlock-packages',
           setup(run) {
-            run.onResolve({ filter: ours }, async ({ path, resolveDir, kind, pluginData }) => {
-              if (pluginData === looked) return undefined;
-              const found = await run.resolve(path, { resolveDir, kind, pluginData: looked });
-              return found.errors.length === 0 ? found : run.resolve(path, { resolveDir: here, kind, pluginData: looked });
+            run.onResolve({ filter: oarlockPackages }, async ({ path, resolveDir, kind, pluginData }) => {
+              if (pluginData === resolvedOnce) return undefined;
+              const found = await run.resolve(path, { resolveDir, kind, pluginData: resolvedOnce });
+              return found.errors.length === 0 ? found : run.resolve(path, { resolveDir: here, kind, pluginData: resolvedOnce });
             });
           },
         },
@@ -57,6 +58,6 @@ export async function bundle(source: string): Promise<string> {
     const lines = errors.map(({ text, location }) =>
       location ? `${location.file}:${location.line}:${location.column + 1}: ${text}` : text,
     );
-    throw new CommandError(`${relative(process.cwd(), source)} cannot be made into one file:\n${lines.join('\n')}`);
+    throw new CommandError(`${relative(process.cwd(), source)} cannot be bundled:\n${lines.join('\n')}`);
   }
 }

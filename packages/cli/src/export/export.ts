@@ -1,18 +1,18 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { openKeys } from '@oarlock/cluster/keys';
-import { loadPlugin } from '@oarlock/cluster/plugin-loader';
+import { openKeys } from '@oarlock/cluster/pki/keys';
+import { loadPlugin } from '@oarlock/cluster/plugins/plugin-loader';
 import { describeFault } from '@oarlock/kernel/errors';
 import { slotName } from '@oarlock/kernel/slot';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import { parse, stringify } from 'yaml';
-import { CommandError, exitCodes } from '../exit.ts';
+import { CommandError, exitCodes } from '../common/command-error.ts';
 import { bundle } from './bundle.ts';
 import { listensAt, manifestsOf, type Exported } from './manifests.ts';
-import { created, outOfReach } from './needed-rules.ts';
+import { inspectPlugin, unsupportedNeeds } from './required-rules.ts';
 
 export interface ExportOptions {
   readonly webhook: string;
@@ -30,23 +30,26 @@ export interface ExportOptions {
 
 const validDays = 3_650;
 const slots = ['admission', 'authn', 'authz'] as const;
-/** Namespaces of two levels: who listens on the addresses of nodes cannot live among those that are restricted. */
+/** Servers of authn and authz plugins use the host network, which the restricted namespace of admission webhooks forbids. */
 const namespaces = { admission: 'oarlock-webhooks', authn: 'oarlock-control-plane', authz: 'oarlock-control-plane' } as const;
 
-/** Writes a plugin as an image to build and manifests to apply, for a Kubernetes of any kind. @throws CommandError for what cannot run as a webhook */
+/** Writes a plugin as an image to build and manifests to apply, for any Kubernetes. @throws CommandError for a plugin that cannot be a webhook */
 export async function exportWebhook(options: ExportOptions): Promise<void> {
-  const { plugin, source } = await loaded(options.webhook);
+  const { plugin, source } = await loadExported(options.webhook);
   const slot = slots.find((each) => each === slotName(plugin.provides.id));
   if (slot === undefined)
-    throw new CommandError(`${plugin.id} fills ${plugin.provides.id}, and webhooks are for ${slots.join(', ')}`, exitCodes.usage);
-  const missing = outOfReach(plugin);
+    throw new CommandError(
+      `${plugin.id} provides ${plugin.provides.id}; only ${slots.join(', ')} plugins can be webhooks`,
+      exitCodes.usage,
+    );
+  const missing = unsupportedNeeds(plugin);
   if (missing.length > 0)
     throw new CommandError(
-      `${plugin.id} needs ${missing.join(' and ')}: a webhook has a client, informers and events, and nothing else`,
+      `${plugin.id} needs ${missing.join(' and ')}: a webhook provides only a client, informers and events`,
       exitCodes.usage,
     );
   const config = options.config === undefined ? {} : (parse(await readFile(options.config, 'utf8')) as unknown);
-  const { instance, rules } = created(plugin, config, options.reads);
+  const { instance, rules } = inspectPlugin(plugin, config, options.reads);
   const name = options.name ?? plugin.id;
   const { namespace = namespaces[slot], url } = options;
   const tls = await certificateFor([`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, 'localhost'], url);
@@ -86,17 +89,17 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
   }
   const short = relative(process.cwd(), folder);
   const shown = short.startsWith('..') ? folder : short || '.';
-  console.log(`${shown} is written: ${[...files.keys()].join(', ')}\n`);
+  console.log(`wrote ${[...files.keys()].join(', ')} to ${shown}\n`);
   console.log(
     [
-      'Next:',
+      'Next steps:',
       `docker build -t ${exported.image} ${shown}/image && docker push ${exported.image}`,
       `kubectl apply -f ${shown}/manifests/`,
     ].join('\n  '),
   );
 }
 
-async function loaded(use: string): Promise<{ readonly plugin: Plugin; readonly source: string }> {
+async function loadExported(use: string): Promise<{ readonly plugin: Plugin; readonly source: string }> {
   const found = await loadPlugin(use, undefined);
   if ('fault' in found) throw new CommandError(describeFault(found.fault), exitCodes.usage);
   return { plugin: found.plugin, source: found.source ?? found.module.replace(/^file:\/\//, '') };
@@ -104,10 +107,10 @@ async function loaded(use: string): Promise<{ readonly plugin: Plugin; readonly 
 
 function policyOf(text: string): 'Fail' | 'Ignore' {
   if (text === 'Fail' || text === 'Ignore') return text;
-  throw new CommandError(`--failure-policy is Fail or Ignore, not ${JSON.stringify(text)}`, exitCodes.usage);
+  throw new CommandError(`--failure-policy must be Fail or Ignore, not ${JSON.stringify(text)}`, exitCodes.usage);
 }
 
-/** A CA of its own signs one certificate, and its key is thrown away: another export makes both anew. */
+/** Issues a certificate from a new CA, whose key is deleted: each export has another CA. */
 async function certificateFor(dnsNames: readonly string[], url: string | undefined): Promise<KeyPair & { readonly ca: string }> {
   const scratch = await mkdtemp(join(tmpdir(), 'oarlock-export-'));
   try {
@@ -127,7 +130,7 @@ async function certificateFor(dnsNames: readonly string[], url: string | undefin
   }
 }
 
-const dockerfile = (base: string): string => `# Any image with node 20.19 or newer does; it needs neither a shell nor npm.
+const dockerfile = (base: string): string => `# Any image with node 20.19 or newer works; neither a shell nor npm is needed.
 FROM ${base}
 COPY server.cjs /server.cjs
 USER 65532:65532
@@ -162,21 +165,21 @@ function readme(exported: Exported, plugin: Plugin): string {
   const flag = slot === 'authn' ? '--authentication-token-webhook-config-file' : '--authorization-webhook-config-file';
   const register =
     slot === 'admission'
-      ? `The webhook is registered with the last manifest. Pods of \`${namespace}\` itself are admitted without it.`
-      : `The pods listen on 127.0.0.1:${listensAt(exported)} of the nodes with the label \`node-role.kubernetes.io/control-plane\`. Give the API server \`webhook.kubeconfig\`: \`${flag}=FILE\`${
+      ? `The last manifest registers the webhook. Pods of the namespace \`${namespace}\` are exempt from it.`
+      : `The pods listen on 127.0.0.1:${listensAt(exported)} of the nodes with the label \`node-role.kubernetes.io/control-plane\`. Pass \`webhook.kubeconfig\` to the API server: \`${flag}=FILE\`${
           slot === 'authn'
             ? ' and `--authentication-token-webhook-version=v1`'
             : ' and `--authorization-webhook-version=v1`, with `Webhook` in `--authorization-mode`'
-        }. For Oarlock: \`${slot}-webhook\` with \`kubeconfigFile\`.`;
+        }. In Oarlock use the plugin \`${slot}-webhook\` with \`kubeconfigFile\`.`;
   const access =
     rules.length === 0
       ? needsClient
-        ? 'It is allowed nothing yet, and has a client: name what it reads with `--reads`, or in the plugin (`declares: { reads: "configmaps" }`).'
-        : 'It asks the API nothing.'
-      : `It may ${rules.map(({ verbs, resources: what = [] }) => `${verbs.join(', ')} ${what.join(', ')}`).join('; ')}.`;
+        ? 'The server has an API client but no permissions: name what it reads with `--reads`, or in the plugin (`declares: { reads: "configmaps" }`).'
+        : 'The server does not call the API.'
+      : `The server may ${rules.map(({ verbs, resources: names = [] }) => `${verbs.join(', ')} ${names.join(', ')}`).join('; ')}.`;
   return `# ${name}
 
-The plugin \`${plugin.id}\` of Oarlock as a webhook for any Kubernetes.
+The Oarlock plugin \`${plugin.id}\` as a webhook for any Kubernetes.
 
 \`\`\`sh
 docker build -t ${image} image/
@@ -186,14 +189,14 @@ kubectl apply -f manifests/
 
 ${register} ${access}
 
-\`image/server.cjs\` is all there is to the image: the plugin, and the server around it. It runs as a user that is not root, on a root
-that is read only. Here, without a cluster${needsClient ? ' (and with a kubeconfig of one)' : ''}:
+The image contains only \`image/server.cjs\`: the plugin and its server. It runs as a non-root user with a read-only root file system.
+To run it without a cluster${needsClient ? ' (but with a kubeconfig of one)' : ''}:
 
 \`\`\`sh
 node image/server.cjs --port 8443 --address 127.0.0.1 --config config.json --tls tls${needsClient ? ' --kubeconfig FILE' : ''}
 \`\`\`
 
-The certificate is good for ten years; the key of its CA exists no more. Another export makes both anew. A certificate that somebody else
-renews in the Secret is taken up while the server runs; put its CA into \`caBundle\` then. Keep \`tls/\` and \`manifests/30-server.yaml\` to yourself.
+The certificate is valid for ten years. The key of its CA was deleted; another export creates a new CA and certificate. If the certificate in the
+Secret is renewed, the server loads it while it runs; update \`caBundle\` if its CA differs. Keep \`tls/\` and \`manifests/30-server.yaml\` secret.
 `;
 }

@@ -3,10 +3,10 @@ import * as resources from '@oarlock/api/resources';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import type { AdmissionPlugin, AdmissionRule } from '@oarlock/spi/admission';
 
-/** What the manifests of an exported plugin are made of. */
+/** Input for the manifests of an exported plugin. */
 export interface Exported {
   readonly slot: 'admission' | 'authn' | 'authz';
-  /** Of all objects. */
+  /** Name of all objects. */
   readonly name: string;
   readonly namespace: string;
   readonly image: string;
@@ -18,27 +18,28 @@ export interface Exported {
   readonly key: string;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly timeoutSeconds: number;
-  /** Where the server is reached, instead of its Service. */
+  /** URL of the server, instead of its Service. */
   readonly url?: string;
   readonly needsClient: boolean;
 }
 type Manifest = Readonly<Record<string, unknown>>;
 
 const port = 8443;
-/** Where the server listens on the nodes of the control plane, for who cannot look up names of the cluster yet. */
+/** Ports of the server on control plane nodes: an API server cannot resolve Service names for authn and authz webhooks at startup. */
 const hostPorts = { authn: 9444, authz: 9445 } as const;
 
-/** The port that the server listens at: that of its URL where it is on the node itself, so that several stand beside each other. */
+/** Returns the port that the server listens on. On a node it is the port of its URL, so that several servers fit on one node. */
 export function listensAt({ slot, url }: Pick<Exported, 'slot' | 'url'>): number {
   if (slot === 'admission') return port;
   if (url === undefined) return hostPorts[slot];
-  const given = new URL(url).port;
-  return given === '' ? 443 : Number(given);
+  const urlPort = new URL(url).port;
+  return urlPort === '' ? 443 : Number(urlPort);
 }
+/** Numeric id of the user and group that the server runs as. */
 const user = 65_532;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-/** Files of the folder `manifests`, in the order in which they are applied. */
+/** Returns the files of the folder `manifests`, in the order in which kubectl applies them. */
 export function manifestsOf(exported: Exported, plugin: AdmissionPlugin | undefined): ReadonlyMap<string, readonly Manifest[]> {
   return new Map<string, readonly Manifest[]>([
     ['10-namespace.yaml', [namespaceOf(exported)]],
@@ -56,7 +57,7 @@ const metadataOf = (exported: Exported, namespaced = true) => ({
 });
 
 function namespaceOf({ namespace, slot }: Exported): Manifest {
-  // who listens on the node's own address is not restricted
+  // the restricted and baseline levels forbid hostNetwork
   const level = slot === 'admission' ? 'restricted' : 'privileged';
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels: { 'pod-security.kubernetes.io/enforce': level } } };
 }
@@ -157,9 +158,9 @@ function webhooksOf(exported: Exported, plugin: AdmissionPlugin): readonly Manif
     matchPolicy: 'Equivalent',
     failurePolicy,
     timeoutSeconds,
-    // the contract of the slot: a dry run writes nothing
+    // the admission slot's contract requires that a dry run writes nothing
     sideEffects: needsClient ? 'NoneOnDryRun' : 'None',
-    // its own pods are made without it: else none could be made while none runs
+    // the server's own pods are exempt: otherwise none could be created while no server runs
     namespaceSelector: { matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [namespace] }] },
     ...more,
   });
@@ -177,7 +178,7 @@ function webhooksOf(exported: Exported, plugin: AdmissionPlugin): readonly Manif
 
 const served = new Map((Object.values(resources) as readonly Resource[]).map((each) => [groupResource(each), each]));
 
-/** Rules of a webhook, one for each group: `deployments.apps/scale` is `deployments/scale` of `apps`. */
+/** Returns rules of a webhook, one for each group: `deployments.apps/scale` becomes `deployments/scale` of `apps`. */
 function rulesOf({ resources: names, operations }: AdmissionRule): readonly object[] {
   const groups = new Map<string, { readonly version: string; readonly names: string[] }>();
   for (const name of names) {
@@ -185,7 +186,7 @@ function rulesOf({ resources: names, operations }: AdmissionRule): readonly obje
     const [plain = '', subresource] = name.split('/');
     const dot = plain.indexOf('.');
     const [plural, group] = dot < 0 ? [plain, ''] : [plain.slice(0, dot), plain.slice(dot + 1)];
-    // a plugin reads the version that a default server prefers; others are converted to it
+    // plugins get the version that a default API server prefers; other versions are converted to it
     const version = served.get(plain)?.version ?? '*';
     const key = `${group}/${version}`;
     const known = groups.get(key) ?? { version, names: [] };

@@ -1,4 +1,4 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { nodes as nodeResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Node, NodeAddress, NodeSpec } from '@oarlock/api/types/core-v1';
@@ -7,14 +7,14 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Cloud, type CloudInstance, type CloudNodes } from '@oarlock/spi/cloud';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { typed } from '../pod-template.ts';
+import { withTypeMeta } from '../objects/object-identity.ts';
 
-const uninitialized = 'node.cloudprovider.kubernetes.io/uninitialized';
-const shutdown = 'node.cloudprovider.kubernetes.io/shutdown';
+const uninitializedTaint = 'node.cloudprovider.kubernetes.io/uninitialized';
+const shutdownTaint = 'node.cloudprovider.kubernetes.io/shutdown';
 const isReady = ({ status }: Node) => status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
-const has = ({ spec }: Node, taint: string) => spec?.taints?.some(({ key }) => key === taint) ?? false;
+const hasTaint = ({ spec }: Node, taint: string) => spec?.taints?.some(({ key }) => key === taint) ?? false;
 
-interface Parts {
+interface CloudNodeControllerOptions {
   readonly nodes: Informer<Node>;
   readonly cloud: CloudNodes;
   readonly recorder: EventRecorder;
@@ -23,19 +23,22 @@ interface Parts {
 }
 
 /**
- * Keeps nodes and the cloud's machines together: a node that has just come is told what the cloud knows of it; addresses are brought up to date; one that is silent is
- * deleted when its machine is gone, and tainted when that is shut down.
+ * Synchronizes nodes with the instances of the cloud: initializes new nodes, updates addresses, deletes nodes that are not ready and whose
+ * instance does not exist, and taints nodes whose instance is shut down.
  */
 export class CloudNodeController implements Controller {
   readonly name = 'cloud-node';
   readonly watches;
-  readonly #parts: Parts;
+  readonly #options: CloudNodeControllerOptions;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(options: CloudNodeControllerOptions) {
+    this.#options = options;
     this.watches = [
-      watch(parts.nodes, (node, old) =>
-        old === undefined || isReady(node) !== isReady(old) || has(node, uninitialized) || has(node, shutdown) !== has(old, shutdown)
+      watch(options.nodes, (node, old) =>
+        old === undefined ||
+        isReady(node) !== isReady(old) ||
+        hasTaint(node, uninitializedTaint) ||
+        hasTaint(node, shutdownTaint) !== hasTaint(old, shutdownTaint)
           ? [node.metadata?.name ?? '']
           : [],
       ),
@@ -43,13 +46,14 @@ export class CloudNodeController implements Controller {
   }
 
   async reconcile(name: string, { client, signal }: ReconcileContext): Promise<ReconcileResult | void> {
-    const { nodes, cloud, recorder, refreshMs, monitorMs } = this.#parts;
+    const { nodes, cloud, recorder, refreshMs, monitorMs } = this.#options;
     const node = nodes.get(name);
     if (node === undefined || node.metadata?.deletionTimestamp !== undefined) return undefined;
     const instance = await cloud.instance(node, signal);
     if (instance === undefined) {
-      // a node that speaks is there, whatever the cloud says; one that the cloud has never seen may still come to be
-      if (isReady(node) || has(node, uninitialized)) return { requeueAfterMs: has(node, uninitialized) ? monitorMs : refreshMs };
+      // a ready node exists whatever the cloud reports; an uninitialized node may have an instance that the cloud does not list yet
+      if (isReady(node) || hasTaint(node, uninitializedTaint))
+        return { requeueAfterMs: hasTaint(node, uninitializedTaint) ? monitorMs : refreshMs };
       recorder.event(node, 'Normal', 'DeletingNode', `Deleting node ${name} because it does not exist in the cloud provider`);
       try {
         await client.delete(nodeResource, { name }, { preconditions: { uid: node.metadata?.uid ?? '' } });
@@ -58,20 +62,21 @@ export class CloudNodeController implements Controller {
       }
       return undefined;
     }
-    const settled = await this.#settle(node, instance, client);
-    await writeAddresses(settled, instance.addresses, client);
-    if (has(node, uninitialized)) recorder.event(node, 'Normal', 'Synced', 'Node synced successfully');
+    const updated = await this.#syncNode(node, instance, client);
+    await writeAddresses(updated, instance.addresses, client);
+    if (hasTaint(node, uninitializedTaint)) recorder.event(node, 'Normal', 'Synced', 'Node synced successfully');
     return { requeueAfterMs: isReady(node) ? refreshMs : monitorMs };
   }
 
-  /** Labels and taints. The taint of a node that is new goes last, together with what it was waiting for. */
-  async #settle(node: Node, instance: CloudInstance, client: Client): Promise<Node> {
-    const down = !isReady(node) && instance.shutdown;
-    const taints = (node.spec?.taints ?? []).filter(({ key }) => key !== uninitialized && key !== shutdown);
-    if (down) taints.push(node.spec?.taints?.find(({ key }) => key === shutdown) ?? { key: shutdown, effect: 'NoSchedule' });
+  /** Updates labels, provider id and taints in one write, which also removes the taint of an uninitialized node. */
+  async #syncNode(node: Node, instance: CloudInstance, client: Client): Promise<Node> {
+    const isShutDown = !isReady(node) && instance.shutdown;
+    const taints = (node.spec?.taints ?? []).filter(({ key }) => key !== uninitializedTaint && key !== shutdownTaint);
+    if (isShutDown)
+      taints.push(node.spec?.taints?.find(({ key }) => key === shutdownTaint) ?? { key: shutdownTaint, effect: 'NoSchedule' });
     const { taints: _old, ...rest }: NodeSpec = node.spec ?? {};
     const next: Node = {
-      ...typed(nodeResource, node),
+      ...withTypeMeta(nodeResource, node),
       metadata: { ...node.metadata, labels: { ...node.metadata?.labels, ...labelsOf(instance) } },
       spec: { ...rest, ...(taints.length > 0 && { taints }), ...(rest.providerID === undefined && { providerID: instance.providerID }) },
     };
@@ -85,15 +90,15 @@ const labelsOf = ({ instanceType, zone, region }: CloudInstance): Readonly<Recor
   ...(region !== undefined && { 'topology.kubernetes.io/region': region, 'failure-domain.beta.kubernetes.io/region': region }),
 });
 
-/** The name by which the node itself says it is known stays, unless the cloud knows one. */
+/** Writes the addresses of an instance. Keeps the Hostname that the kubelet reported unless the cloud reports one. */
 async function writeAddresses(node: Node, addresses: readonly NodeAddress[], client: Client): Promise<void> {
-  const present = node.status?.addresses ?? [];
-  const own = addresses.some(({ type }) => type === 'Hostname') ? [] : present.filter(({ type }) => type === 'Hostname');
-  const wanted = [...addresses, ...own];
-  if (addresses.length === 0 || jsonEqual(present, wanted)) return;
+  const existing = node.status?.addresses ?? [];
+  const hostnames = addresses.some(({ type }) => type === 'Hostname') ? [] : existing.filter(({ type }) => type === 'Hostname');
+  const desired = [...addresses, ...hostnames];
+  if (addresses.length === 0 || jsonEqual(existing, desired)) return;
   await client.update(
     nodeResource,
-    { ...typed(nodeResource, node), status: { ...node.status, addresses: wanted } },
+    { ...withTypeMeta(nodeResource, node), status: { ...node.status, addresses: desired } },
     { subresource: 'status' },
   );
 }
@@ -103,14 +108,14 @@ export default Controllers.plugin({
   declares: { loop: 'cloud-node' },
   config: z.strictObject({
     refreshSeconds: z.number().min(1).default(300),
-    /** How often the cloud is asked for machines whose nodes are silent or new. */
+    /** Interval in seconds for nodes that are new or not ready. */
     monitorSeconds: z.number().min(1).default(5),
   }),
   needs: { informers: Informers, events: Events, cloud: optional(Cloud) },
   create({ informers, events, cloud, config }) {
     if (cloud?.nodes === undefined) return { name: 'cloud-node', watches: [], async reconcile() {} };
     return new CloudNodeController({
-      nodes: informers.of(nodeResource),
+      nodes: informers.forResource(nodeResource),
       cloud: cloud.nodes,
       recorder: events.recorder('cloud-node-controller'),
       refreshMs: config.refreshSeconds * 1000,

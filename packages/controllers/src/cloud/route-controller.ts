@@ -1,7 +1,7 @@
 import { nodes as nodeResource } from '@oarlock/api/resources';
-import { formatTime } from '@oarlock/api/time';
+import { formatTime } from '@oarlock/api/values/time';
 import type { Node, NodeCondition } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { optional } from '@oarlock/kernel/slot';
 import { Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
 import { Cloud, type CloudRoutes } from '@oarlock/spi/cloud';
@@ -10,12 +10,12 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Reconc
 import { BlockList, isIPv6 } from 'node:net';
 import { z } from 'zod';
 
-/** All of them: what the cloud has is one list. */
+/** The only key: the cloud lists all routes at once. */
 const key = 'routes';
-const rangesOf = ({ spec }: Node): readonly string[] => spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : []);
-const textOf = (nodeName: string, range: string) => `${nodeName} ${range}`;
+const podCIDRsOf = ({ spec }: Node): readonly string[] => spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : []);
+const routeKey = (nodeName: string, range: string) => `${nodeName} ${range}`;
 
-interface Parts {
+interface RouteControllerOptions {
   readonly nodes: Informer<Node>;
   readonly routes: CloudRoutes;
   readonly recorder: EventRecorder;
@@ -24,62 +24,66 @@ interface Parts {
   readonly everyMs: number;
 }
 
-/** A route in the cloud for each node's pods, none that leads nowhere, and in each node whether it can be reached. */
+/** Creates a cloud route for the pod CIDRs of each node, deletes stale routes and sets the NetworkUnavailable condition of nodes. */
 export class RouteController implements Controller {
   readonly name = 'route';
-  readonly workers = 1;
+  readonly concurrentReconciles = 1;
   readonly watches;
-  readonly #parts: Parts;
-  readonly #ours = new BlockList();
+  readonly #options: RouteControllerOptions;
+  readonly #podCIDRs = new BlockList();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    for (const range of parts.podCIDRs) {
+  constructor(options: RouteControllerOptions) {
+    this.#options = options;
+    for (const range of options.podCIDRs) {
       const [base = '', bits] = range.split('/');
-      this.#ours.addSubnet(base, Number(bits), isIPv6(base) ? 'ipv6' : 'ipv4');
+      this.#podCIDRs.addSubnet(base, Number(bits), isIPv6(base) ? 'ipv6' : 'ipv4');
     }
-    this.watches = [watch(parts.nodes, (node, old) => (old !== undefined && rangesOf(node).join() === rangesOf(old).join() ? [] : [key]))];
+    this.watches = [
+      watch(options.nodes, (node, old) => (old !== undefined && podCIDRsOf(node).join() === podCIDRsOf(old).join() ? [] : [key])),
+    ];
   }
 
   async reconcile(_key: string, { client, signal }: ReconcileContext): Promise<ReconcileResult> {
-    const { nodes, routes, recorder, everyMs } = this.#parts;
-    const present = (await routes.list(signal)).filter(({ destinationCIDR }) => this.#isOurs(destinationCIDR));
-    const wanted = new Set(nodes.list().flatMap((node) => rangesOf(node).map((range) => textOf(node.metadata?.name ?? '', range))));
-    const there = new Set(present.map(({ nodeName, destinationCIDR }) => textOf(nodeName, destinationCIDR)));
-    // first those that lead nowhere: a range may have a new node
-    for (const route of present) if (!wanted.has(textOf(route.nodeName, route.destinationCIDR))) await routes.remove(route, signal);
+    const { nodes, routes, recorder, everyMs } = this.#options;
+    const existing = (await routes.list(signal)).filter(({ destinationCIDR }) => this.#isManagedRange(destinationCIDR));
+    const desiredKeys = new Set(
+      nodes.list().flatMap((node) => podCIDRsOf(node).map((range) => routeKey(node.metadata?.name ?? '', range))),
+    );
+    const existingKeys = new Set(existing.map(({ nodeName, destinationCIDR }) => routeKey(nodeName, destinationCIDR)));
+    // stale routes first: their range may belong to a new node
+    for (const route of existing) if (!desiredKeys.has(routeKey(route.nodeName, route.destinationCIDR))) await routes.remove(route, signal);
     for (const node of nodes.list()) {
       const name = node.metadata?.name ?? '';
-      let failed = rangesOf(node).length === 0;
-      for (const range of rangesOf(node)) {
-        if (there.has(textOf(name, range))) continue;
+      let failed = podCIDRsOf(node).length === 0;
+      for (const range of podCIDRsOf(node)) {
+        if (existingKeys.has(routeKey(name, range))) continue;
         try {
           await routes.create({ nodeName: name, destinationCIDR: range }, signal);
         } catch (error) {
           signal.throwIfAborted();
           failed = true;
-          const because = error instanceof Error ? error.message : String(error);
-          recorder.event(node, 'Warning', 'FailedToCreateRoute', `Could not create route ${range} for node ${name}: ${because}`);
+          const message = error instanceof Error ? error.message : String(error);
+          recorder.event(node, 'Warning', 'FailedToCreateRoute', `Could not create route ${range} for node ${name}: ${message}`);
         }
       }
-      const condition = this.#judged(node, !failed);
+      const condition = this.#updateNetworkingCondition(node, !failed);
       if (condition !== undefined)
         await client.patch(nodeResource, { name }, 'strategic', { status: { conditions: [condition] } }, { subresource: 'status' });
     }
     return { requeueAfterMs: everyMs };
   }
 
-  #isOurs(range: string): boolean {
+  #isManagedRange(range: string): boolean {
     const base = range.split('/')[0] ?? '';
-    return this.#ours.check(base, isIPv6(base) ? 'ipv6' : 'ipv4');
+    return this.#podCIDRs.check(base, isIPv6(base) ? 'ipv6' : 'ipv4');
   }
 
-  /** The node's condition as it should be; undefined when it is so already. */
-  #judged(node: Node, reachable: boolean): NodeCondition | undefined {
+  /** Returns the NetworkUnavailable condition to write, or undefined if it is up to date. */
+  #updateNetworkingCondition(node: Node, reachable: boolean): NodeCondition | undefined {
     const before = node.status?.conditions?.find(({ type }) => type === 'NetworkUnavailable');
     const status = reachable ? 'False' : 'True';
     if (before?.status === status) return undefined;
-    const now = formatTime(this.#parts.clock.now());
+    const now = formatTime(this.#options.clock.now());
     return {
       type: 'NetworkUnavailable',
       status,
@@ -99,7 +103,7 @@ export default Controllers.plugin({
   create({ informers, events, facts, cloud, config }, { clock }) {
     if (cloud?.routes === undefined) return { name: 'route', watches: [], async reconcile() {} };
     return new RouteController({
-      nodes: informers.of(nodeResource),
+      nodes: informers.forResource(nodeResource),
       routes: cloud.routes,
       recorder: events.recorder('route_controller'),
       podCIDRs: facts.podCIDRs,

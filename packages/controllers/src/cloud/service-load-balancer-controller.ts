@@ -1,4 +1,4 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { objectKey } from '@oarlock/api/object';
 import { nodes as nodeResource, services as serviceResource } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -8,110 +8,113 @@ import { Events, Informers, type Client, type EventRecorder, type Informer } fro
 import { Cloud, type CloudLoadBalancers } from '@oarlock/spi/cloud';
 import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
 import { z } from 'zod';
-import { nameOf, typed } from '../pod-template.ts';
+import { objectName, withTypeMeta } from '../objects/object-identity.ts';
 
 const finalizer = 'service.kubernetes.io/load-balancer-cleanup';
-const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers';
+const excludeLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
 const toBeDeleted = 'ToBeDeletedByClusterAutoscaler';
 
-/** Traffic may come to a pod by this node. */
-function serves({ metadata, spec, status }: Node): boolean {
-  if (metadata?.deletionTimestamp !== undefined || metadata?.labels?.[excluded] !== undefined) return false;
+/** True if a load balancer may send traffic to this node. */
+function isLoadBalancerNode({ metadata, spec, status }: Node): boolean {
+  if (metadata?.deletionTimestamp !== undefined || metadata?.labels?.[excludeLabel] !== undefined) return false;
   if (spec?.taints?.some(({ key }) => key === toBeDeleted)) return false;
   return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
 }
 
-interface Parts {
+interface ServiceLoadBalancerControllerOptions {
   readonly services: Informer<Service>;
   readonly nodes: Informer<Node>;
   readonly balancers: CloudLoadBalancers;
   readonly recorder: EventRecorder;
 }
 
-/** Asks the cloud for a load balancer for each Service that wants one, and says where it answers. The finalizer keeps a Service until its load balancer is gone. */
+/**
+ * Ensures a cloud load balancer for each Service of type LoadBalancer and writes its ingress to the status. A finalizer keeps the Service
+ * until its load balancer is deleted.
+ */
 export class ServiceLoadBalancerController implements Controller {
   readonly name = 'service-lb';
   readonly watches;
-  readonly #parts: Parts;
-  /** What was asked for last, by Service: the same is not asked for again. Lost with the process, and then asked for once more. */
-  readonly #asked = new Map<string, { readonly what: string; readonly nodes: string }>();
+  readonly #options: ServiceLoadBalancerControllerOptions;
+  /** Spec and nodes of the last `ensure` call, by Service, to skip equal calls. After a restart each Service is ensured once more. */
+  readonly #lastEnsured = new Map<string, { readonly spec: string; readonly nodes: string }>();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    const { services, nodes } = parts;
-    const balanced = () => services.list().flatMap((service) => (this.#isWanted(service) ? [objectKey(service)] : []));
+  constructor(options: ServiceLoadBalancerControllerOptions) {
+    this.#options = options;
+    const { services, nodes } = options;
+    const balancedServices = () => services.list().flatMap((service) => (this.#needsLoadBalancer(service) ? [objectKey(service)] : []));
     this.watches = [
-      watch(services, (service) => (this.#isWanted(service) || isHeld(service) ? [objectKey(service)] : [])),
-      watch(nodes, (node, old) => (old !== undefined && serves(node) === serves(old) ? [] : balanced())),
+      watch(services, (service) => (this.#needsLoadBalancer(service) || hasFinalizer(service) ? [objectKey(service)] : [])),
+      watch(nodes, (node, old) => (old !== undefined && isLoadBalancerNode(node) === isLoadBalancerNode(old) ? [] : balancedServices())),
     ];
   }
 
   async reconcile(key: string, { client, signal }: ReconcileContext): Promise<void> {
-    const service = this.#parts.services.get(key);
-    if (service === undefined) this.#asked.delete(key);
-    else if (service.metadata?.deletionTimestamp !== undefined || !this.#isWanted(service))
+    const service = this.#options.services.get(key);
+    if (service === undefined) this.#lastEnsured.delete(key);
+    else if (service.metadata?.deletionTimestamp !== undefined || !this.#needsLoadBalancer(service))
       await this.#remove(key, service, client, signal);
     else await this.#ensure(key, service, client, signal);
   }
 
-  #isWanted({ spec }: Service): boolean {
+  #needsLoadBalancer({ spec }: Service): boolean {
     return (
-      spec?.type === 'LoadBalancer' && (spec.loadBalancerClass === undefined || spec.loadBalancerClass === this.#parts.balancers.class)
+      spec?.type === 'LoadBalancer' && (spec.loadBalancerClass === undefined || spec.loadBalancerClass === this.#options.balancers.class)
     );
   }
 
   async #ensure(key: string, service: Service, client: Client, signal: AbortSignal): Promise<void> {
-    const { balancers, recorder, nodes } = this.#parts;
-    const able = nodes.list().filter(serves);
-    const what = JSON.stringify([service.metadata?.uid, service.spec, service.metadata?.annotations]);
-    const names = able
+    const { balancers, recorder, nodes } = this.#options;
+    const backendNodes = nodes.list().filter(isLoadBalancerNode);
+    const spec = JSON.stringify([service.metadata?.uid, service.spec, service.metadata?.annotations]);
+    const nodeNames = backendNodes
       .map(({ metadata }) => metadata?.name ?? '')
       .sort()
       .join();
-    const before = this.#asked.get(key);
-    const same = before?.what === what;
-    if (same && before.nodes === names && service.status?.loadBalancer?.ingress !== undefined) return;
+    const before = this.#lastEnsured.get(key);
+    const isSpecUnchanged = before?.spec === spec;
+    if (isSpecUnchanged && before.nodes === nodeNames && service.status?.loadBalancer?.ingress !== undefined) return;
     let current = service;
-    if (!same) recorder.event(service, 'Normal', 'EnsuringLoadBalancer', 'Ensuring load balancer');
+    if (!isSpecUnchanged) recorder.event(service, 'Normal', 'EnsuringLoadBalancer', 'Ensuring load balancer');
     let status: LoadBalancerStatus;
     try {
-      // before the load balancer: one that is made is never forgotten
-      if (!isHeld(service))
+      // the finalizer is added before the load balancer is created, so that none is leaked
+      if (!hasFinalizer(service))
         current = await client.update(serviceResource, {
-          ...typed(serviceResource, service),
+          ...withTypeMeta(serviceResource, service),
           metadata: { ...service.metadata, finalizers: [...(service.metadata?.finalizers ?? []), finalizer] },
         });
-      status = await balancers.ensure(current, able, signal);
+      status = await balancers.ensure(current, backendNodes, signal);
       if (!jsonEqual(current.status?.loadBalancer ?? {}, status)) await writeStatus(current, status, client);
     } catch (error) {
       if (isStatus(error, 'NotFound')) return;
       if (!signal.aborted && !isStatus(error, 'Conflict')) {
-        const because = error instanceof Error ? error.message : String(error);
-        if (same)
+        const message = error instanceof Error ? error.message : String(error);
+        if (isSpecUnchanged)
           recorder.event(
             service,
             'Warning',
             'UpdateLoadBalancerFailed',
-            `Error updating load balancer with new hosts [${names}]: ${because}`,
+            `Error updating load balancer with new hosts [${nodeNames}]: ${message}`,
           );
         else
           recorder.event(
             service,
             'Warning',
             'SyncLoadBalancerFailed',
-            `Error syncing load balancer: failed to ensure load balancer: ${because}`,
+            `Error syncing load balancer: failed to ensure load balancer: ${message}`,
           );
       }
       throw error;
     }
-    this.#asked.set(key, { what, nodes: names });
-    if (same) recorder.event(service, 'Normal', 'UpdatedLoadBalancer', 'Updated load balancer with new hosts');
+    this.#lastEnsured.set(key, { spec, nodes: nodeNames });
+    if (isSpecUnchanged) recorder.event(service, 'Normal', 'UpdatedLoadBalancer', 'Updated load balancer with new hosts');
     else recorder.event(service, 'Normal', 'EnsuredLoadBalancer', 'Ensured load balancer');
   }
 
   async #remove(key: string, service: Service, client: Client, signal: AbortSignal): Promise<void> {
-    const { balancers, recorder } = this.#parts;
-    if (!isHeld(service)) return;
+    const { balancers, recorder } = this.#options;
+    if (!hasFinalizer(service)) return;
     recorder.event(service, 'Normal', 'DeletingLoadBalancer', 'Deleting load balancer');
     try {
       await balancers.remove(service, signal);
@@ -125,12 +128,15 @@ export class ServiceLoadBalancerController implements Controller {
         );
       throw error;
     }
-    this.#asked.delete(key);
+    this.#lastEnsured.delete(key);
     try {
-      const emptied = service.status?.loadBalancer?.ingress === undefined ? service : await writeStatus(service, {}, client);
+      const withoutIngress = service.status?.loadBalancer?.ingress === undefined ? service : await writeStatus(service, {}, client);
       await client.update(serviceResource, {
-        ...typed(serviceResource, emptied),
-        metadata: { ...emptied.metadata, finalizers: (emptied.metadata?.finalizers ?? []).filter((name) => name !== finalizer) },
+        ...withTypeMeta(serviceResource, withoutIngress),
+        metadata: {
+          ...withoutIngress.metadata,
+          finalizers: (withoutIngress.metadata?.finalizers ?? []).filter((name) => name !== finalizer),
+        },
       });
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
@@ -139,11 +145,11 @@ export class ServiceLoadBalancerController implements Controller {
   }
 }
 
-const isHeld = ({ metadata }: Service): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
+const hasFinalizer = ({ metadata }: Service): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
 const writeStatus = (service: Service, loadBalancer: LoadBalancerStatus, client: Client): Promise<Service> =>
   client.patch(
     serviceResource,
-    nameOf(service),
+    objectName(service),
     'merge',
     {
       metadata: { resourceVersion: service.metadata?.resourceVersion },
@@ -161,8 +167,8 @@ export default Controllers.plugin({
     const balancers = cloud?.loadBalancers;
     if (balancers === undefined) return { name: 'service-lb', watches: [], async reconcile() {} };
     return new ServiceLoadBalancerController({
-      services: informers.of(serviceResource),
-      nodes: informers.of(nodeResource),
+      services: informers.forResource(serviceResource),
+      nodes: informers.forResource(nodeResource),
       balancers,
       recorder: events.recorder('service-controller'),
     });

@@ -1,9 +1,9 @@
 import { readdir, readFile, statfs } from 'node:fs/promises';
 import { arch, cpus, networkInterfaces, release, totalmem } from 'node:os';
-import { Amount } from '@oarlock/api/quantity';
-import type { Amounts } from '../resources.ts';
+import { ParsedQuantity } from '@oarlock/api/values/quantity';
+import type { Resources } from '../pod-util/resources.ts';
 
-/** What does not change while the machine runs. */
+/** Facts about the machine that do not change while it runs. */
 export interface MachineFacts {
   readonly architecture: string;
   readonly kernelVersion: string;
@@ -11,7 +11,7 @@ export interface MachineFacts {
   readonly machineID: string;
   readonly systemUUID: string;
   readonly bootID: string;
-  readonly capacity: Amounts;
+  readonly capacity: Resources;
   readonly cgroupV2: boolean;
 }
 
@@ -49,27 +49,27 @@ export async function readMachine(rootDir: string): Promise<MachineFacts> {
     bootID,
     cgroupV2: controllers !== '',
     capacity: {
-      cpu: Amount.of(cpus().length),
-      memory: Amount.of(Math.floor(totalmem() / 1024) * 1024, 1, 'BinarySI'),
-      'ephemeral-storage': Amount.of(Math.floor((disk.blocks * disk.bsize) / 1024) * 1024, 1, 'BinarySI'),
+      cpu: ParsedQuantity.of(cpus().length),
+      memory: ParsedQuantity.of(Math.floor(totalmem() / 1024) * 1024, 1, 'BinarySI'),
+      'ephemeral-storage': ParsedQuantity.of(Math.floor((disk.blocks * disk.bsize) / 1024) * 1024, 1, 'BinarySI'),
       ...hugepages,
     },
   };
 }
 
-/** What the machine has set aside of huge pages, by the names of their sizes. */
-export async function hugepagesOf(directory: string): Promise<Amounts> {
-  const found: Record<string, Amount> = { 'hugepages-1Gi': Amount.of(0), 'hugepages-2Mi': Amount.of(0) };
+/** Returns the machine's huge pages by resource name. */
+export async function hugepagesOf(directory: string): Promise<Resources> {
+  const found: Record<string, ParsedQuantity> = { 'hugepages-1Gi': ParsedQuantity.of(0), 'hugepages-2Mi': ParsedQuantity.of(0) };
   for (const name of await readdir(directory).catch(() => [])) {
     const kibi = Number(/^hugepages-(\d+)kB$/.exec(name)?.[1] ?? 0);
     if (kibi === 0) continue;
     const pages = Number(await textOf(`${directory}/${name}/nr_hugepages`));
-    found[`hugepages-${Amount.of(kibi * 1024, 1, 'BinarySI').toString()}`] = Amount.of(pages * kibi * 1024, 1, 'BinarySI');
+    found[`hugepages-${ParsedQuantity.of(kibi * 1024, 1, 'BinarySI').toString()}`] = ParsedQuantity.of(pages * kibi * 1024, 1, 'BinarySI');
   }
   return found;
 }
 
-/** The first address of an interface that others can reach, IPv4 before IPv6; or else one that was given to `lo`. */
+/** Returns the first address that other machines can reach, IPv4 before IPv6; else a non-loopback address of `lo`. */
 export function defaultAddress(): string {
   const all = Object.values(networkInterfaces())
     .flatMap((list) => list ?? [])

@@ -1,54 +1,54 @@
-import { jsonEqual } from '@oarlock/api/json';
+import { jsonEqual } from '@oarlock/api/json/json';
 import { nodes } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import type { Node, NodeStatus, Taint } from '@oarlock/api/types/core-v1';
-import { Backoff } from '@oarlock/client/backoff';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import { Backoff } from '@oarlock/primitives/backoff';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import { kubeletCertificate } from '@oarlock/spi/cluster';
 import type { Client, EventRecorder } from '@oarlock/spi/client';
-import { ownerId } from '../labels.ts';
-import type { KubeletContext, NodeContext } from '../node-context.ts';
-import type { Amounts } from '../resources.ts';
-import { NodeLease } from './node-lease.ts';
-import { NodePods } from './node-pods.ts';
-import type { Pressure } from './thresholds.ts';
-import { nodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusSources } from './node-status.ts';
+import { kubeletOwnerId } from '../runtime/labels.ts';
+import type { KubeletContext, NodeContext } from '../pod/node-context.ts';
+import type { Resources } from '../pod-util/resources.ts';
+import { NodeLease } from './internal/node-lease.ts';
+import { PodWorkers } from './pod-workers.ts';
+import type { NodePressure } from '../pod-util/node-pressure.ts';
+import { generateNodeStatus, nodeStatusPatch, sameNodeStatus, type NodeStatusInputs } from './internal/node-status.ts';
 
-/** What the nodes of a process have in common, as it is at the moment. */
-export interface NodeSituation extends Omit<NodeStatusSources, 'hostname' | 'advertised'> {
+/** The current state that the nodes of a process have in common. */
+export interface NodeState extends Omit<NodeStatusInputs, 'hostname' | 'advertisedCapacity'> {
   readonly networkReady: boolean;
-  readonly networkProblem: string;
-  readonly goingDown: boolean;
+  readonly networkNotReadyMessage: string;
+  readonly shuttingDown: boolean;
 }
 
 export interface NodeAgentOptions {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** The kubelet's server shows a certificate of the cluster's CA. */
-  readonly certified: boolean;
+  /** True if the kubelet's server has a certificate of the cluster's CA. */
+  readonly servesClusterCertificate: boolean;
   readonly taints: readonly Taint[];
   readonly podCIDR: string | undefined;
   /** Milliseconds. */
   readonly leasePeriodMs: number;
   readonly leaseDurationSeconds: number;
-  /** What renewals wait on, when nodes share it. */
-  readonly ticks?: Pick<Clock, 'after'> | undefined;
+  /** The timers of lease renewals, if nodes share them. */
+  readonly timers?: Pick<Clock, 'after'> | undefined;
   readonly statusReportMs: number;
-  readonly registers: boolean;
-  /** One of many in this process: no events about itself. */
-  readonly quiet: boolean;
+  readonly registerNode: boolean;
+  /** True for one of many nodes of the process: it records no events about itself. */
+  readonly suppressNodeEvents: boolean;
   readonly recorder: EventRecorder;
-  situation(): NodeSituation;
-  /** `spec.podCIDRs` of the node are known, or have changed. */
-  podCIDRs(cidrs: readonly string[]): void;
+  nodeState(): NodeState;
+  /** Called when `spec.podCIDRs` of the node is set or changes. */
+  podCIDRsChanged(cidrs: readonly string[]): void;
 }
 
-/** One node: its object, its heartbeat, its pods. */
+/** One node of the process: its Node object, its lease and its pods. */
 export class NodeAgent {
   readonly name: string;
   readonly context: NodeContext;
-  readonly pods: NodePods;
+  readonly pods: PodWorkers;
   readonly #options: NodeAgentOptions;
   readonly #shared: KubeletContext;
   readonly #log: Logger;
@@ -56,8 +56,8 @@ export class NodeAgent {
   #node: Node | undefined;
   #reported: NodeStatus | undefined;
   #nextReport = 0;
-  /** What the last look was at, when it found nothing to report. */
-  #unchanged: readonly [Node, NodeSituation] | undefined;
+  /** The inputs of the last report that found nothing to send. */
+  #unchanged: readonly [Node, NodeState] | undefined;
   #sending: Promise<void> | undefined;
   #cidrs: readonly string[] = [];
 
@@ -66,44 +66,44 @@ export class NodeAgent {
     this.#options = options;
     this.name = options.name;
     this.#log = shared.log.child({ node: options.name });
-    const { situation } = options;
+    const { nodeState } = options;
     this.context = {
       ...shared,
       name: options.name,
       log: this.#log,
       recorder: options.recorder,
-      owner: ownerId(shared.facts.name, options.name, shared.paths.root),
+      owner: kubeletOwnerId(shared.facts.name, options.name, shared.paths.root),
       get cgroupV2(): boolean {
-        return situation().machine.cgroupV2;
+        return nodeState().machine.cgroupV2;
       },
-      get capacity(): Amounts {
-        return situation().capacity;
+      get capacity(): Resources {
+        return nodeState().capacity;
       },
-      get allocatable(): Amounts {
-        return situation().allocatable;
+      get allocatable(): Resources {
+        return nodeState().allocatable;
       },
-      get pressure(): Pressure {
-        return situation().pressure;
+      get pressure(): NodePressure {
+        return nodeState().pressure;
       },
-      get goingDown(): boolean {
-        return situation().goingDown;
+      get shuttingDown(): boolean {
+        return nodeState().shuttingDown;
       },
       get addresses(): readonly string[] {
-        return situation().addresses;
+        return nodeState().addresses;
       },
       get networkReady(): boolean {
-        return situation().networkReady;
+        return nodeState().networkReady;
       },
-      get networkProblem(): string {
-        return situation().networkProblem;
+      get networkNotReadyMessage(): string {
+        return nodeState().networkNotReadyMessage;
       },
     };
-    this.pods = new NodePods(this.context, () => this.#node);
+    this.pods = new PodWorkers(this.context, () => this.#node);
     this.#lease = new NodeLease({
       nodeName: options.name,
       client: shared.client,
       clock: shared.clock,
-      ticks: options.ticks,
+      timers: options.timers,
       random: shared.random,
       log: this.#log,
       durationSeconds: options.leaseDurationSeconds,
@@ -119,7 +119,7 @@ export class NodeAgent {
   get owner(): string {
     return this.context.owner;
   }
-  /** The node's object, once it is registered. */
+  /** The Node object; undefined until it is registered. */
   get node(): Node | undefined {
     return this.#node;
   }
@@ -127,7 +127,7 @@ export class NodeAgent {
     return this.#node !== undefined;
   }
 
-  /** Registers the node and begins its heartbeat. Tries until it succeeds or the signal aborts. */
+  /** Registers the node and starts the lease. Retries until it succeeds or the signal aborts. */
   async start(): Promise<void> {
     const { clock, random, signal } = this.#shared;
     const backoff = new Backoff({ firstMs: 100, longestMs: 7000, jitter: 0.5, random });
@@ -137,11 +137,11 @@ export class NodeAgent {
         break;
       } catch (error) {
         signal.throwIfAborted();
-        this.#log[backoff.failures > 2 ? 'warn' : 'debug']({ err: error }, 'the node could not be registered; trying again');
+        this.#log[backoff.failures > 2 ? 'warn' : 'debug']({ err: error }, 'registering the node failed; retrying');
         await clock.sleep(backoff.next(), signal);
       }
     }
-    if (!this.#options.quiet) this.tell('Normal', 'Starting', 'Starting kubelet.');
+    if (!this.#options.suppressNodeEvents) this.recordNodeEvent('Normal', 'Starting', 'Starting kubelet.');
     await this.#lease.start();
   }
 
@@ -150,29 +150,29 @@ export class NodeAgent {
     this.pods.close();
   }
 
-  /** The node's object, from a watch. */
-  observed(node: Node): void {
+  /** Handles a watch event of the Node object. */
+  nodeUpdated(node: Node): void {
     this.#node = node;
     const cidrs =
       node.spec?.podCIDRs ??
       (node.spec?.podCIDR ? [node.spec.podCIDR] : this.#options.podCIDR !== undefined ? [this.#options.podCIDR] : []);
     if (cidrs.length === 0 || jsonEqual(cidrs, this.#cidrs)) return;
     this.#cidrs = cidrs;
-    this.#options.podCIDRs(cidrs);
+    this.#options.podCIDRsChanged(cidrs);
   }
 
-  /** Reports the status when it has changed, or when it is time to. */
+  /** Reports the status if it changed or the report period has passed. */
   async report(): Promise<void> {
     if (this.#sending || this.#node === undefined) return this.#sending;
     const now = this.#shared.clock.monotonic();
-    const situation = this.#options.situation();
+    const nodeState = this.#options.nodeState();
     const [node, seen] = this.#unchanged ?? [];
-    if (now < this.#nextReport && node === this.#node && seen === situation) return;
-    // the control plane took a node that was silent for lost: what it wrote is what there is to put right
-    if (this.#contradicted(this.#node)) this.#reported = this.#node.status;
+    if (now < this.#nextReport && node === this.#node && seen === nodeState) return;
+    // the node lifecycle controller overwrites the conditions of a silent node: compare with what it wrote
+    if (this.#statusOverwritten(this.#node)) this.#reported = this.#node.status;
     const status = this.#status();
     if (now < this.#nextReport && sameNodeStatus(this.#reported, status)) {
-      this.#unchanged = [this.#node, situation];
+      this.#unchanged = [this.#node, nodeState];
       return;
     }
     this.#sending = this.#send(status).finally(() => {
@@ -181,7 +181,7 @@ export class NodeAgent {
     return this.#sending;
   }
 
-  #contradicted({ status }: Node): boolean {
+  #statusOverwritten({ status }: Node): boolean {
     return (
       this.#reported?.conditions?.some((ours) => status?.conditions?.find(({ type }) => type === ours.type)?.status !== ours.status) ===
       true
@@ -190,7 +190,11 @@ export class NodeAgent {
 
   #status(): NodeStatus {
     const advertised = this.#node?.status?.capacity;
-    return nodeStatus({ ...this.#options.situation(), advertised, hostname: this.name }, this.#reported, this.#shared.clock.now());
+    return generateNodeStatus(
+      { ...this.#options.nodeState(), advertisedCapacity: advertised, hostname: this.name },
+      this.#reported,
+      this.#shared.clock.now(),
+    );
   }
 
   async #send(status: NodeStatus): Promise<void> {
@@ -203,20 +207,20 @@ export class NodeAgent {
       });
       this.#reported = status;
       this.#nextReport = clock.monotonic() + this.#options.statusReportMs * (0.75 + 0.5 * random());
-      this.#tellChanges(before, status);
+      this.#recordConditionChanges(before, status);
     } catch (error) {
       if (signal.aborted) return;
-      // a server that lost its state gets its node again
-      if (isStatus(error, 'NotFound') && this.#options.registers)
-        await this.#register(client).catch((again: unknown) => this.#log.warn({ err: again }, 'the node could not be registered again'));
-      else this.#log.warn({ err: error }, "the node's status could not be sent");
+      // an API server that lost its state needs the node again
+      if (isStatus(error, 'NotFound') && this.#options.registerNode)
+        await this.#register(client).catch((again: unknown) => this.#log.warn({ err: again }, 'registering the node again failed'));
+      else this.#log.warn({ err: error }, 'sending the node status failed');
     }
   }
 
   async #register(client: Client): Promise<void> {
     const { signal, clock, random } = this.#shared;
     const status = this.#status();
-    const made: Node = {
+    const newNode: Node = {
       apiVersion: 'v1',
       kind: 'Node',
       metadata: {
@@ -229,40 +233,40 @@ export class NodeAgent {
     };
     let node: Node;
     try {
-      node = this.#options.registers
-        ? await client.create(nodes, made, { signal })
+      node = this.#options.registerNode
+        ? await client.create(nodes, newNode, { signal })
         : await client.get(nodes, { name: this.name }, { signal });
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
       node = await this.#reconcile(client, await client.get(nodes, { name: this.name }, { signal }));
     }
     this.#reported = node.status;
-    this.observed(node);
-    // as kubelets do at each start; that the node is ready is told when it becomes so
-    this.#tellChanges(undefined, { ...status, conditions: (status.conditions ?? []).filter(({ type }) => type !== 'Ready') });
+    this.nodeUpdated(node);
+    // upstream records these at each start; NodeReady follows when the node becomes ready
+    this.#recordConditionChanges(undefined, { ...status, conditions: (status.conditions ?? []).filter(({ type }) => type !== 'Ready') });
     const current = sameNodeStatus(node.status, status);
     this.#nextReport = current ? clock.monotonic() + this.#options.statusReportMs * (0.5 + random()) : 0;
     if (!current) await this.report();
   }
 
-  /** A node that was registered before keeps what others wrote; what it says of itself is brought up to date. */
+  /** Updates the kubelet's labels and annotations of an existing node and keeps those of others. */
   async #reconcile(client: Client, node: Node): Promise<Node> {
     const own = { labels: this.#ownLabels(), annotations: { [kubeletCertificate.annotation]: null, ...this.#ownAnnotations() } };
     const { labels = {}, annotations = {} } = node.metadata ?? {};
-    const says =
+    const equalsIn =
       (held: Readonly<Record<string, string>>) =>
       ([key, text]: readonly [string, string | null]) =>
         (held[key] ?? null) === text;
-    if (Object.entries(own.labels).every(says(labels)) && Object.entries(own.annotations).every(says(annotations))) return node;
+    if (Object.entries(own.labels).every(equalsIn(labels)) && Object.entries(own.annotations).every(equalsIn(annotations))) return node;
     return client.patch(nodes, { name: this.name }, 'merge', { metadata: own }, { signal: this.#shared.signal });
   }
 
   #ownAnnotations(): Readonly<Record<string, string>> {
-    return this.#options.certified ? { [kubeletCertificate.annotation]: kubeletCertificate.ofCluster } : {};
+    return this.#options.servesClusterCertificate ? { [kubeletCertificate.annotation]: kubeletCertificate.ofCluster } : {};
   }
 
   #ownLabels(): Readonly<Record<string, string>> {
-    const { architecture } = this.#options.situation().machine;
+    const { architecture } = this.#options.nodeState().machine;
     return {
       'kubernetes.io/hostname': this.name,
       'kubernetes.io/os': 'linux',
@@ -272,9 +276,9 @@ export class NodeAgent {
     };
   }
 
-  /** Says which conditions have changed. */
-  #tellChanges(before: NodeStatus | undefined, after: NodeStatus): void {
-    if (this.#options.quiet) return;
+  /** Records an event for each condition that changed. */
+  #recordConditionChanges(before: NodeStatus | undefined, after: NodeStatus): void {
+    if (this.#options.suppressNodeEvents) return;
     const reasons: Readonly<Record<string, readonly [string, string]>> = {
       MemoryPressure: ['NodeHasInsufficientMemory', 'NodeHasSufficientMemory'],
       DiskPressure: ['NodeHasDiskPressure', 'NodeHasNoDiskPressure'],
@@ -284,12 +288,12 @@ export class NodeAgent {
     for (const { type, status } of after.conditions ?? []) {
       if (before?.conditions?.find((condition) => condition.type === type)?.status === status) continue;
       const reason = reasons[type]?.[status === 'True' ? 0 : 1];
-      if (reason !== undefined) this.tell('Normal', reason, `Node ${this.name} status is now: ${reason}`);
+      if (reason !== undefined) this.recordNodeEvent('Normal', reason, `Node ${this.name} status is now: ${reason}`);
     }
   }
 
-  /** An event about the node. Kubelets name their node by its name where a uid would stand; describe looks for both. */
-  tell(type: 'Normal' | 'Warning', reason: string, message: string): void {
+  /** Records an event about the node. As upstream, the uid is the node's name; `kubectl describe node` looks for both. */
+  recordNodeEvent(type: 'Normal' | 'Warning', reason: string, message: string): void {
     this.#options.recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, uid: this.name } }, type, reason, message);
   }
 }

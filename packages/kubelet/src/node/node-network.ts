@@ -1,6 +1,6 @@
-import { Backoff } from '@oarlock/client/backoff';
-import type { Clock } from '@oarlock/kernel/clock';
-import type { Logger } from '@oarlock/kernel/logger';
+import { Backoff } from '@oarlock/primitives/backoff';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { Attachment, NetworkDriver } from '@oarlock/spi/network';
 
@@ -13,15 +13,15 @@ export interface NodeNetworkSetupOptions {
   readonly log: Logger;
   readonly random: () => number;
   readonly signal: AbortSignal;
-  /** What must keep its addresses: everything that runs, of others too. Asked for while no pod of this node can begin. */
-  held(signal: AbortSignal): Promise<readonly Held[]>;
-  /** The plugin can give addresses. */
+  /** Returns the attachments whose addresses must stay allocated, those of other kubelets included. Called before any pod of this node starts. */
+  heldAttachments(signal: AbortSignal): Promise<readonly HeldAttachment[]>;
+  /** Called when the plugin can assign addresses. */
   ready(): Promise<void>;
 }
 
-export type Held = Pick<Attachment, 'containerId' | 'ifName'>;
+export type HeldAttachment = Pick<Attachment, 'containerId' | 'ifName'>;
 
-/** Tells the network plugin what the node has for its pods: as soon as that is known, and again when it changes. */
+/** Configures the network plugin with the node's pod CIDRs, initially and after each change. */
 export class NodeNetworkSetup {
   readonly #options: NodeNetworkSetupOptions;
   #wanted: readonly string[] | undefined;
@@ -32,14 +32,14 @@ export class NodeNetworkSetup {
     this.#options = options;
   }
 
-  /** Whether the plugin can begin before the node has a range: it gives addresses of its own. */
-  get needsNoRange(): boolean {
+  /** True if the plugin needs no pod CIDR of the node: it assigns addresses of its own. */
+  get worksWithoutPodCIDR(): boolean {
     const { namespace, ownAddresses = false } = this.#options.network.traits;
     return namespace === 'node' || ownAddresses;
   }
 
-  /** Resolves when the plugin has taken these ranges, or newer ones. Tries until it succeeds or the signal aborts. */
-  async use(podCIDRs: readonly string[]): Promise<void> {
+  /** Resolves when the plugin has these ranges, or newer ones. Retries until it succeeds or the signal aborts. */
+  async setPodCIDRs(podCIDRs: readonly string[]): Promise<void> {
     this.#wanted = podCIDRs;
     if (this.#running) return;
     this.#running = true;
@@ -58,7 +58,7 @@ export class NodeNetworkSetup {
           if (!this.#collected) await this.#collect();
         } catch (error) {
           if (signal.aborted) return;
-          log.warn({ err: error }, "the node's network could not be set up; trying again");
+          log.warn({ err: error }, "setting up the node's network failed; retrying");
           this.#wanted ??= ranges;
           await clock.sleep(backoff.next(), signal).catch(() => undefined);
         }
@@ -69,14 +69,14 @@ export class NodeNetworkSetup {
     if (!signal.aborted) await ready();
   }
 
-  /** Frees addresses that were given to sandboxes which are not there any more, before the first pod gets one: later, one might be freed that is new. */
+  /** Releases addresses of sandboxes that no longer exist. Runs once, before the first pod gets an address: later it might release a new one. */
   async #collect(): Promise<void> {
-    const { network, held, log, signal } = this.#options;
+    const { network, heldAttachments: held, log, signal } = this.#options;
     this.#collected = true;
     try {
       await network.gc(await held(signal), { signal });
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error }, 'addresses that nobody holds could not be freed');
+      if (!signal.aborted) log.warn({ err: error }, 'releasing unused pod addresses failed');
     }
   }
 }

@@ -1,11 +1,10 @@
 import { connect } from 'node:http2';
-import type { Clock } from '@oarlock/kernel/clock';
-import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const servingStatus = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
-const maxAnswer = 64 * 1024;
+const maxResponseBytes = 64 * 1024;
 
-/** `HealthCheckRequest { service }` in a gRPC frame: both are small enough to write by hand. */
+/** Encodes `HealthCheckRequest { service }` as a gRPC frame, without a gRPC library. */
 function requestFrame(service: string): Buffer {
   const name = Buffer.from(service, 'utf8');
   const message = name.length === 0 ? Buffer.alloc(0) : Buffer.concat([Buffer.from([0x0a, ...varint(name.length)]), name]);
@@ -24,21 +23,17 @@ function varint(value: number): number[] {
   return [...bytes, rest];
 }
 
-/** `HealthCheckResponse.status`: field 1, an enum; absent means UNKNOWN. */
-function statusOf(answer: Buffer): string {
-  const at = answer.indexOf(0x08, 5);
-  return servingStatus[at === 5 ? (answer[6] ?? 0) : 0] ?? 'UNKNOWN';
+/** Decodes `HealthCheckResponse.status`: field 1, an enum; absent means UNKNOWN. */
+function statusOf(response: Buffer): string {
+  const at = response.indexOf(0x08, 5);
+  return servingStatus[at === 5 ? (response[6] ?? 0) : 0] ?? 'UNKNOWN';
 }
 
-/** gRPC health checking protocol v1 over cleartext HTTP/2: SERVING is a success. */
+/** Probes with the gRPC health checking protocol v1 over cleartext HTTP/2. SERVING is a success. */
 export function probeGrpc(
-  host: string,
-  port: number,
-  service: string,
-  timeoutMs: number,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<ProbeOutcome> {
+  { host, port, service }: { readonly host: string; readonly port: number; readonly service: string },
+  { timeoutMs, clock, signal }: AttemptOptions,
+): Promise<ProbeAttemptResult> {
   const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
@@ -46,22 +41,22 @@ export function probeGrpc(
       return;
     }
     const session = connect(`http://${where}`);
-    let settled = false;
-    const settle = (end: () => void) => {
-      if (settled) return;
-      settled = true;
+    let done = false;
+    const finish = (end: () => void) => {
+      if (done) return;
+      done = true;
       timer.cancel();
       signal.removeEventListener('abort', abort);
       session.destroy();
       end();
     };
-    const abort = () => settle(() => reject(signal.reason));
-    const refuse = (output: string) => settle(() => resolve(failed(output)));
+    const abort = () => finish(() => reject(signal.reason));
+    const fail = (output: string) => finish(() => resolve(failed(output)));
     const timer = clock.after(timeoutMs, () =>
-      refuse(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`),
+      fail(`timeout: failed to connect service "${where}" within ${timeoutMs / 1000}s: context deadline exceeded`),
     );
     signal.addEventListener('abort', abort, { once: true });
-    session.once('error', (error) => refuse(`error: ${describeDial(error, host, port)}`));
+    session.once('error', (error) => fail(`error: ${formatDialError(error, host, port)}`));
     const stream = session.request({
       ':method': 'POST',
       ':path': '/grpc.health.v1.Health/Check',
@@ -82,17 +77,17 @@ export function probeGrpc(
     stream.on('trailers', trailers);
     stream.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > maxAnswer) refuse('error: health rpc failed: the answer is too long');
+      if (size > maxResponseBytes) fail('error: health rpc failed: the response is too long');
       else chunks.push(chunk);
     });
-    stream.on('error', (error) => refuse(`error: health rpc failed: ${describeDial(error, host, port)}`));
+    stream.on('error', (error) => fail(`error: health rpc failed: ${formatDialError(error, host, port)}`));
     stream.on('end', () => {
-      if (code === '12') refuse(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
-      else if (code !== '0') refuse(`error: health rpc failed: rpc error: code = ${code ?? 'Unknown'} desc = ${why}`);
+      if (code === '12') fail(`error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${why}`);
+      else if (code !== '0') fail(`error: health rpc failed: rpc error: code = ${code ?? 'Unknown'} desc = ${why}`);
       else {
         const status = statusOf(Buffer.concat(chunks));
-        if (status === 'SERVING') settle(() => resolve(succeeded('service healthy')));
-        else refuse(`service unhealthy (responded with "${status}")`);
+        if (status === 'SERVING') finish(() => resolve(succeeded('service healthy')));
+        else fail(`service unhealthy (responded with "${status}")`);
       }
     });
     stream.end(requestFrame(service));

@@ -1,9 +1,8 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { HTTPGetAction } from '@oarlock/api/types/core-v1';
-import type { Clock } from '@oarlock/kernel/clock';
-import { LinkedSignal } from '../linked-signal.ts';
-import { describeDial, failed, succeeded, warned, type ProbeOutcome } from './probe-outcome.ts';
+import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+import { formatDialError, failed, succeeded, warned, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
 const maxBody = 10 * 1024;
 const maxRedirects = 10;
@@ -13,7 +12,7 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string | string[]>>;
 }
 
-/** The request that an httpGet makes. Paths keep their query. */
+/** Returns the request of an httpGet action. The path keeps its query. */
 export function httpTarget(action: HTTPGetAction, host: string, port: number): HttpTarget {
   const scheme = (action.scheme ?? 'HTTP').toLowerCase();
   const path = action.path ?? '/';
@@ -23,19 +22,19 @@ export function httpTarget(action: HTTPGetAction, host: string, port: number): H
     const known = headers[name];
     headers[name] = known === undefined ? value : [...(Array.isArray(known) ? known : [known]), value];
   }
-  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
-  if (!given.has('user-agent')) headers['User-Agent'] = 'kube-probe/1.36';
-  if (!given.has('accept')) headers['Accept'] = '*/*';
+  const headerNames = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+  if (!headerNames.has('user-agent')) headers['User-Agent'] = 'kube-probe/1.36';
+  if (!headerNames.has('accept')) headers['Accept'] = '*/*';
   return { url, headers };
 }
 
-interface Answer {
+interface ProbeResponse {
   readonly status: number;
   readonly body: string;
   readonly location: string | undefined;
 }
 
-function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer> {
+function get({ url, headers }: HttpTarget, signal: AbortSignal): Promise<ProbeResponse> {
   return new Promise((resolve, reject) => {
     const options = { method: 'GET', headers, agent: false, signal, rejectUnauthorized: false } as const;
     const take = (response: IncomingMessage) => {
@@ -66,8 +65,8 @@ function once({ url, headers }: HttpTarget, signal: AbortSignal): Promise<Answer
 
 const terminated = (body: string) => `Probe terminated redirects, Response body: ${body}`;
 
-/** GET; any status from 200 to 399 is a success, with a warning where it is a redirect. Those are followed on the same host only. */
-export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
+/** Sends a GET. A status from 200 to 399 is a success, a redirect one with a warning. Redirects are followed on the same host only. */
+export async function probeHttp(target: HttpTarget, { timeoutMs, clock, signal }: AttemptOptions): Promise<ProbeAttemptResult> {
   const limited = new LinkedSignal(signal);
   let late = false;
   const timer = clock.after(timeoutMs, () => {
@@ -78,7 +77,7 @@ export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Cl
   let { url } = target;
   try {
     for (let redirects = 0; ; redirects += 1) {
-      const { status, body, location } = await once({ url, headers: target.headers }, limited.signal);
+      const { status, body, location } = await get({ url, headers: target.headers }, limited.signal);
       if (status >= 300 && status < 400 && location !== undefined) {
         const next = new URL(location, url);
         if (next.hostname !== first.hostname) return warned(terminated(body));
@@ -93,7 +92,7 @@ export async function probeHttp(target: HttpTarget, timeoutMs: number, clock: Cl
     signal.throwIfAborted();
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
     if (late) return failed(`Get "${url.href}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`);
-    return failed(`Get "${url.href}": ${describeDial(error, url.hostname.replace(/^\[|\]$/g, ''), port)}`);
+    return failed(`Get "${url.href}": ${formatDialError(error, url.hostname.replace(/^\[|\]$/g, ''), port)}`);
   } finally {
     timer.cancel();
     limited.release();

@@ -1,9 +1,11 @@
 import { connect } from 'node:net';
-import type { Clock } from '@oarlock/kernel/clock';
-import { describeDial, failed, succeeded, type ProbeOutcome } from './probe-outcome.ts';
+import { formatDialError, failed, succeeded, type AttemptOptions, type ProbeAttemptResult } from './probe-result.ts';
 
-/** A connection that is accepted is a success. */
-export function probeTcp(host: string, port: number, timeoutMs: number, clock: Clock, signal: AbortSignal): Promise<ProbeOutcome> {
+/** Connects to the port. An accepted connection is a success. */
+export function probeTcp(
+  { host, port }: { readonly host: string; readonly port: number },
+  { timeoutMs, clock, signal }: AttemptOptions,
+): Promise<ProbeAttemptResult> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(signal.reason);
@@ -22,6 +24,6 @@ export function probeTcp(host: string, port: number, timeoutMs: number, clock: C
     );
     signal.addEventListener('abort', abort, { once: true });
     socket.once('connect', () => settle(() => resolve(succeeded())));
-    socket.once('error', (error) => settle(() => resolve(failed(describeDial(error, host, port)))));
+    socket.once('error', (error) => settle(() => resolve(failed(formatDialError(error, host, port)))));
   });
 }

@@ -1,8 +1,8 @@
-import type { KubeletConfig } from '../kubelet-config.ts';
+import type { KubeletConfig } from '../config/kubelet-config.ts';
 
 const duration = (ms: number) => `${ms / 1000}s`;
 
-/** The kubelet's configuration as upstream's KubeletConfiguration names what it has. Nothing secret is in it. */
+/** Returns the configuration as a KubeletConfiguration. It contains no secrets. */
 export function configz(config: KubeletConfig, facts: { readonly domain: string; readonly dnsServiceIP: string }): unknown {
   const { evictionHard, evictionSoft, imageGc } = config;
   const signals = {

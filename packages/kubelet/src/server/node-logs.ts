@@ -3,19 +3,19 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { HttpProblem } from './http-problem.ts';
+import { HttpError } from './http/http-error.ts';
 
 const escaped = (text: string) => text.replace(/[&<>"]/g, (one) => `&#${one.charCodeAt(0)};`);
 const missing = (error: unknown): never => {
-  throw new HttpProblem(404, '404 page not found', { cause: error });
+  throw new HttpError(404, '404 page not found', { cause: error });
 };
 
-/** Serves the files below a directory of logs, and lists of what is in its directories. Links are followed as long as they stay inside. */
-export async function sendNodeLogs(root: string, path: string, response: ServerResponse): Promise<void> {
+/** Serves files and directory lists below a log directory. Links are followed within it. */
+export async function serveNodeLogs(root: string, path: string, response: ServerResponse): Promise<void> {
   const base = await realpath(root).catch(missing);
   const file = await realpath(join(base, path)).catch(missing);
   const inside = relative(base, file);
-  if (inside === '..' || inside.startsWith('../')) throw new HttpProblem(403, 'the path leaves the directory of logs');
+  if (inside === '..' || inside.startsWith('../')) throw new HttpError(403, 'the path leaves the directory of logs');
   const stats = await stat(file).catch(missing);
   if (stats.isDirectory()) {
     const entries = await readdir(file, { withFileTypes: true });
@@ -28,9 +28,9 @@ export async function sendNodeLogs(root: string, path: string, response: ServerR
     response.end(body);
     return;
   }
-  if (!stats.isFile()) throw new HttpProblem(404, '404 page not found');
+  if (!stats.isFile()) throw new HttpError(404, '404 page not found');
   response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8' });
-  // a log may grow meanwhile: what was there is sent
+  // a log may grow meanwhile: send its current size
   if (stats.size === 0) response.end();
   else await pipeline(createReadStream(file, { end: stats.size - 1 }), response);
 }

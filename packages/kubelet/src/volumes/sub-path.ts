@@ -2,16 +2,16 @@ import { constants } from 'node:fs';
 import { chmod, mkdir, open, realpath, stat, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { VolumeError } from '@oarlock/spi/volume';
-import { bindMount, mountsBelow, unmountAll } from './mount-points.ts';
+import { bindMount, mountsBelow, unmountAll } from './internal/mount-points.ts';
 
-/** Opens a name without reading it and without following it; Linux, not in Node's table. */
+/** Opens a path without reading it; with O_NOFOLLOW it does not follow links. A Linux flag that Node.js does not export. */
 const O_PATH = 0x20_0000;
 const flags = O_PATH | constants.O_NOFOLLOW;
 const below = (handle: FileHandle, name: string) => `/proc/self/fd/${handle.fd}/${name}`;
 
 /**
- * Opens `path` below `base` part by part, each relative to the one before and never through a link: whoever can write to the volume cannot
- * turn it to another place meanwhile. With `make`, missing directories are made with that mode.
+ * Opens `path` below `base` part by part, each relative to the previous one and never through a link, so that a process that can write to
+ * the volume cannot redirect it meanwhile. With `make`, missing directories are created with that mode.
  */
 async function openBelow(base: string, path: string, make?: number): Promise<FileHandle> {
   let handle = await open(base, O_PATH | constants.O_DIRECTORY);
@@ -30,7 +30,7 @@ async function openBelow(base: string, path: string, make?: number): Promise<Fil
       await handle.close();
       handle = next;
       if ((await handle.stat()).isSymbolicLink())
-        throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(path)} has a link on its way`);
+        throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(path)} contains a symbolic link`);
     }
     return handle;
   } catch (error) {
@@ -39,10 +39,10 @@ async function openBelow(base: string, path: string, make?: number): Promise<Fil
   }
 }
 
-const leaves = (path: string) => path === '..' || path.startsWith('../') || isAbsolute(path);
+const escapes = (path: string) => path === '..' || path.startsWith('../') || isAbsolute(path);
 
-/** Where a path within a volume leads to, with the links inside followed. @throws VolumeError `InvalidArgument` when it leaves the volume */
-async function placeOf(
+/** Resolves a path within a volume, with links inside the volume followed. @throws VolumeError `InvalidArgument` if it leaves the volume */
+async function resolveInVolume(
   volumePath: string,
   subPath: string,
 ): Promise<{ readonly base: string; readonly inside: string; readonly missing: boolean }> {
@@ -55,23 +55,23 @@ async function placeOf(
     throw error;
   });
   const inside = relative(base, existing ?? wanted);
-  if (leaves(inside)) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
+  if (escapes(inside)) throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
   return { base, inside, missing: existing === undefined };
 }
 
 /**
- * What a file in a volume holds; undefined when it is not there. Pods may write to the volume meanwhile: what is not a plain file within it
- * is not opened. @throws VolumeError `InvalidArgument`
+ * Reads a file in a volume; undefined if it does not exist. The pod may write to the volume meanwhile: only a regular file within the
+ * volume is opened. @throws VolumeError `InvalidArgument`
  */
-export async function readBelow(volumePath: string, path: string, limit: number): Promise<Buffer | undefined> {
-  const { base, inside, missing } = await placeOf(volumePath, path);
+export async function readFileInVolume(volumePath: string, path: string, limit: number): Promise<Buffer | undefined> {
+  const { base, inside, missing } = await resolveInVolume(volumePath, path);
   if (missing) return undefined;
-  const place = await openBelow(base, inside);
+  const handle = await openBelow(base, inside);
   try {
-    const stats = await place.stat();
+    const stats = await handle.stat();
     if (!stats.isFile()) throw new VolumeError('InvalidArgument', `${JSON.stringify(path)} is not a file`);
     if (stats.size > limit) throw new VolumeError('InvalidArgument', `${JSON.stringify(path)} is larger than ${limit} bytes`);
-    const file = await open(`/proc/self/fd/${place.fd}`, constants.O_RDONLY | constants.O_NONBLOCK);
+    const file = await open(`/proc/self/fd/${handle.fd}`, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(stats.size), 0, stats.size, 0);
       return buffer.subarray(0, bytesRead);
@@ -79,7 +79,7 @@ export async function readBelow(volumePath: string, path: string, limit: number)
       await file.close();
     }
   } finally {
-    await place.close();
+    await handle.close();
   }
 }
 
@@ -89,28 +89,28 @@ async function isSame(handle: FileHandle, path: string): Promise<boolean> {
 }
 
 export interface SubPathRequest {
-  /** The volume on the node. */
+  /** The host path of the volume. */
   readonly volumePath: string;
   readonly subPath: string;
-  /** Where to mount it, when mounting is possible: the container then sees what was checked and nothing that comes in its place. */
+  /** Where to bind-mount it, if the kubelet can mount: the container then gets exactly the checked file. */
   readonly target: string | undefined;
 }
 
 /**
- * The host path of a part of a volume, made when it is missing. Links inside the volume are followed as long as they stay inside.
- * @throws VolumeError `InvalidArgument` when it leaves the volume
+ * Returns the host path of a part of a volume, and creates the part if it is missing. Links are followed within the volume.
+ * @throws VolumeError `InvalidArgument` if it leaves the volume
  */
-export async function prepareSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
-  const { base, inside, missing } = await placeOf(volumePath, subPath);
+export async function prepareSafeSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
+  const { base, inside, missing } = await resolveInVolume(volumePath, subPath);
   const handle = await openBelow(base, inside, missing ? (await stat(base)).mode & 0o7777 : undefined);
   try {
     const seen = await realpath(`/proc/self/fd/${handle.fd}`);
-    if (leaves(relative(base, seen)))
+    if (escapes(relative(base, seen)))
       throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
     if (target === undefined) return seen;
     if ((await mountsBelow(target)).includes(target)) {
       if (await isSame(handle, target)) return target;
-      // a file that was replaced meanwhile, as those of ConfigMaps are: containers cannot be started over one that is gone
+      // a replaced file, such as that of a ConfigMap: containers cannot start with a mount of a deleted file
       await unmountAll(target);
     }
     if ((await handle.stat()).isDirectory()) await mkdir(target, { recursive: true });

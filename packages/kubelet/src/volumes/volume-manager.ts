@@ -1,68 +1,69 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isControlledBy } from '@oarlock/api/object';
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
 import type { PersistentVolume, PersistentVolumeClaim, Pod, Volume } from '@oarlock/api/types/core-v1';
-import type { Cause } from '@oarlock/kernel/tracing';
+import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
 import { VolumeError, type VolumeDriver } from '@oarlock/spi/volume';
-import { safePart, type NodePaths } from '../node-paths.ts';
-import type { ObjectReference } from '../object-cache.ts';
-import { allContainers, podUid } from '../pods.ts';
-import { inMemory } from './builtin-drivers.ts';
-import { mountsBelow, unmountAll } from './mount-points.ts';
-import type { ServiceAccountTokens } from './service-account-tokens.ts';
+import { safePart, type NodePaths } from '../config/node-paths.ts';
+import type { ObjectReference } from '../api-objects/object-cache.ts';
+import { allContainers, podUid } from '../pod-util/pods.ts';
+import { inMemoryVolumeTypes } from './in-tree-drivers.ts';
+import { mountsBelow, unmountAll } from './internal/mount-points.ts';
+import type { TokenManager } from '../api-objects/token-manager.ts';
 
 export interface MountedVolume {
   readonly name: string;
   readonly driver: VolumeDriver;
   readonly path: string;
   readonly hostPath: string;
-  /** `hostPath` is a block device. */
+  /** True if `hostPath` is a block device. */
   readonly device: boolean;
   readonly readOnly: boolean;
-  /** The driver wants to be called again so often. Milliseconds. */
+  /** The refresh period that the driver requests. Milliseconds. */
   readonly refreshAfterMs: number | undefined;
-  readonly claimed: Claimed;
+  readonly claimed: ClaimedVolume;
 }
 
-/** What is behind a claim; empty for volumes that are none. */
-interface Claimed {
+/** The claim and persistent volume of a volume; empty without a claim. */
+interface ClaimedVolume {
   readonly persistentVolume?: PersistentVolume;
   readonly claim?: PersistentVolumeClaim;
 }
 
-/** What is mounted for one pod. Whoever looks after the pod keeps it. */
+/** The mounted volumes of one pod by volume name. The pod record holds them. */
 export type PodVolumes = Map<string, MountedVolume>;
 
-/** One volume that could not be made ready. */
-export interface VolumeFailure {
+/** One volume that could not be mounted. */
+export interface VolumeMountError {
   readonly volume: string;
   readonly message: string;
 }
-export class VolumeFailures extends Error {
-  override readonly name = 'VolumeFailures';
-  readonly failures: readonly VolumeFailure[];
-  constructor(failures: readonly VolumeFailure[]) {
+export class VolumeMountErrors extends Error {
+  override readonly name = 'VolumeMountErrors';
+  readonly failures: readonly VolumeMountError[];
+  constructor(failures: readonly VolumeMountError[]) {
     super(failures.map(({ volume, message }) => `${volume}: ${message}`).join('; '));
     this.failures = failures;
   }
 }
 
 export interface VolumeManagerOptions {
-  /** In the order in which they are asked; the first that says yes has the volume. */
+  /** In order of precedence: the first driver that supports a volume mounts it. */
   readonly drivers: ReadonlyMap<string, VolumeDriver>;
   readonly client: Client;
   readonly paths: NodePaths;
-  readonly tokens: ServiceAccountTokens;
+  readonly tokens: TokenManager;
 }
 
 interface Call {
   readonly signal: AbortSignal;
-  readonly cause: Cause | undefined;
+  readonly spanContext: SpanContext | undefined;
 }
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Volumes that some container of the pod uses; the others are left alone, as upstream does. */
+/** Returns the volumes that some container of the pod uses. As upstream, the others are not mounted. */
 function usedVolumes(pod: Pod): readonly Volume[] {
   const used = new Set<string>();
   for (const { container } of allContainers(pod))
@@ -70,7 +71,7 @@ function usedVolumes(pod: Pod): readonly Volume[] {
   return (pod.spec?.volumes ?? []).filter(({ name }) => used.has(name));
 }
 
-/** A block device is used as a device, and a file system is mounted. @throws VolumeError */
+/** Checks that block volumes are used as devices and file systems as mounts. @throws VolumeError */
 function checkMode(pod: Pod, volume: string, block: boolean): void {
   for (const { container } of allContainers(pod)) {
     const wrong = block ? container.volumeMounts : container.volumeDevices;
@@ -82,7 +83,7 @@ function checkMode(pod: Pod, volume: string, block: boolean): void {
   }
 }
 
-/** Finds the driver of each volume and has it mounted, refreshed and unmounted. State is in `PodVolumes` and on the disk alone. */
+/** Mounts, refreshes and unmounts volumes with the driver of each. It has no state besides `PodVolumes` and the disk. */
 export class VolumeManager {
   readonly #options: VolumeManagerOptions;
 
@@ -90,24 +91,24 @@ export class VolumeManager {
     this.#options = options;
   }
 
-  /** Objects that the pod's volumes are made from. */
-  references(pod: Pod): readonly ObjectReference[] {
-    return usedVolumes(pod).flatMap((volume) => this.#find(volume, undefined)?.driver.sources?.({ pod, volume }) ?? []);
+  /** Returns the API objects that the pod's volumes are made from. */
+  objectReferences(pod: Pod): readonly ObjectReference[] {
+    return usedVolumes(pod).flatMap((volume) => this.#find(volume, undefined)?.driver.sourceObjects?.({ pod, volume }) ?? []);
   }
 
-  /** Volumes that the pod's containers use and that are not mounted yet. */
-  pending(pod: Pod, mounted: PodVolumes): readonly Volume[] {
+  /** Returns the volumes that the pod's containers use and that are not mounted yet. */
+  unmountedVolumes(pod: Pod, mounted: PodVolumes): readonly Volume[] {
     return (pod.spec?.volumes ?? []).length === mounted.size ? [] : usedVolumes(pod).filter(({ name }) => !mounted.has(name));
   }
 
-  /** Mounts what is not mounted yet. @throws VolumeFailures with every volume that failed; the others are mounted */
+  /** Mounts missing volumes. @throws VolumeMountErrors with every volume that failed; the others are mounted */
   async mount(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#each(this.pending(pod, mounted), call, async (volume) => {
+    await this.#forEachVolume(this.unmountedVolumes(pod, mounted), call, async (volume) => {
       mounted.set(volume.name, await this.#mount(pod, volume, await this.#claimed(pod, volume, call), call));
     });
   }
 
-  /** When a driver wants to be called again for what is mounted, in milliseconds from now; undefined: none does. */
+  /** Returns the shortest refresh period of the mounted volumes in milliseconds; undefined if none has one. */
   refreshAfterMs(mounted: PodVolumes): number | undefined {
     let first: number | undefined;
     for (const { refreshAfterMs } of mounted.values())
@@ -115,12 +116,12 @@ export class VolumeManager {
     return first;
   }
 
-  /** Brings the content of mounted volumes up to date. @throws VolumeFailures; what is mounted stays as it was */
+  /** Updates the content of mounted volumes. @throws VolumeMountErrors; failed volumes keep their content */
   async refresh(pod: Pod, mounted: PodVolumes, call: Call): Promise<void> {
-    await this.#each(
+    await this.#forEachVolume(
       usedVolumes(pod).filter(({ name }) => {
         const known = mounted.get(name);
-        return known?.driver.refreshes === true || known?.refreshAfterMs !== undefined;
+        return known?.driver.requiresRemount === true || known?.refreshAfterMs !== undefined;
       }),
       call,
       async (volume) => {
@@ -129,30 +130,30 @@ export class VolumeManager {
     );
   }
 
-  /** Unmounts everything of a pod, found on the disk, and removes its directories. Idempotent. */
+  /** Unmounts all volumes of a pod that are found on the disk, and removes its directories. Idempotent. */
   async teardown(uid: string, call: Call): Promise<void> {
     const { paths, drivers } = this.#options;
     await unmountAll(join(paths.pod(uid), 'volume-subpaths'));
-    for (const place of new Set([paths.volumes(uid, false), paths.volumes(uid, true)])) {
+    for (const directory of new Set([paths.volumes(uid, false), paths.volumes(uid, true)])) {
       for (const [driverName, driver] of drivers) {
-        const directory = join(place, safePart(driverName));
-        for (const volumeName of await readdir(directory).catch(noneWhenMissing))
-          await driver.unmount({ podUid: uid, volumeName, path: join(directory, volumeName) }, call);
+        const driverDirectory = join(directory, safePart(driverName));
+        for (const volumeName of await readdir(driverDirectory).catch(emptyIfMissing))
+          await driver.unmount({ podUid: uid, volumeName, path: join(driverDirectory, volumeName) }, call);
       }
     }
-    for (const place of new Set([paths.pod(uid), paths.volatilePod(uid)])) {
-      const left = await mountsBelow(place);
-      // removing through a mount would remove what is mounted
+    for (const directory of new Set([paths.pod(uid), paths.volatilePod(uid)])) {
+      const left = await mountsBelow(directory);
+      // a removal through a mount point would delete the volume's data
       if (left.length > 0) throw new VolumeError('Failed', `still mounted: ${left.join(', ')}`);
-      await rm(place, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true });
     }
   }
 
-  /** Pods that have left something on the disk. */
-  async leftovers(): Promise<readonly string[]> {
+  /** Returns the uids of pods with directories on the disk. */
+  async orphanedPodUids(): Promise<readonly string[]> {
     const { paths } = this.#options;
     const found = await Promise.all(
-      [paths.pods, join(paths.volatile, 'pods')].map((directory) => readdir(directory).catch(noneWhenMissing)),
+      [paths.pods, join(paths.volatile, 'pods')].map((directory) => readdir(directory).catch(emptyIfMissing)),
     );
     return [...new Set(found.flat())];
   }
@@ -165,14 +166,14 @@ export class VolumeManager {
     return undefined;
   }
 
-  async #mount(pod: Pod, volume: Volume, claimed: Claimed, call: Call): Promise<MountedVolume> {
+  async #mount(pod: Pod, volume: Volume, claimed: ClaimedVolume, call: Call): Promise<MountedVolume> {
     const { persistentVolume } = claimed;
     const found = this.#find(volume, persistentVolume);
     if (!found) throw new VolumeError('InvalidArgument', 'no volume plugin matched');
     const { name, driver } = found;
     const { paths, tokens } = this.#options;
     checkMode(pod, volume.name, persistentVolume?.spec?.volumeMode === 'Block');
-    const path = paths.volume(podUid(pod), name, volume.name, inMemory.has(name));
+    const path = paths.volume(podUid(pod), name, volume.name, inMemoryVolumeTypes.has(name));
     const fsGroup = pod.spec?.securityContext?.fsGroup;
     const readOnly = volume.persistentVolumeClaim?.readOnly === true || volume.csi?.readOnly === true;
     const mounted = await driver.mount(
@@ -183,7 +184,7 @@ export class VolumeManager {
         readOnly,
         ...claimed,
         ...(fsGroup !== undefined && { fsGroup }),
-        serviceAccountToken: (request) => tokens.full(pod, request),
+        serviceAccountToken: (request) => tokens.tokenWithExpiry(pod, request),
       },
       call,
     );
@@ -191,8 +192,8 @@ export class VolumeManager {
     return { name: volume.name, driver, path, hostPath, device, readOnly, refreshAfterMs, claimed };
   }
 
-  /** The volume behind a claim, of the pod or made for it. @throws VolumeError `NotReady` until it is bound */
-  async #claimed(pod: Pod, volume: Volume, { signal }: Call): Promise<Claimed> {
+  /** Returns the claim of a volume, or of its ephemeral claim. @throws VolumeError `NotReady` until it is bound */
+  async #claimed(pod: Pod, volume: Volume, { signal }: Call): Promise<ClaimedVolume> {
     const claimName = volume.persistentVolumeClaim?.claimName ?? (volume.ephemeral ? `${pod.metadata?.name}-${volume.name}` : undefined);
     if (claimName === undefined) return {};
     const { client } = this.#options;
@@ -200,8 +201,7 @@ export class VolumeManager {
     const claim = await client.get(persistentVolumeClaims, { namespace, name: claimName }, { signal });
     if (claim.metadata?.deletionTimestamp !== undefined)
       throw new VolumeError('NotReady', `can't start pod because PVC ${namespace}/${claimName} is being deleted`);
-    const owned = claim.metadata?.ownerReferences?.some(({ uid }) => uid === podUid(pod)) === true;
-    if (volume.ephemeral && !owned)
+    if (volume.ephemeral && !isControlledBy(claim, pod))
       throw new VolumeError(
         'InvalidArgument',
         `PVC ${namespace}/${claimName} was not created for pod ${pod.metadata?.name} (pod is not owner)`,
@@ -211,18 +211,18 @@ export class VolumeManager {
     return { claim, persistentVolume: await client.get(persistentVolumes, { name: claim.spec.volumeName }, { signal }) };
   }
 
-  /** A driver that does not answer is left behind when nobody wants the volume any more. */
-  async #each(volumes: readonly Volume[], { signal }: Call, work: (volume: Volume) => Promise<void>): Promise<void> {
+  /** Runs `work` for each volume. If the signal aborts, drivers that do not answer are abandoned. */
+  async #forEachVolume(volumes: readonly Volume[], { signal }: Call, work: (volume: Volume) => Promise<void>): Promise<void> {
     if (volumes.length === 0) return;
     const results = await untilAborted(signal, Promise.allSettled(volumes.map(work)));
     const failures = results.flatMap((result, index) =>
       result.status === 'rejected' ? [{ volume: volumes[index]?.name ?? '', message: messageOf(result.reason) }] : [],
     );
-    if (failures.length > 0) throw new VolumeFailures(failures);
+    if (failures.length > 0) throw new VolumeMountErrors(failures);
   }
 }
 
-/** The outcome, or a rejection with the signal's reason as soon as that aborts. */
+/** Resolves with the result of `work`, or rejects with the signal's reason as soon as it aborts. */
 function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason as Error);
@@ -232,7 +232,7 @@ function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   });
 }
 
-function noneWhenMissing(error: unknown): readonly string[] {
+function emptyIfMissing(error: unknown): readonly string[] {
   if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
   throw error;
 }

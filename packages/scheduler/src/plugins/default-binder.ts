@@ -2,19 +2,19 @@ import { resource } from '@oarlock/api/resource';
 import { isStatus } from '@oarlock/api/status';
 import type { Binding } from '@oarlock/api/types/core-v1';
 import { Client } from '@oarlock/spi/client';
-import { failed, Scheduling, success, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { errorStatus, Scheduling, success, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
 const bindings = resource<Binding>('', 'v1', 'pods', 'Binding', true);
 
-/** Writes the binding. */
+/** Creates the Binding of the pod. */
 export const defaultBinder = Scheduling.plugin({
   id: 'scheduling-default-binder',
   config: z.strictObject({}),
   needs: { client: Client },
   create: ({ client }): SchedulingPlugin => ({
     name: 'DefaultBinder',
-    async bind(_state, { pod }, node, { cause, signal }) {
+    async bind(_state, { pod }, node, { spanContext, signal }) {
       const name = { namespace: pod.metadata?.namespace ?? '', name: pod.metadata?.name ?? '' };
       const binding: Binding = {
         apiVersion: 'v1',
@@ -23,10 +23,10 @@ export const defaultBinder = Scheduling.plugin({
         target: { kind: 'Node', name: node },
       };
       try {
-        await client.causedBy(cause).create(bindings, binding, { subresource: 'binding', name, signal });
+        await client.withSpanContext(spanContext).create(bindings, binding, { subresource: 'binding', name, signal });
         return success;
       } catch (error) {
-        if (isStatus(error)) return failed(error.message);
+        if (isStatus(error)) return errorStatus(error.message);
         throw error;
       }
     },

@@ -86,7 +86,7 @@ function untilHolds<T extends KubeObject>(
   holds: (objects: readonly T[]) => boolean,
   namespace?: string,
 ): Promise<readonly T[]> {
-  const informer = informers.of(resource);
+  const informer = informers.forResource(resource);
   return new Promise<readonly T[]>((resolve, reject) => {
     let off: () => void = () => undefined;
     const end = () => {
@@ -95,7 +95,7 @@ function untilHolds<T extends KubeObject>(
     };
     const look = () => {
       const objects = informer.list(namespace);
-      if (!informer.synced || !holds(objects)) return;
+      if (!informer.hasSynced || !holds(objects)) return;
       end();
       resolve(objects);
     };
@@ -103,7 +103,7 @@ function untilHolds<T extends KubeObject>(
       end();
       reject(new Error(`it did not come to hold; the last state: ${JSON.stringify(informer.list(namespace)).slice(0, 3000)}`));
     }, patienceMs);
-    off = informer.on({ added: look, updated: look, deleted: look });
+    off = informer.addEventHandler({ onAdd: look, onUpdate: look, onDelete: look });
     informer.whenSynced().then(look, reject);
   });
 }

@@ -4,14 +4,14 @@ import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
 
 export interface FileSinkOptions {
   readonly file: string;
-  /** Events that may wait. */
+  /** Maximum number of events that wait to be written. */
   readonly waiting: number;
   readonly maxBytes: number;
-  /** Told of events that are lost, and why. */
-  lost(events: number, because: string): void;
+  /** Called for events that are lost, with the reason. */
+  lost(events: number, reason: string): void;
 }
 
-/** Appends events to a file, a line each, in order. */
+/** Appends events to a file in order, one line each. */
 export class FileSink implements AuditSink {
   readonly #options: FileSinkOptions;
   #waiting: string[] = [];
@@ -34,13 +34,13 @@ export class FileSink implements AuditSink {
   }
 
   record(event: AuditEvent): void {
-    if (!this.#open) return this.#options.lost(1, 'it is not running');
-    if (this.#waiting.length + this.#inFlight >= this.#options.waiting) return this.#options.lost(1, 'too many events wait');
+    if (!this.#open) return this.#options.lost(1, 'the sink is not running');
+    if (this.#waiting.length + this.#inFlight >= this.#options.waiting) return this.#options.lost(1, 'too many events are waiting');
     this.#waiting.push(`${JSON.stringify(event)}\n`);
     this.#writing ??= this.#write();
   }
 
-  /** Resolves when nothing waits. */
+  /** Resolves when all recorded events are written. */
   async flush(): Promise<void> {
     await this.#writing;
   }

@@ -4,7 +4,7 @@ import { Counter } from 'prom-client';
 import { z } from 'zod';
 import { FileSink } from './file-sink.ts';
 
-/** Writes requests as lines of JSON to a file. */
+/** Writes audit events to a file as lines of JSON. */
 export default Audit.plugin({
   id: '__ID__',
   config: z.strictObject({
@@ -16,9 +16,9 @@ export default Audit.plugin({
     return new FileSink({
       ...config,
       file: join(dataDir, 'audit.log'),
-      lost(events, because) {
+      lost(events, reason) {
         dropped.inc(events);
-        log.debug({ events, because }, 'audit events are lost');
+        log.debug({ events, reason }, 'audit events were lost');
       },
     });
   },

@@ -8,7 +8,7 @@ const user = z.strictObject({
   groups: z.array(z.string().min(1)).default([]),
 });
 
-/** Knows senders by a bearer token. Tokens are looked up by their hash: they are written down nowhere. */
+/** Authenticates requests by bearer token. The config holds only the hashes of tokens. */
 export default Authn.plugin({
   id: '__ID__',
   config: z.strictObject({ users: z.array(user).default([]) }),
@@ -20,7 +20,7 @@ export default Authn.plugin({
       authenticate({ bearerToken }) {
         if (bearerToken === undefined) return abstained;
         const identity = known.get(createHash('sha256').update(bearerToken).digest('hex'));
-        // it may be a token of another kind: the next of the chain is asked
+        // another authenticator of the chain may know the token
         return identity === undefined ? abstained : authenticated(identity);
       },
     };

@@ -1,17 +1,17 @@
 import { Authz, noOpinion } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-const reading = new Set(['get', 'list', 'watch']);
+const readVerbs = new Set(['get', 'list', 'watch']);
 
-/** Lets the members of one group read everything but Secrets. On all else it has no opinion: others may allow it. */
+/** Allows the members of one group to read everything except Secrets. It has no opinion on other requests: later authorizers decide. */
 export default Authz.plugin({
   id: '__ID__',
   config: z.strictObject({ group: z.string().min(1).default('readers') }),
   create: ({ config: { group } }) => ({
-    authorize(asked) {
-      if (asked.kind !== 'resource' || !asked.identity.groups.includes(group)) return noOpinion;
-      if (!reading.has(asked.verb) || asked.resource === 'secrets') return noOpinion;
-      return { decision: 'allow', because: `members of ${group} may read` };
+    authorize(attributes) {
+      if (attributes.kind !== 'resource' || !attributes.identity.groups.includes(group)) return noOpinion;
+      if (!readVerbs.has(attributes.verb) || attributes.resource === 'secrets') return noOpinion;
+      return { decision: 'allow', reason: `members of ${group} may read` };
     },
   }),
 });

@@ -4,24 +4,24 @@ import { Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 
-/** Gives a label to every namespace that does not have it. The key of its work is the namespace. */
+/** Adds a label to every namespace that lacks it. The workqueue key is the name of the namespace. */
 export default Controllers.plugin({
   id: '__ID__',
   config: z.strictObject({ label: z.string().min(1).default('example.com/__NAME__'), value: z.string().min(1).default('managed') }),
   needs: { informers: Informers },
   create({ config: { label, value }, informers }) {
-    const all = informers.of(namespaces);
+    const cache = informers.forResource(namespaces);
     return {
       name: '__NAME__',
-      watches: [watch(all, ({ metadata }) => [metadata?.name ?? ''])],
+      watches: [watch(cache, ({ metadata }) => [metadata?.name ?? ''])],
       async reconcile(name, { client }) {
-        const namespace = all.get(name);
+        const namespace = cache.get(name);
         if (namespace === undefined || namespace.metadata?.deletionTimestamp !== undefined) return;
         if (namespace.metadata?.labels?.[label] !== undefined) return;
         try {
           await client.patch(namespaces, { name }, 'merge', { metadata: { labels: { [label]: value } } });
         } catch (error) {
-          // gone since: the event that says so is on its way
+          // deleted in the meantime: the delete event follows
           if (!isStatus(error, 'NotFound')) throw error;
         }
       },

@@ -1,9 +1,9 @@
 import { namespaces } from '@oarlock/api/resources';
-import { SharedInformers } from '@oarlock/client/informers';
+import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { Informers } from '@oarlock/spi/client';
 import { Controllers } from '@oarlock/spi/controller';
-import { controllerContract } from '@oarlock/spi/controller.contract';
+import { controllerContract } from '@oarlock/spi/controller/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api';
 import { expect } from 'vitest';
@@ -23,10 +23,10 @@ const begin = (api: MemoryApi) => void api.seed(namespaces, namespace('a'), name
 controllerContract('__ID__', {
   open() {
     const clock = new FakeClock();
-    return { clock, api: memoryApi({ clock }), informers: (client) => new SharedInformers({ client, clock, random: sequence(7) }) };
+    return { clock, api: memoryApi({ clock }), informers: (client) => new SharedInformerFactory({ client, clock, random: sequence(7) }) };
   },
   create({ informers, clock }) {
-    const host = new PluginHost({ clock }).provide(Informers, informers).place({ plugin, config: { label, value: 'none' } });
+    const host = new PluginHost({ clock }).provide(Informers, informers).add({ plugin, config: { label, value: 'none' } });
     const [controller] = host.get(Controllers);
     if (controller === undefined) throw new Error('the plugin was not created');
     return controller;
@@ -35,7 +35,7 @@ controllerContract('__ID__', {
     {
       title: 'the label where there was none',
       steps: [begin],
-      holds: (api) => expect(labels(api)).toEqual({ a: 'none', b: 'blue' }),
+      expectResult: (api) => expect(labels(api)).toEqual({ a: 'none', b: 'blue' }),
     },
     {
       title: 'a label that somebody takes away',
@@ -43,7 +43,7 @@ controllerContract('__ID__', {
         begin,
         async (api) => void (await api.client().patch(namespaces, { name: 'b' }, 'merge', { metadata: { labels: { [label]: null } } })),
       ],
-      holds: (api) => expect(labels(api)).toEqual({ a: 'none', b: 'none' }),
+      expectResult: (api) => expect(labels(api)).toEqual({ a: 'none', b: 'none' }),
     },
   ],
 });

@@ -1,11 +1,11 @@
 import { BlockList, isIPv4 } from 'node:net';
 
-/** An address as DNS writes it: 4 or 16 bytes. */
+/** Converts an IP address to its 4 or 16 bytes in network order. @throws for invalid input */
 export function addressBytes(ip: string): Buffer {
   if (isIPv4(ip)) return Buffer.from(ip.split('.').map(Number));
   const list = new BlockList();
-  list.addAddress(ip, 'ipv6'); // throws on what is no address
-  const [text = '', tail] = dotted(ip).split('%')[0]?.split('::') ?? [];
+  list.addAddress(ip, 'ipv6'); // throws if the address is invalid
+  const [text = '', tail] = withoutDots(ip).split('%')[0]?.split('::') ?? [];
   const words = (part: string | undefined) =>
     part === undefined || part === '' ? [] : part.split(':').map((word) => Number.parseInt(word, 16));
   const [head, end] = [words(text), words(tail)];
@@ -15,8 +15,8 @@ export function addressBytes(ip: string): Buffer {
   return bytes;
 }
 
-/** `::ffff:10.0.0.1` with its last part in hex. */
-function dotted(ip: string): string {
+/** Rewrites the dotted last part of an address such as `::ffff:10.0.0.1` in hex. */
+function withoutDots(ip: string): string {
   const last = ip.slice(ip.lastIndexOf(':') + 1);
   if (!isIPv4(last)) return ip;
   const bytes = Buffer.from(last.split('.').map(Number));

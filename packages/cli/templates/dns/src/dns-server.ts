@@ -19,14 +19,14 @@ interface Records {
   readonly v6: readonly Buffer[];
 }
 
-/** Addresses of cluster names, over UDP. */
+/** A DNS server for A and AAAA records of cluster names, over UDP. */
 export class __Class__ implements DnsServer {
   readonly address: string;
   readonly clusterDomain: string;
   readonly #port: number;
   #records = new Map<string, Records>();
-  /** How many names are at or below each name: one without records of its own is there all the same (RFC 8020). */
-  readonly #below = new Map<string, number>();
+  /** Number of names at or below each name: a name without records exists if there are names below it (RFC 8020). */
+  readonly #namesBelow = new Map<string, number>();
   #socket: Socket | undefined;
 
   constructor({ address, port, clusterDomain }: DnsServerOptions) {
@@ -35,7 +35,7 @@ export class __Class__ implements DnsServer {
     this.clusterDomain = clusterDomain.toLowerCase();
   }
 
-  /** The port it answers at, once started. */
+  /** The port that the server listens on, once started. */
   get port(): number {
     return this.#socket?.address().port ?? this.#port;
   }
@@ -45,7 +45,7 @@ export class __Class__ implements DnsServer {
     this.#socket = socket;
     socket.on('message', (message, { address, port }) => {
       const reply = this.#reply(message);
-      // who asked may be gone by now: nobody is left to be told
+      // a client that no longer listens is not an error
       if (reply !== undefined) socket.send(reply, port, address, () => {});
     });
     socket.bind(this.#port, this.address);
@@ -62,27 +62,27 @@ export class __Class__ implements DnsServer {
   }
 
   async apply({ replace, set, removed }: DnsChanges): Promise<void> {
-    // everything that can fail comes first: a change is made whole or not at all
-    const fresh = set.map(({ name, addresses }): [string, Records] => {
+    // conversions, which may throw, come first: changes are applied completely or not at all
+    const added = set.map(({ name, addresses }): [string, Records] => {
       const all = addresses.map(addressBytes);
       return [name.toLowerCase(), { v4: all.filter(({ length }) => length === 4), v6: all.filter(({ length }) => length === 16) }];
     });
     if (replace) {
       this.#records = new Map();
-      this.#below.clear();
+      this.#namesBelow.clear();
     }
     for (const name of removed) if (this.#records.delete(name.toLowerCase())) this.#count(name.toLowerCase(), -1);
-    for (const [name, records] of fresh) {
+    for (const [name, records] of added) {
       if (!this.#records.has(name)) this.#count(name, 1);
       this.#records.set(name, records);
     }
   }
 
-  #count(name: string, by: number): void {
+  #count(name: string, difference: number): void {
     for (let at: string = name; at !== ''; at = at.includes('.') ? at.slice(at.indexOf('.') + 1) : '') {
-      const left = (this.#below.get(at) ?? 0) + by;
-      if (left > 0) this.#below.set(at, left);
-      else this.#below.delete(at);
+      const count = (this.#namesBelow.get(at) ?? 0) + difference;
+      if (count > 0) this.#namesBelow.set(at, count);
+      else this.#namesBelow.delete(at);
     }
   }
 
@@ -94,7 +94,7 @@ export class __Class__ implements DnsServer {
     const suffix = `.${this.clusterDomain}`;
     if (!name.endsWith(suffix)) return answer(message, question, refused, []);
     const inside = name.slice(0, -suffix.length);
-    if (!this.#below.has(inside)) return answer(message, question, noSuchName, []);
+    if (!this.#namesBelow.has(inside)) return answer(message, question, noSuchName, []);
     const { v4 = [], v6 = [] } = this.#records.get(inside) ?? {};
     return answer(message, question, noError, question.type === typeA ? v4 : question.type === typeAaaa ? v6 : []);
   }

@@ -1,4 +1,4 @@
-import { dnsContract } from '@oarlock/spi/dns.contract';
+import { dnsContract } from '@oarlock/spi/dns/contract';
 import { expect, it } from 'vitest';
 import { addressBytes } from '../src/addresses.ts';
 import { __Class__ } from '../src/dns-server.ts';
@@ -9,12 +9,17 @@ dnsContract('__ID__', async () => {
   return {
     server,
     endpoint: { ip: server.address, port: server.port },
-    lacks: { tcp: 'it answers over UDP only', forward: 'it has no upstream', srv: 'it has addresses only', cname: 'it has addresses only' },
+    unsupported: {
+      tcp: 'it answers over UDP only',
+      forward: 'it has no upstream',
+      srv: 'it has addresses only',
+      cname: 'it has addresses only',
+    },
     dispose: () => server.stop(),
   };
 });
 
-it('writes addresses of both families', () => {
+it('encodes IPv4 and IPv6 addresses', () => {
   expect(addressBytes('10.96.0.10').toString('hex')).toBe('0a60000a');
   expect(addressBytes('fd00::1').toString('hex')).toBe('fd000000000000000000000000000001');
   expect(addressBytes('::').toString('hex')).toBe('0'.repeat(32));

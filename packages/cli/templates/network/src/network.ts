@@ -1,28 +1,28 @@
 import { NetworkError, type NetworkDriver, type NodeNetwork } from '@oarlock/spi/network';
 
-const toWrite = (call: string, what: string): Promise<never> =>
-  Promise.reject(new NetworkError('PluginFailed', `write ${call} in src/network.ts: ${what}`));
+const notImplemented = (call: string, task: string): Promise<never> =>
+  Promise.reject(new NetworkError('PluginFailed', `implement ${call} in src/network.ts: ${task}`));
 
 export class __Class__ implements NetworkDriver {
   readonly traits = { namespace: 'node', podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16' } as const;
 
   #node: NodeNetwork | undefined;
 
-  /** Again, and with other ranges, it keeps what was added. Make bridges, routes and rules here. */
+  /** Sets up bridges, routes and rules of the node. A later call with other ranges must keep existing attachments. */
   async setup(node: NodeNetwork): Promise<void> {
     this.#node = node;
   }
   add(): Promise<never> {
-    return toWrite('add', 'give the attachment an address of podCIDRs, write it down before it is used, and resolve with it');
+    return notImplemented('add', 'allocate an address of podCIDRs, store it on disk before it is used, and resolve with it');
   }
   check(): Promise<never> {
-    return toWrite('check', 'resolve where what add has made is still there, else throw CheckFailed');
+    return notImplemented('check', 'resolve if everything that add created still exists, otherwise throw CheckFailed');
   }
-  /** Succeeds on what is gone: nothing was ever added. */
+  /** Succeeds for an attachment that does not exist. */
   async del(): Promise<void> {}
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     return this.#node === undefined ? { ready: false, message: '__ID__ is not set up' } : { ready: true, message: '' };
   }
-  /** Nothing was ever added: there is nothing to free. */
+  /** There are no attachments yet, so nothing has to be freed. */
   async gc(): Promise<void> {}
 }

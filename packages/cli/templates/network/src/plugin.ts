@@ -7,7 +7,7 @@ export default Network.plugin({
   id: '__ID__',
   config: z.strictObject({}),
   declares: { namespace: 'node', podCIDR: '127.128.0.0/10', serviceCIDR: '127.96.0.0/16' },
-  // take this away when it does something
-  probe: async () => unavailable('__ID__ is a skeleton: its methods are still to be written'),
+  // remove the probe when the driver is implemented
+  probe: async () => unavailable('__ID__ is a skeleton: its methods are not implemented yet'),
   create: () => new __Class__(),
 });

@@ -1,5 +1,5 @@
 import type { NodeNetwork } from '@oarlock/spi/network';
-import { networkContract } from '@oarlock/spi/network.contract';
+import { networkContract } from '@oarlock/spi/network/contract';
 import { __Class__ } from '../src/network.ts';
 
 const node: NodeNetwork = {
@@ -14,7 +14,7 @@ networkContract('__ID__', async () => ({
   driver: new __Class__(),
   node,
   small: { ...node, podCIDRs: ['127.144.0.0/28'] },
-  // what the network will never do, with the reason
-  lacks: { restart: 'give the fixture restart, then take this away', crash: 'give the fixture crashAdd, then take this away' },
+  // features that the network will never have, with the reason
+  unsupported: { restart: 'give the fixture restart, then take this away', crash: 'give the fixture crashAdd, then take this away' },
   dispose: async () => {},
 }));

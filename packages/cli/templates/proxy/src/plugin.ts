@@ -6,7 +6,7 @@ import { __Class__ } from './proxy.ts';
 export default Proxy.plugin({
   id: '__ID__',
   config: z.strictObject({}),
-  // take this away when it does something
-  probe: async () => unavailable('__ID__ is a skeleton: its methods are still to be written'),
+  // remove the probe when the proxy is implemented
+  probe: async () => unavailable('__ID__ is a skeleton: its methods are not implemented yet'),
   create: () => new __Class__(),
 });

@@ -12,7 +12,7 @@ export class ProxyError extends Error {
 
 export class __Class__ implements ServiceProxy {
   apply(): Promise<never> {
-    const what = 'send what comes to the cluster IPs of a ServicePort to one of its endpoints';
-    return Promise.reject(new ProxyError('Unsupported', `write apply in src/proxy.ts: ${what}`));
+    const task = 'forward traffic to the cluster IPs of a ServicePort to one of its endpoints';
+    return Promise.reject(new ProxyError('Unsupported', `implement apply in src/proxy.ts: ${task}`));
   }
 }

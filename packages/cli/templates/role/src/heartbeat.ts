@@ -1,5 +1,5 @@
 import { once, EventEmitter } from 'node:events';
-import type { Clock, Timer } from '@oarlock/kernel/clock';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Lifecycle } from '@oarlock/kernel/plugin';
 import type { Health, Role } from '@oarlock/spi/role';
 
@@ -9,7 +9,7 @@ export interface HeartbeatOptions {
   beat(count: number): void;
 }
 
-/** Calls `beat` in a steady rhythm while it runs. */
+/** Calls `beat` at a fixed interval while it runs. */
 export class Heartbeat implements Role, Lifecycle {
   readonly name = '__ID__';
   readonly #options: HeartbeatOptions;
@@ -30,15 +30,15 @@ export class Heartbeat implements Role, Lifecycle {
   async stop(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
-    // to those who wait to be told that it is ready; without a listener an EventEmitter throws it
+    // rejects pending waitUntilReady calls; an EventEmitter without a listener for `error` would throw
     if (this.#events.listenerCount('error') > 0) this.#events.emit('error', new Error(`${this.name} was stopped`));
   }
 
-  health(): Health {
-    return this.#timer === undefined ? { healthy: false, because: 'it does not run' } : { healthy: true };
+  checkHealth(): Health {
+    return this.#timer === undefined ? { healthy: false, reason: 'the role is not running' } : { healthy: true };
   }
 
-  async ready(signal?: AbortSignal): Promise<void> {
+  async waitUntilReady(signal?: AbortSignal): Promise<void> {
     if (this.#timer === undefined) await once(this.#events, 'started', { ...(signal && { signal }) });
   }
 

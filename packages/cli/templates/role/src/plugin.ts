@@ -2,7 +2,7 @@ import { Roles } from '@oarlock/spi/role';
 import { z } from 'zod';
 import { Heartbeat } from './heartbeat.ts';
 
-/** Writes a line to the log now and then. */
+/** Writes a log line at a fixed interval. */
 export default Roles.plugin({
   id: '__ID__',
   config: z.strictObject({ everySeconds: z.number().min(1).max(86_400).default(60) }),

@@ -1,4 +1,4 @@
-import { roleContract } from '@oarlock/spi/role.contract';
+import { roleContract } from '@oarlock/spi/role/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { expect, it } from 'vitest';
 import { Heartbeat } from '../src/heartbeat.ts';
@@ -6,10 +6,10 @@ import { Heartbeat } from '../src/heartbeat.ts';
 roleContract('__ID__', () => {
   const clock = new FakeClock();
   const role = new Heartbeat({ clock, everyMs: 1000, beat: () => {} });
-  return { role, settle: () => clock.settle(), held: () => ({ timers: clock.pending }), dispose: () => role.stop() };
+  return { role, settle: () => clock.settle(), countResources: () => ({ timers: clock.pending }), dispose: () => role.stop() };
 });
 
-it('beats while it runs, and not afterwards', async () => {
+it('calls beat while it runs, and not after stop', async () => {
   const clock = new FakeClock();
   const beats: number[] = [];
   const role = new Heartbeat({ clock, everyMs: 1000, beat: (count) => beats.push(count) });

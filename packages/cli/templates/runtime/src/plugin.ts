@@ -7,7 +7,7 @@ export default Runtime.plugin({
   id: '__ID__',
   config: z.strictObject({}),
   declares: { invokesCni: false, images: false, survivesRestart: false, networkNamespaces: false },
-  // take this away when it does something
-  probe: async () => unavailable('__ID__ is a skeleton: its methods are still to be written'),
+  // remove the probe when the runtime is implemented
+  probe: async () => unavailable('__ID__ is a skeleton: its methods are not implemented yet'),
   create: () => new __Class__(),
 });

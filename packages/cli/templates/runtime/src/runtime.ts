@@ -12,10 +12,10 @@ import {
   type RuntimeInfo,
 } from '@oarlock/spi/runtime';
 
-const toWrite = (call: string, what: string): Promise<never> =>
-  Promise.reject(new RuntimeError('Unsupported', `write ${call} in src/runtime.ts: ${what}`));
+const notImplemented = (call: string, task: string): Promise<never> =>
+  Promise.reject(new RuntimeError('Unsupported', `implement ${call} in src/runtime.ts: ${task}`));
 
-/** Runs nothing yet, and says so. */
+/** A container runtime that reports that it is not ready. */
 export class __Class__ implements RuntimeDriver {
   readonly traits = { invokesCni: false, images: false, survivesRestart: false, networkNamespaces: false };
 
@@ -23,19 +23,19 @@ export class __Class__ implements RuntimeDriver {
     return { name: '__ID__', version: '0.1.0', apiVersion: 'v1' };
   }
   async status(): Promise<readonly RuntimeCondition[]> {
-    const skeleton = { status: false, reason: 'Skeleton', message: 'its methods are still to be written' };
+    const skeleton = { status: false, reason: 'Skeleton', message: 'the methods of this runtime are not implemented yet' };
     return [
       { type: 'RuntimeReady', ...skeleton },
       { type: 'NetworkReady', ...skeleton },
     ];
   }
-  /** Of one that there is: its state, addresses and when it was made. */
+  /** Returns the state, addresses and creation time of a sandbox. @throws RuntimeError NotFound */
   async podSandboxStatus(id: string): Promise<PodSandboxStatus> {
-    throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
+    throw new RuntimeError('NotFound', `sandbox ${id} not found`);
   }
-  /** Of one that there is: its state, times, exit code and reason. */
+  /** Returns the state, times, exit code and reason of a container. @throws RuntimeError NotFound */
   async containerStatus(id: string): Promise<ContainerStatus> {
-    throw new RuntimeError('NotFound', `there is no container ${id}`);
+    throw new RuntimeError('NotFound', `container ${id} not found`);
   }
   async listPodSandbox(): Promise<readonly PodSandbox[]> {
     return [];
@@ -53,58 +53,58 @@ export class __Class__ implements RuntimeDriver {
     return undefined;
   }
   runPodSandbox(): Promise<never> {
-    return toWrite('runPodSandbox', 'make what the containers of a pod share, and resolve with its id');
+    return notImplemented('runPodSandbox', 'create the environment that the containers of a pod share, and resolve with its id');
   }
   stopPodSandbox(): Promise<never> {
-    return toWrite('stopPodSandbox', 'stop its containers and give back its network; again, and for what never was, it does nothing');
+    return notImplemented('stopPodSandbox', 'stop its containers and release its network; do nothing if it is stopped or does not exist');
   }
   removePodSandbox(): Promise<never> {
-    return toWrite('removePodSandbox', 'remove the sandbox with all containers in it; again, and for what never was, it does nothing');
+    return notImplemented('removePodSandbox', 'remove the sandbox with all its containers; do nothing if it does not exist');
   }
   createContainer(): Promise<never> {
-    return toWrite('createContainer', 'make a container in a sandbox without starting it, and resolve with its id');
+    return notImplemented('createContainer', 'create a container in a sandbox without starting it, and resolve with its id');
   }
   startContainer(): Promise<never> {
-    return toWrite('startContainer', 'start a container that was created, with its output in the log file of its config');
+    return notImplemented('startContainer', 'start a created container, with its output in the log file of its config');
   }
   stopContainer(): Promise<never> {
-    return toWrite('stopContainer', 'send SIGTERM, SIGKILL after the timeout, and resolve when it has exited');
+    return notImplemented('stopContainer', 'send SIGTERM, after the timeout SIGKILL, and resolve when it has exited');
   }
   removeContainer(): Promise<never> {
-    return toWrite('removeContainer', 'remove a container, also one that runs; again, and for what never was, it does nothing');
+    return notImplemented('removeContainer', 'remove a container even if it runs; do nothing if it does not exist');
   }
   updateContainerResources(): Promise<never> {
-    return toWrite('updateContainerResources', 'change the limits of a container that runs');
+    return notImplemented('updateContainerResources', 'change the limits of a running container');
   }
   reopenContainerLog(): Promise<never> {
-    return toWrite('reopenContainerLog', 'go on in a new file where the log file was put aside');
+    return notImplemented('reopenContainerLog', 'continue in a new file after the log file was renamed');
   }
   execSync(): Promise<never> {
-    return toWrite('execSync', 'run a command in a container, and resolve with its output and exit code');
+    return notImplemented('execSync', 'run a command in a container, and resolve with its output and exit code');
   }
   exec(): Promise<never> {
-    return toWrite('exec', 'run a command in a container with streams, and resolve with its exit code');
+    return notImplemented('exec', 'run a command in a container with streams, and resolve with its exit code');
   }
   attach(): Promise<never> {
-    return toWrite('attach', 'join the streams of a container that runs');
+    return notImplemented('attach', 'attach streams to a running container');
   }
   portForward(): Promise<never> {
-    return toWrite('portForward', 'open a byte stream to a port inside the sandbox');
+    return notImplemented('portForward', 'open a byte stream to a port in the sandbox');
   }
   containerStats(): Promise<never> {
-    return toWrite('containerStats', 'say the processor time and memory of a container');
+    return notImplemented('containerStats', 'return the CPU time and memory of a container');
   }
   pullImage(): Promise<never> {
-    return toWrite('pullImage', 'have an image come, and resolve with the reference to create containers from');
+    return notImplemented('pullImage', 'pull an image, and resolve with the reference to create containers from');
   }
   removeImage(): Promise<never> {
-    return toWrite('removeImage', 'remove an image; one that is not there is removed');
+    return notImplemented('removeImage', 'remove an image; do nothing if it does not exist');
   }
   imageFsInfo(): Promise<never> {
-    return toWrite('imageFsInfo', 'say where images are and how much they take');
+    return notImplemented('imageFsInfo', 'return where images are stored and how much space they use');
   }
   async *events(signal: AbortSignal): AsyncGenerator<RuntimeEvent | 'resync'> {
-    yield 'resync'; // and then what happens to sandboxes and containers
+    yield 'resync'; // afterwards the events of sandboxes and containers
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });

@@ -1,7 +1,7 @@
 import { Scheduling } from '@oarlock/spi/scheduling';
 import { z } from 'zod';
 
-/** Prefers nodes that have a label. */
+/** Prefers nodes with a label. */
 export default Scheduling.plugin({
   id: '__ID__',
   config: z.strictObject({
@@ -11,8 +11,8 @@ export default Scheduling.plugin({
   create: ({ config: { label, weight } }) => ({
     name: '__Class__',
     weight,
-    // it refuses no pod, so it has none to wake
-    requeueOn: [],
+    // it filters out no nodes, so no event can make a pod schedulable
+    eventsToRegister: [],
     score: (_state, _pod, { node }) => (node.metadata?.labels?.[label] === undefined ? 0 : 100),
   }),
 });

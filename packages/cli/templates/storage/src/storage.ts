@@ -1,13 +1,13 @@
-import type { Clock } from '@oarlock/kernel/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { mvccDefaults } from '@oarlock/mvcc/mvcc-limits';
 import { MvccStore } from '@oarlock/mvcc/mvcc-store';
-import { checkWrites, refusal } from '@oarlock/mvcc/write-rules';
+import { validateWrites, failedPrecondition } from '@oarlock/mvcc/commit-validation';
 import {
   StorageError,
   type ChangeBatch,
-  type Commit,
+  type CommitResult,
   type Entry,
-  type Expectation,
+  type Precondition,
   type Page,
   type RangeOptions,
   type Revision,
@@ -15,7 +15,7 @@ import {
   type Write,
 } from '@oarlock/spi/storage';
 
-/** Keys with their past are kept by @oarlock/mvcc: this class says when a commit counts. */
+/** A storage driver in memory. @oarlock/mvcc keeps keys and their revisions; this class decides when a commit is applied. */
 export class __Class__ implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #store: MvccStore;
@@ -25,7 +25,7 @@ export class __Class__ implements StorageDriver {
     this.#store = new MvccStore({
       ...mvccDefaults,
       clock,
-      expired: (due) => {
+      onExpired: (due) => {
         this.#apply(due.map(({ key }) => ({ key, value: null })));
       },
     });
@@ -43,10 +43,10 @@ export class __Class__ implements StorageDriver {
     return this.#store.range(options);
   }
 
-  async commit(writes: readonly Write[], expect: readonly Expectation[]): Promise<Commit> {
+  async commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult> {
     this.#store.checkRunning();
-    checkWrites(writes, this.traits.maxValueBytes);
-    return refusal(expect, (key) => this.#store.standing(key)) ?? { ok: true, revision: this.#apply(writes) };
+    validateWrites(writes, this.traits.maxValueBytes);
+    return failedPrecondition(expect, (key) => this.#store.currentEntry(key)) ?? { ok: true, revision: this.#apply(writes) };
   }
 
   watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
@@ -66,7 +66,7 @@ export class __Class__ implements StorageDriver {
     this.#store.skipTo(revision);
   }
 
-  /** One that is durable writes down first what it applies, and says so in its traits. Returns the revision after it. */
+  /** Applies a commit and returns its revision. A durable storage writes the commit to disk first, and sets `durable` in its traits. */
   #apply(writes: readonly Write[]): Revision {
     this.#store.apply(writes, this.#store.revision + 1);
     return this.#store.revision;

@@ -1,4 +1,4 @@
-import { storageContract } from '@oarlock/spi/storage.contract';
+import { storageContract } from '@oarlock/spi/storage/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { __Class__ } from '../src/storage.ts';
 

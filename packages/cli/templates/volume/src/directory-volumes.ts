@@ -2,7 +2,7 @@ import { chmod, mkdir, rm } from 'node:fs/promises';
 import type { Volume } from '@oarlock/api/types/core-v1';
 import { VolumeError, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
 
-/** A directory for each volume of each pod. All that is known of it is on disk: a restart of the kubelet changes nothing. */
+/** Creates one directory per volume of a pod. The driver keeps no state in memory, so a kubelet restart has no effect. */
 export class DirectoryVolumes implements VolumeDriver {
   supports(volume: Volume): boolean {
     return volume.csi?.driver === '__ID__';
@@ -10,9 +10,9 @@ export class DirectoryVolumes implements VolumeDriver {
 
   async mount({ volume, path }: VolumeRequest): Promise<{ readonly hostPath: string }> {
     const unknown = Object.keys(volume.csi?.volumeAttributes ?? {});
-    if (unknown.length > 0) throw new VolumeError('InvalidArgument', `there are no volume attributes ${unknown.join(', ')}`);
+    if (unknown.length > 0) throw new VolumeError('InvalidArgument', `unknown volume attributes: ${unknown.join(', ')}`);
     await mkdir(path, { recursive: true });
-    await chmod(path, 0o777); // what mkdir made went through the umask, and any user of the pod may write
+    await chmod(path, 0o777); // mkdir applies the umask, but any user of the pod may write
     return { hostPath: path };
   }
 

@@ -1,4 +1,4 @@
-import { volumeContract } from '@oarlock/spi/volume.contract';
+import { volumeContract } from '@oarlock/spi/volume/contract';
 import { DirectoryVolumes } from '../src/directory-volumes.ts';
 
 volumeContract('__ID__', async () => ({
@@ -6,5 +6,9 @@ volumeContract('__ID__', async () => ({
   reopen: async () => new DirectoryVolumes(),
   sample: (name) => ({ volume: { name, csi: { driver: '__ID__' } } }),
   broken: (name) => ({ volume: { name, csi: { driver: '__ID__', volumeAttributes: { size: 'large' } } } }),
-  lacks: { refreshing: 'it has no content of its own', fsGroup: 'it leaves groups alone', usage: 'it does not measure' },
+  unsupported: {
+    refreshing: 'the volume has no content to refresh',
+    fsGroup: 'group ownership is not changed',
+    usage: 'usage is not measured',
+  },
 }));

@@ -8,171 +8,224 @@ import {
 } from '@oarlock/api/resources';
 import type { Node, PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type { CSIDriver, CSIStorageCapacity, StorageClass } from '@oarlock/api/types/storage-v1';
-import { Client, Informers } from '@oarlock/spi/client';
-import { failed, Scheduling, skip, success, unresolvable, type SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { compareQuantity, quantityValue } from '@oarlock/api/values/quantity';
+import type { Clock } from '@oarlock/primitives/clock';
+import { Client, Informers, type Informer } from '@oarlock/spi/client';
+import {
+  errorStatus,
+  Scheduling,
+  skip,
+  success,
+  unschedulableAndUnresolvable,
+  type BindContext,
+  type ClusterEventWithHint,
+  type CycleState,
+  type NodeInfo,
+  type PodInfo,
+  type SchedulingPlugin,
+  type Status,
+} from '@oarlock/spi/scheduling';
 import { z } from 'zod';
-import { AssumeCache } from '../../assume-cache.ts';
-import { configurable } from '../../plugin-args.ts';
-import { same } from '../../pod-changes.ts';
-import { onNode } from '../node-changes.ts';
-import { annotations, claimHint, claimsOf, classNameOf, isBound, lookUp } from './claims.ts';
-import { VolumeWriter, type Decision } from './volume-writer.ts';
-import { allowsNode, findVolume, hasCapacity, reaches, requestOf } from './volume-search.ts';
-import { compareQuantity, value } from '@oarlock/api/quantity';
+import { AssumeCache } from '../../cache/assume-cache.ts';
+import { isEqual } from '../../pod-info/pod-changes.ts';
+import { nodeEvent } from '../helper/node-events.ts';
+import { withConfigurableArgs } from '../helper/plugin-args.ts';
+import { annotations, claimHint, claimsOf, classNameOf, isFullyBound, lookUpClaims } from './pod-volume-claims.ts';
+import { VolumeBinder, type PodVolumes } from './volume-binder.ts';
+import { allowsNode, findMatchingVolume, hasCapacity, matchesNodeAffinity, requestOf } from './volume-matching.ts';
 
-const freeOfClass = 'free-or-kept-volumes-of-class';
-const capacitiesOfClass = 'capacities-of-class';
-const classOfUnbound = (volume: PersistentVolume) => [classNameOf(volume)];
+const volumesByClass = 'free-or-kept-volumes-of-class';
+const capacitiesByClass = 'capacities-of-class';
+const classOfVolume = (volume: PersistentVolume) => [classNameOf(volume)];
 const classOfCapacity = ({ storageClassName }: CSIStorageCapacity) => [storageClassName];
 
-const conflict = "node(s) didn't match PersistentVolume's node affinity";
-const nothingFound = "node(s) didn't find available persistent volumes to bind";
-const tooLittle = 'node(s) did not have enough free storage';
+const nodeConflict = "node(s) didn't match PersistentVolume's node affinity";
+const noMatchingVolumes = "node(s) didn't find available persistent volumes to bind";
+const insufficientCapacity = 'node(s) did not have enough free storage';
 const lostVolume = 'node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)';
 
-const topologiesOf = (found: unknown) => (found as StorageClass).allowedTopologies;
+const topologiesOf = (storageClass: unknown) => (storageClass as StorageClass).allowedTopologies;
 const tracksCapacity = (driver: unknown) => (driver as CSIDriver).spec.storageCapacity === true;
-const roomOf = ({ maximumVolumeSize, capacity }: CSIStorageCapacity) => value(maximumVolumeSize ?? capacity ?? '0');
+const availableCapacity = ({ maximumVolumeSize, capacity }: CSIStorageCapacity) => quantityValue(maximumVolumeSize ?? capacity ?? '0');
 
 const args = z.strictObject({
-  /** So long a pod waits for its volumes once it has a node; 0: not at all. */
+  /** The maximum time in preBind until the volumes are bound, in seconds; 0: no waiting. */
   bindTimeoutSeconds: z.number().int().min(0).default(600),
 });
 
-interface State {
-  readonly bound: readonly PersistentVolumeClaim[];
-  readonly waiting: readonly PersistentVolumeClaim[];
-  /** By node, for the nodes that were looked at. */
-  readonly decisions: Map<string, Decision>;
+interface PreFilterState {
+  readonly boundClaims: readonly PersistentVolumeClaim[];
+  /** Unbound claims with the mode WaitForFirstConsumer, the smallest first. */
+  readonly claimsToBind: readonly PersistentVolumeClaim[];
+  /** The decision for each node that passed the filter. */
+  readonly podVolumesByNode: Map<string, PodVolumes>;
+}
+const preFilterKey = Symbol('VolumeBinding');
+
+const eventsToRegister: readonly ClusterEventWithHint[] = [
+  {
+    kind: 'StorageClass',
+    actions: ['added', 'updated'],
+    queueingHint: (_pod, old, now) => (old !== undefined && isEqual(topologiesOf(old), topologiesOf(now)) ? 'skip' : 'queue'),
+  },
+  { kind: 'PersistentVolumeClaim', actions: ['added', 'updated'], queueingHint: claimHint },
+  { kind: 'PersistentVolume', actions: ['added', 'updated'] },
+  nodeEvent(['labels']),
+  {
+    kind: 'CSIDriver',
+    actions: ['updated'],
+    queueingHint: (_pod, old, now) => (tracksCapacity(old) && !tracksCapacity(now) ? 'queue' : 'skip'),
+  },
+  {
+    kind: 'CSIStorageCapacity',
+    actions: ['added', 'updated'],
+    queueingHint: (_pod, old, now) =>
+      old === undefined || availableCapacity(now as CSIStorageCapacity) > availableCapacity(old as CSIStorageCapacity) ? 'queue' : 'skip',
+  },
+];
+
+/**
+ * Accepts nodes that can reach the pod's bound volumes and for which its unbound claims have or can get volumes. Claims that wait for
+ * their first consumer are bound with the pod (KEP-490).
+ */
+class VolumeBinding {
+  readonly #volumes: AssumeCache<PersistentVolume>;
+  readonly #claims: AssumeCache<PersistentVolumeClaim>;
+  readonly #classes: Informer<StorageClass>;
+  readonly #capacities: Informer<CSIStorageCapacity>;
+  readonly #drivers: Informer<CSIDriver>;
+  readonly #nodes: Informer<Node>;
+  readonly #binder: VolumeBinder;
+
+  constructor(client: Client, informers: Informers, clock: Clock) {
+    this.#volumes = new AssumeCache(informers.forResource(persistentVolumes));
+    this.#claims = new AssumeCache(informers.forResource(persistentVolumeClaims));
+    this.#classes = informers.forResource(storageClasses);
+    this.#capacities = informers.forResource(csiStorageCapacities);
+    this.#drivers = informers.forResource(csiDrivers);
+    this.#nodes = informers.forResource(nodeResource);
+    this.#binder = new VolumeBinder({ volumes: this.#volumes, claims: this.#claims, nodes: this.#nodes, client, clock });
+    this.#volumes.informer.addIndexer(volumesByClass, classOfVolume);
+    this.#capacities.addIndexer(capacitiesByClass, classOfCapacity);
+  }
+
+  withArgs({ bindTimeoutSeconds }: z.output<typeof args>): SchedulingPlugin {
+    return {
+      name: 'VolumeBinding',
+      eventsToRegister,
+      whenSynced: (signal) => this.#whenSynced(signal),
+      preFilter: (state, pod) => this.#preFilter(state, pod),
+      filter: (state, _pod, node) => this.#filter(state, node),
+      reserve: (state, { key }, node) => {
+        const podVolumes = state.read<PreFilterState>(preFilterKey)?.podVolumesByNode.get(node);
+        if (podVolumes !== undefined) this.#binder.assumePodVolumes(key, node, podVolumes);
+        return success;
+      },
+      unreserve: (_state, { key }) => this.#binder.revertAssumedPodVolumes(key),
+      // bound claims are only checked again, which does not take long
+      preBindPreFlight: (state) => ((state.read<PreFilterState>(preFilterKey)?.claimsToBind.length ?? 0) === 0 ? skip : success),
+      preBind: (state, pod, node, context) => this.#preBind(state, pod, node, context, bindTimeoutSeconds),
+    };
+  }
+
+  async #whenSynced(signal: AbortSignal): Promise<void> {
+    const informers = [this.#volumes.informer, this.#claims.informer, this.#classes, this.#capacities, this.#drivers, this.#nodes];
+    await Promise.all(informers.map((informer) => informer.whenSynced(signal)));
+  }
+
+  #preFilter(state: CycleState, { pod }: PodInfo): Status {
+    if (claimsOf(pod).length === 0) return skip;
+    const result = lookUpClaims(pod, this.#claims);
+    if ('rejection' in result) return result.rejection;
+    const boundClaims: PersistentVolumeClaim[] = [];
+    const claimsToBind: PersistentVolumeClaim[] = [];
+    for (const claim of result.claims) {
+      if (isFullyBound(claim)) boundClaims.push(claim);
+      // a claim with a volume name is being bound by the PersistentVolume controller
+      else if (this.#isDelayed(claim) && !claim.spec?.volumeName) claimsToBind.push(claim);
+      else return unschedulableAndUnresolvable('pod has unbound immediate PersistentVolumeClaims');
+    }
+    // the smallest claim first, so that it gets the smallest matching volume
+    claimsToBind.sort((a, b) => compareQuantity(requestOf(a), requestOf(b)));
+    state.write<PreFilterState>(preFilterKey, { boundClaims, claimsToBind, podVolumesByNode: new Map() });
+    return success;
+  }
+
+  #isDelayed(claim: PersistentVolumeClaim): boolean {
+    return this.#classes.get(classNameOf(claim))?.volumeBindingMode === 'WaitForFirstConsumer';
+  }
+
+  #filter(state: CycleState, { name, node }: NodeInfo): Status {
+    const preFilterState = state.read<PreFilterState>(preFilterKey);
+    if (preFilterState === undefined) return success;
+    const result = this.#findPodVolumes(preFilterState, node);
+    if ('reasons' in result) return unschedulableAndUnresolvable(...result.reasons);
+    preFilterState.podVolumesByNode.set(name, result);
+    return success;
+  }
+
+  /** Returns the volumes for the claims on a node, or why there are none (FindPodVolumes upstream). */
+  #findPodVolumes({ boundClaims, claimsToBind }: PreFilterState, node: Node): PodVolumes | { readonly reasons: readonly string[] } {
+    const reasons = new Set<string>();
+    for (const claim of boundClaims) {
+      const conflict = this.#boundVolumeConflict(claim, node);
+      if (conflict !== undefined) reasons.add(conflict);
+    }
+    const staticBindings: { readonly claim: PersistentVolumeClaim; readonly volume: PersistentVolume }[] = [];
+    const dynamicProvisions: PersistentVolumeClaim[] = [];
+    const chosenVolumes = new Set<string>();
+    for (const claim of claimsToBind) {
+      const selectedNode = claim.metadata?.annotations?.[annotations.selectedNode];
+      if (selectedNode !== undefined && selectedNode !== node.metadata?.name) {
+        reasons.add(noMatchingVolumes);
+        continue;
+      }
+      const volume =
+        selectedNode === undefined
+          ? findMatchingVolume(claim, this.#volumes.byIndex(volumesByClass, classNameOf(claim)), node, chosenVolumes)
+          : undefined;
+      if (volume !== undefined) {
+        chosenVolumes.add(volume.metadata?.name ?? '');
+        staticBindings.push({ claim, volume });
+        continue;
+      }
+      const conflict = this.#provisioningConflict(claim, node);
+      if (conflict === undefined) dynamicProvisions.push(claim);
+      else reasons.add(conflict);
+    }
+    return reasons.size > 0 ? { reasons: [...reasons] } : { staticBindings, dynamicProvisions };
+  }
+
+  /** Returns why a node cannot use the volume of a bound claim, or undefined if it can. */
+  #boundVolumeConflict(claim: PersistentVolumeClaim, node: Node): string | undefined {
+    const volume = this.#volumes.get(claim.spec?.volumeName ?? '');
+    if (volume === undefined) return lostVolume;
+    return matchesNodeAffinity(volume, node) ? undefined : nodeConflict;
+  }
+
+  /** Returns why no volume can be provisioned for the claim on a node, or undefined if one can. */
+  #provisioningConflict(claim: PersistentVolumeClaim, node: Node): string | undefined {
+    const storageClass = this.#classes.get(classNameOf(claim));
+    if (!storageClass?.provisioner || storageClass.provisioner === 'kubernetes.io/no-provisioner') return noMatchingVolumes;
+    if (!allowsNode(storageClass, node)) return noMatchingVolumes;
+    if (this.#drivers.get(storageClass.provisioner)?.spec.storageCapacity !== true) return undefined;
+    return hasCapacity(claim, node, this.#capacities.byIndex(capacitiesByClass, classNameOf(claim))) ? undefined : insufficientCapacity;
+  }
+
+  async #preBind(state: CycleState, { key }: PodInfo, node: string, context: BindContext, bindTimeoutSeconds: number): Promise<Status> {
+    const { boundClaims = [], claimsToBind = [] } = state.read<PreFilterState>(preFilterKey) ?? {};
+    if (boundClaims.length + claimsToBind.length === 0) return success;
+    const failure = await this.#binder.bindPodVolumes(key, node, claimsToBind, bindTimeoutSeconds * 1000, context);
+    return failure === undefined ? success : errorStatus(`binding volumes: ${failure}`);
+  }
 }
 
-/** Pods go where their volumes are or can be made; claims that wait for their first consumer are bound with the pod (KEP-490). */
 export const volumeBinding = Scheduling.plugin({
   id: 'scheduling-volume-binding',
   config: args,
   needs: { client: Client, informers: Informers },
   create({ config, client, informers }, { clock }): SchedulingPlugin {
-    const volumes = new AssumeCache(informers.of(persistentVolumes));
-    const claims = new AssumeCache(informers.of(persistentVolumeClaims));
-    const classes = informers.of(storageClasses);
-    const capacities = informers.of(csiStorageCapacities);
-    const drivers = informers.of(csiDrivers);
-    const nodes = informers.of(nodeResource);
-    const writer = new VolumeWriter({ volumes, claims, nodes, client, clock });
-    volumes.informer.addIndex(freeOfClass, classOfUnbound);
-    capacities.addIndex(capacitiesOfClass, classOfCapacity);
-    const key = Symbol('VolumeBinding');
-    const isDelayed = (claim: PersistentVolumeClaim) => classes.get(classNameOf(claim))?.volumeBindingMode === 'WaitForFirstConsumer';
-
-    const boundElsewhere = (claim: PersistentVolumeClaim, node: Node): string | undefined => {
-      const volume = volumes.get(claim.spec?.volumeName ?? '');
-      return volume === undefined ? lostVolume : reaches(volume, node) ? undefined : conflict;
-    };
-    const mayProvision = (claim: PersistentVolumeClaim, node: Node): string | undefined => {
-      const found = classes.get(classNameOf(claim));
-      if (found === undefined || !found.provisioner || found.provisioner === 'kubernetes.io/no-provisioner') return nothingFound;
-      if (!allowsNode(found, node)) return nothingFound;
-      const tracked = drivers.get(found.provisioner)?.spec.storageCapacity === true;
-      return tracked && !hasCapacity(claim, node, capacities.byIndex(capacitiesOfClass, classNameOf(claim))) ? tooLittle : undefined;
-    };
-
-    const decide = ({ bound, waiting }: State, node: Node): Decision | readonly string[] => {
-      const reasons = new Set<string>();
-      for (const claim of bound) {
-        const reason = boundElsewhere(claim, node);
-        if (reason !== undefined) reasons.add(reason);
-      }
-      const bind: { readonly claim: PersistentVolumeClaim; readonly volume: PersistentVolume }[] = [];
-      const provision: PersistentVolumeClaim[] = [];
-      const taken = new Set<string>();
-      for (const claim of waiting) {
-        const selected = claim.metadata?.annotations?.[annotations.selectedNode];
-        if (selected !== undefined && selected !== node.metadata?.name) {
-          reasons.add(nothingFound);
-          continue;
-        }
-        const volume =
-          selected === undefined ? findVolume(claim, volumes.byIndex(freeOfClass, classNameOf(claim)), node, taken) : undefined;
-        if (volume !== undefined) {
-          taken.add(volume.metadata?.name ?? '');
-          bind.push({ claim, volume });
-          continue;
-        }
-        const refused = mayProvision(claim, node);
-        if (refused === undefined) provision.push(claim);
-        else reasons.add(refused);
-      }
-      return reasons.size > 0 ? [...reasons] : { bind, provision };
-    };
-
-    const ready = async (signal: AbortSignal) => {
-      const all = [volumes.informer, claims.informer, classes, capacities, drivers, nodes];
-      await Promise.all(all.map((informer) => informer.whenSynced(signal)));
-    };
-
-    return configurable(args, config, ({ bindTimeoutSeconds }) => ({
-      name: 'VolumeBinding',
-      requeueOn: [
-        {
-          kind: 'StorageClass',
-          on: ['added', 'updated'],
-          hint: (_pod, old, now) => (old !== undefined && same(topologiesOf(old), topologiesOf(now)) ? 'skip' : 'queue'),
-        },
-        { kind: 'PersistentVolumeClaim', on: ['added', 'updated'], hint: claimHint },
-        { kind: 'PersistentVolume', on: ['added', 'updated'] },
-        onNode(['labels']),
-        {
-          kind: 'CSIDriver',
-          on: ['updated'],
-          hint: (_pod, old, now) => (tracksCapacity(old) && !tracksCapacity(now) ? 'queue' : 'skip'),
-        },
-        {
-          kind: 'CSIStorageCapacity',
-          on: ['added', 'updated'],
-          hint: (_pod, old, now) =>
-            old === undefined || roomOf(now as CSIStorageCapacity) > roomOf(old as CSIStorageCapacity) ? 'queue' : 'skip',
-        },
-      ],
-      ready,
-      preFilter(state, { pod }) {
-        if (claimsOf(pod).length === 0) return skip;
-        const looked = lookUp(pod, claims);
-        if ('refused' in looked) return looked.refused;
-        const bound: PersistentVolumeClaim[] = [];
-        const waiting: PersistentVolumeClaim[] = [];
-        for (const claim of looked.found) {
-          if (isBound(claim)) bound.push(claim);
-          // one that is bound to a volume but not by both sides yet is not for us to bind
-          else if (isDelayed(claim) && !claim.spec?.volumeName) waiting.push(claim);
-          else return unresolvable('pod has unbound immediate PersistentVolumeClaims');
-        }
-        // the smallest first, so that it does not take what only it could spare
-        waiting.sort((a, b) => compareQuantity(requestOf(a), requestOf(b)));
-        state.write<State>(key, { bound, waiting, decisions: new Map() });
-        return success;
-      },
-      filter(state, _pod, { name, node }) {
-        const kept = state.read<State>(key);
-        if (kept === undefined) return success;
-        const decided = decide(kept, node);
-        if (Array.isArray(decided)) return unresolvable(...(decided as readonly string[]));
-        kept.decisions.set(name, decided as Decision);
-        return success;
-      },
-      reserve(state, { key: pod }, node) {
-        const decision = state.read<State>(key)?.decisions.get(node);
-        if (decision !== undefined) writer.assume(pod, node, decision);
-        return success;
-      },
-      unreserve: (_state, { key: pod }) => writer.forget(pod),
-      // bound volumes only are looked at once more
-      preBindPreFlight: (state) => ((state.read<State>(key)?.waiting.length ?? 0) === 0 ? skip : success),
-      async preBind(state, pod, node, context) {
-        const { bound = [], waiting = [] } = state.read<State>(key) ?? {};
-        if (bound.length + waiting.length === 0) return success;
-        const problem = await writer.write(pod.key, node, waiting, bindTimeoutSeconds * 1000, context);
-        return problem === undefined ? success : failed(`binding volumes: ${problem}`);
-      },
-    }));
+    const plugin = new VolumeBinding(client, informers, clock);
+    return withConfigurableArgs(args, config, (pluginArgs) => plugin.withArgs(pluginArgs));
   },
 });

@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { busyboxImage } from '../../fixtures/test-image.ts';
+import type { PodItem } from '../../harness/api.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { composition } from '../../harness/composition.ts';
+import { containersOf, type Containers } from '../../harness/containers.ts';
+import type { Machine, SharedContainerd } from '../../harness/machine.ts';
+import { mustRun, runProgram } from '../../harness/programs.ts';
+import { until, untilValue } from '../../harness/until.ts';
+import { countLeftovers, type Leftovers } from './leaked-resources.ts';
+
+export const idle = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done';
+export const pod = (name: string, script: string, more: object = {}, container: object = {}) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, labels: { app: name } },
+  spec: {
+    terminationGracePeriodSeconds: 1,
+    containers: [{ name: 'main', image: busyboxImage, command: ['sh', '-c', script], ...container }],
+    ...more,
+  },
+});
+
+export interface Identity {
+  readonly name: string;
+  readonly uid: string | undefined;
+  readonly id: string | undefined;
+  readonly restarts: number | undefined;
+  readonly ip: string | undefined;
+}
+const identity = ({ metadata, status }: PodItem): Identity => ({
+  name: metadata.name,
+  uid: metadata.uid,
+  id: status.containerStatuses?.[0]?.containerID,
+  restarts: status.containerStatuses?.[0]?.restartCount,
+  ip: status.podIP,
+});
+
+/** How it is before something happens to it: who is healthy, what runs, and how much there is of everything that can leak. */
+export interface Before {
+  readonly steady: readonly Identity[];
+  readonly running: Containers;
+  readonly left: Leftovers;
+}
+
+/** One node on containerd, its disk a small one of its own, with three pods that nothing may happen to. */
+export class ChaosNode {
+  readonly machine: Machine;
+  #cluster: Cluster | undefined;
+  #containerd: SharedContainerd | undefined;
+  bridge = '';
+  /** What the kubelet writes to. */
+  disk = '';
+  #clock = '';
+  readonly #cgroupRoot = `/oarlock-chaos-${randomUUID()}`;
+  #numbers = 0;
+
+  constructor(machine: Machine) {
+    this.machine = machine;
+  }
+
+  get cluster(): Cluster {
+    if (!this.#cluster) throw new Error('the cluster has not been started');
+    return this.#cluster;
+  }
+  get containerd(): SharedContainerd {
+    if (!this.#containerd) throw new Error('containerd has not been started');
+    return this.#containerd;
+  }
+
+  async start(): Promise<void> {
+    const { machine } = this;
+    const containerd = await machine.containerd();
+    this.#containerd = containerd;
+    this.disk = machine.path('disk');
+    const { disk } = this;
+    await mkdir(disk);
+    await mustRun('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', disk]);
+    machine.undo('disk', async () => {
+      // pods run until the runtime ends, after this
+      await runProgram('umount', ['--lazy', '--recursive', disk]);
+      await rm(disk, { recursive: true, force: true });
+    });
+    const kubelet = {
+      rootDir: join(disk, 'kubelet'),
+      cgroupRoot: this.#cgroupRoot,
+      nodeStatusUpdateMs: 1000,
+      evictionHard: { memoryAvailable: '0', diskAvailable: '0', inodesFree: '0', imageAvailable: '0', imageInodesFree: '0' },
+    };
+    const spec = composition({ storage: 'embedded', runtime: 'containerd', network: 'bridge', containerd, kubelet });
+    this.bridge = spec.bridge ?? '';
+    this.#clock = machine.path('clock');
+    await writeFile(this.#clock, '0');
+    const env = { NODE_OPTIONS: `--import=${join(import.meta.dirname, 'jumping-clock.mjs')}`, OARLOCK_TEST_CLOCK: this.#clock };
+    const volumes = [{ use: 'volume-csi' }];
+    this.#cluster = await machine.cluster({ spec: { ...spec, volumes }, env });
+    const { api } = this.#cluster;
+    await until(
+      'the namespace has its service account',
+      async () => (await api.call('GET', '/api/v1/namespaces/default/serviceaccounts/default')).status === 200,
+    );
+    for (const name of ['steady-a', 'steady-b', 'steady-c']) {
+      const made = pod(name, idle);
+      await this.apply({ ...made, metadata: { ...made.metadata, labels: { app: 'steady' } } });
+    }
+    await this.steady();
+  }
+
+  /** What the cluster's process takes for the time, from now on: so many milliseconds from what it is. */
+  async setClock(shiftMs: number): Promise<void> {
+    await writeFile(this.#clock, `${shiftMs}`);
+    process.kill(this.cluster.pid, 'SIGUSR2');
+  }
+
+  async steady(): Promise<readonly Identity[]> {
+    return (await this.cluster.api.untilReady('default', 'steady', 3)).map(identity).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+  running(): Promise<Containers> {
+    return containersOf('containerd', { dir: this.cluster.dir, containerd: this.containerd });
+  }
+  counted(): Promise<Leftovers> {
+    const { bridge, containerd, cluster, disk } = this;
+    return countLeftovers({
+      socket: containerd.socket,
+      bridge,
+      dataDir: cluster.dataDir,
+      rootDir: join(disk, 'kubelet'),
+      cgroupRoot: this.#cgroupRoot,
+    });
+  }
+
+  async before(): Promise<Before> {
+    return { steady: await this.steady(), running: await this.running(), left: await this.counted() };
+  }
+  /** The same pods in the same containers in the same processes. */
+  async unharmed({ steady, running }: Before): Promise<void> {
+    expect(await this.steady()).toEqual(steady);
+    const now = await this.running();
+    for (const [id, task] of running) expect(now.get(id)).toEqual(task);
+  }
+  async nothingLeaks({ left }: Before): Promise<void> {
+    await untilValue(
+      `nothing but ${JSON.stringify(left)}`,
+      () => this.counted(),
+      (now) => JSON.stringify(now) === JSON.stringify(left),
+      { everyMs: 500 },
+    );
+  }
+
+  /** Of a pod: nobody looks whether the node is ready before it gets it. */
+  get here(): { readonly nodeName: string } {
+    return { nodeName: this.cluster.nodeName };
+  }
+  /** A name that no attempt before has used. */
+  name(word: string): string {
+    return `${word}-${++this.#numbers}`;
+  }
+  apply(object: object): Promise<unknown> {
+    return this.cluster.kubectl.apply(object);
+  }
+  ready(name: string): Promise<readonly PodItem[]> {
+    return this.cluster.api.untilReady('default', name, 1);
+  }
+  /** The kubelet has begun with it. */
+  taken(name: string): Promise<unknown> {
+    return this.cluster.api.until<PodItem>(`${name} is taken in`, this.cluster.api.pods('default', name), (pods) =>
+      pods.some(({ status }) => status.startTime !== undefined),
+    );
+  }
+  async delete(name: string): Promise<void> {
+    await this.cluster.kubectl.run(['delete', 'pod', name, '--wait=false']);
+  }
+  async gone(name: string): Promise<void> {
+    await this.cluster.api.until(`${name} is gone`, this.cluster.api.pods('default', name), (pods) => pods.length === 0);
+  }
+  async remove(name: string): Promise<void> {
+    await this.delete(name);
+    await this.gone(name);
+  }
+  /** What is said in events about a pod. */
+  events(name: string, path: string, more = ''): Promise<string> {
+    return this.cluster.kubectl.run(['get', 'events', `--field-selector=involvedObject.name=${name}${more}`, '-o', `jsonpath=${path}`]);
+  }
+  /** Of the node: type to status and message. */
+  async condition(type: string): Promise<{ readonly status: string; readonly message: string } | undefined> {
+    const node = await this.cluster.api.get<{
+      readonly status: { readonly conditions: readonly { readonly type: string; readonly status: string; readonly message: string }[] };
+    }>(`/api/v1/nodes/${this.cluster.nodeName}`);
+    return node.status.conditions.find((one) => one.type === type);
+  }
+}

@@ -1,0 +1,97 @@
+import { readFile } from 'node:fs/promises';
+import { expect, it } from 'vitest';
+import type { PodItem } from '../../harness/api.ts';
+import { mustRun } from '../../harness/programs.ts';
+import { until } from '../../harness/until.ts';
+import { idle, pod, type ChaosNode, type Identity } from './chaos-node.ts';
+
+const words = (text: string) => text.trim().split(/\s+/);
+const bare = (id: string | undefined) => id?.replace('containerd://', '') ?? '';
+
+/** kill -9 of containers, of who holds them, of the runtime, and of the kubelet with the API server. */
+export function killTests(node: ChaosNode): void {
+  const begunAnew = (victim: Identity | undefined) =>
+    node.cluster.api.until<PodItem>(`${victim?.name} runs again`, node.cluster.api.pods('default', 'steady'), (pods) => {
+      const now = pods.find(({ metadata }) => metadata.name === victim?.name);
+      const status = now?.status.containerStatuses?.[0];
+      return (
+        now?.metadata.uid === victim?.uid &&
+        status?.ready === true &&
+        status.restartCount === (victim?.restarts ?? 0) + 1 &&
+        status.containerID !== victim?.id
+      );
+    });
+
+  it('a container that is killed: it alone begins anew, in the same sandbox', async () => {
+    const before = await node.before();
+    const [victim, ...others] = before.steady;
+    process.kill(before.running.get(bare(victim?.id))?.pid ?? 0, 'SIGKILL');
+    await begunAnew(victim);
+    const [now, ...rest] = await node.steady();
+    expect(now?.ip).toBe(victim?.ip);
+    expect(rest).toEqual(others);
+    // of the one that was killed nothing is left but itself, to be looked at
+    await node.nothingLeaks(before);
+  });
+
+  it('a shim that is killed: its pod is made anew, the others are left alone', async () => {
+    const before = await node.before();
+    const [, victim] = before.steady;
+    const task = before.running.get(bare(victim?.id));
+    const stat = await readFile(`/proc/${task?.pid}/stat`, 'utf8');
+    const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    expect(await mustRun('ps', ['-o', 'args=', '-p', `${parent}`])).toContain('containerd-shim');
+    process.kill(parent, 'SIGKILL');
+    await begunAnew(victim);
+    const others = (all: readonly Identity[]) => all.filter(({ name }) => name !== victim?.name);
+    expect(others(await node.steady())).toEqual(others(before.steady));
+    await node.nothingLeaks(before);
+  });
+
+  it('a runtime that is killed: containers run on, and what was asked for meanwhile comes and goes', async () => {
+    const [stays, goes] = [node.name('stays'), node.name('goes')];
+    const before = await node.before();
+    await node.apply(pod(goes, idle));
+    await node.ready(goes);
+    await node.containerd.kill9();
+    try {
+      await node.apply(pod(stays, idle, node.here));
+      await node.taken(stays);
+      await node.delete(goes);
+    } finally {
+      await node.containerd.restart();
+    }
+    await node.ready(stays);
+    await node.gone(goes);
+    await node.unharmed(before);
+    await node.remove(stays);
+    await node.nothingLeaks(before);
+  });
+
+  it('a kubelet and an API server that are killed in the middle of everything: nothing healthy is touched, the rest is finished', async () => {
+    const before = await node.before();
+    for (let round = 0; round < 3; round++) {
+      const [coming, going] = [node.name('coming'), node.name('going')];
+      await node.apply(pod(going, idle));
+      await node.ready(going);
+      await node.apply(pod(coming, idle));
+      // each time at another moment: taken in, at work on it, nearly done
+      if (round > 0) await node.taken(coming);
+      await node.delete(going);
+      if (round > 1)
+        await until('its sandbox is made', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Pulled'));
+      const killed = Date.now();
+      await node.cluster.kill9();
+      // who finds the machine too busy to answer ends, and is started again as by an init system
+      await until('the node is up', () => node.cluster.up().then(() => true), { everyMs: 500 });
+      const [come] = await node.ready(coming);
+      await node.gone(going);
+      await node.unharmed(before);
+      // an event of before may have ended with who was to send it
+      if (Date.parse(come?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? '') > killed)
+        await until('the start is told', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Started'));
+      await node.remove(coming);
+      await node.nothingLeaks(before);
+    }
+  });
+}

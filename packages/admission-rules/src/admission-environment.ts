@@ -1,0 +1,77 @@
+import { kubernetesEnvironment, type EnvironmentOptions, type Environment } from '@oarlock/cel/checker/environment';
+import { authorizerType, resourceCheckType } from '@oarlock/cel/libraries/authorizer';
+import { bool, dyn, int, list, map, object, string, timestamp, type ObjectType, type Type } from '@oarlock/cel/types/type';
+
+const kind = object('kubernetes.GroupVersionKind', { group: string, version: string, kind: string });
+const resource = object('kubernetes.GroupVersionResource', { group: string, version: string, resource: string });
+const userInfo = object('kubernetes.UserInfo', { username: string, uid: string, groups: list(string), extra: map(string, list(string)) });
+
+/** The type of `request` in expressions. */
+export const requestType: ObjectType = object('kubernetes.AdmissionRequest', {
+  kind,
+  resource,
+  subResource: string,
+  requestKind: kind,
+  requestResource: resource,
+  requestSubResource: string,
+  name: string,
+  namespace: string,
+  operation: string,
+  userInfo,
+  dryRun: bool,
+  options: dyn,
+});
+
+/** The type of `namespaceObject` in expressions. */
+export const namespaceType: ObjectType = object('kubernetes.Namespace', {
+  metadata: object('kubernetes.NamespaceMetadata', {
+    name: string,
+    generateName: string,
+    namespace: string,
+    labels: map(string, string),
+    annotations: map(string, string),
+    UID: string,
+    creationTimestamp: timestamp,
+    deletionGracePeriodSeconds: int,
+    deletionTimestamp: timestamp,
+    generation: int,
+    resourceVersion: string,
+    finalizers: list(string),
+  }),
+  spec: object('kubernetes.NamespaceSpec', { finalizers: list(string) }),
+  status: object('kubernetes.NamespaceStatus', { phase: string }),
+});
+
+export interface ExpressionScope {
+  readonly params?: boolean;
+  /** The types of the composited variables of the policy. */
+  readonly variables?: ObjectType;
+  readonly struct?: EnvironmentOptions['struct'];
+  /** The type of the object, if known; otherwise `dyn`. */
+  readonly object?: Type;
+  /** False for match conditions of webhooks, which have no `namespaceObject`. */
+  readonly namespace?: boolean;
+}
+
+/** Returns the CEL environment of admission expressions. */
+export function admissionEnvironment({
+  params = false,
+  variables,
+  struct,
+  object: of = dyn,
+  namespace = true,
+}: ExpressionScope): Environment {
+  return kubernetesEnvironment({
+    variables: {
+      object: of,
+      oldObject: of,
+      request: requestType,
+      authorizer: authorizerType,
+      'authorizer.requestResource': resourceCheckType,
+      ...(namespace && { namespaceObject: namespaceType }),
+      ...(params && { params: dyn }),
+      ...(variables && { variables }),
+    },
+    ...(struct && { struct }),
+  });
+}

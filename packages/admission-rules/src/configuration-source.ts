@@ -1,0 +1,58 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import type { Client, Informer, Informers } from '@oarlock/spi/client';
+
+/** Compiled configuration objects (generic.Source upstream), compiled once per version and ordered by name. */
+export class ConfigurationSource<T extends KubeObject, R> {
+  readonly #client: Client;
+  readonly #resource: Resource<T>;
+  readonly #informer: Informer<T>;
+  readonly #make: (object: T) => R;
+  readonly #compiled = new Map<string, { readonly of: T; readonly made: R }>();
+  #sorted: readonly R[] | undefined;
+
+  constructor(client: Client, informers: Informers, resource: Resource<T>, make: (object: T) => R, changed: () => void = () => {}) {
+    this.#client = client;
+    this.#resource = resource;
+    this.#make = make;
+    this.#informer = informers.forResource(resource);
+    const put = (object: T) => {
+      const name = object.metadata?.name ?? '';
+      if (this.#compiled.get(name)?.of === object) return;
+      this.#compiled.set(name, { of: object, made: make(object) });
+      this.#sorted = undefined;
+      changed();
+    };
+    this.#informer.addEventHandler({
+      onAdd: put,
+      onUpdate: put,
+      onDelete: ({ metadata }) => {
+        this.#compiled.delete(metadata?.name ?? '');
+        this.#sorted = undefined;
+        changed();
+      },
+    });
+  }
+
+  /** True if the cache is synced and empty. */
+  get empty(): boolean {
+    return this.#informer.hasSynced && this.#compiled.size === 0;
+  }
+
+  /** Returns the compiled object from the cache. */
+  get(name: string): R | undefined {
+    return this.#compiled.get(name)?.made;
+  }
+
+  /** Returns all compiled objects. Before the cache is synced, reads them from the API server, so that no request bypasses the rules. */
+  all(): readonly R[] | Promise<readonly R[]> {
+    if (!this.#informer.hasSynced) return this.#ask();
+    this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly made: R }).made);
+    return this.#sorted;
+  }
+
+  async #ask(): Promise<readonly R[]> {
+    const { items } = await this.#client.list(this.#resource);
+    return [...items].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1)).map(this.#make);
+  }
+}

@@ -1,0 +1,70 @@
+import { parseApiVersion } from '@oarlock/api/kinds';
+import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistration-v1';
+import { deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
+import { authorize } from './request-bindings.ts';
+import type { PolicyParams } from './policy-params.ts';
+
+/** Members of this group are not checked. */
+const superusers = 'system:masters';
+
+/**
+ * Checks read access to parameters: a policy reveals its parameters to its users, so the writer of a policy must be allowed to read all objects
+ * of the paramKind, and the writer of a binding the referenced ones. Returns undefined if access is allowed.
+ */
+export class ParamAccess {
+  readonly #authz: readonly Authorizer[];
+  readonly #params: PolicyParams;
+  constructor(authz: readonly Authorizer[], params: PolicyParams) {
+    this.#authz = authz;
+    this.#params = params;
+  }
+
+  async policy(request: AdmissionRequest, kind: ParamKind | undefined, old: ParamKind | undefined): Promise<AdmissionDecision | undefined> {
+    if (kind === undefined || this.#exempt(request) || (old !== undefined && old.kind === kind.kind && old.apiVersion === kind.apiVersion))
+      return undefined;
+    if (await this.#allowed(request, kind, '*', '*')) return undefined;
+    return deny(
+      `Forbidden: user ${request.identity.name} must have "get" permission on all objects of the referenced paramKind (kind=${kind.kind}, apiVersion=${kind.apiVersion})`,
+      { reason: 'Invalid', field: 'spec.paramKind' },
+    );
+  }
+
+  /** `kind` is the paramKind of the policy, if it is known. */
+  async binding(
+    request: AdmissionRequest,
+    ref: ParamRef | undefined,
+    old: ParamRef | undefined,
+    kind: ParamKind | undefined,
+  ): Promise<AdmissionDecision | undefined> {
+    if (ref === undefined || this.#exempt(request) || JSON.stringify(ref) === JSON.stringify(old)) return undefined;
+    const { name = '*', namespace = '*' } = ref;
+    if (await this.#allowed(request, kind, namespace || '*', name || '*')) return undefined;
+    return deny(`Forbidden: user ${request.identity.name} must have "get" permission on the object(s) referenced by paramRef`, {
+      reason: 'Invalid',
+      field: 'spec.paramRef',
+    });
+  }
+
+  #exempt({ identity }: AdmissionRequest): boolean {
+    return identity.groups.includes(superusers);
+  }
+
+  async #allowed({ identity }: AdmissionRequest, kind: ParamKind | undefined, namespace: string, name: string): Promise<boolean> {
+    const { group, version } = kind === undefined ? { group: '*', version: '*' } : parseApiVersion(kind.apiVersion ?? '');
+    const resource = kind === undefined ? '*' : await this.#params.resourceName(kind);
+    const attributes: ResourceAttributes = {
+      kind: 'resource',
+      identity,
+      verb: 'get',
+      group,
+      version,
+      resource,
+      subresource: '',
+      namespace,
+      name,
+    };
+    const answer = authorize(this.#authz, attributes);
+    return (answer instanceof Promise ? await answer : answer).decision === 'allow';
+  }
+}

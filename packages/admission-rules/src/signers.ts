@@ -1,0 +1,27 @@
+import type { Identity } from '@oarlock/spi/authn';
+import { authorizeChain, type Authorizer } from '@oarlock/spi/authz';
+
+/** Returns true if a user may `approve`, `sign` or `attest` for a signer, by its name or by `domain/*` (certificates.IsAuthorizedForSignerName). */
+export async function isAuthorizedForSignerName(
+  authz: readonly Authorizer[],
+  identity: Identity,
+  verb: 'approve' | 'sign' | 'attest',
+  signerName: string,
+): Promise<boolean> {
+  const domain = signerName.split('/')[0] ?? '';
+  for (const name of [signerName, `${domain}/*`]) {
+    const { decision } = await authorizeChain(authz, {
+      kind: 'resource',
+      identity,
+      verb,
+      group: 'certificates.k8s.io',
+      version: '*',
+      resource: 'signers',
+      subresource: '',
+      namespace: '',
+      name,
+    });
+    if (decision === 'allow') return true;
+  }
+  return false;
+}

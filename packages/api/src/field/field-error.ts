@@ -1,0 +1,50 @@
+import { stringifyExact } from '../json/exact-json.ts';
+import { goQuote } from '../json/go-print.ts';
+
+/** `field.ErrorType` of apimachinery with the start of its messages. */
+const words = {
+  FieldValueRequired: 'Required value',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+  FieldValueNotFound: 'Not found',
+  FieldValueTypeInvalid: 'Invalid value',
+  InternalError: 'Internal error',
+} as const;
+export type FieldErrorType = keyof typeof words;
+
+/** An error of one field (field.Error). `message` is Kubernetes' message without the path, e.g. `Invalid value: "A": a lowercase ...`. */
+export interface FieldError {
+  readonly type: FieldErrorType;
+  readonly field: string;
+  readonly message: string;
+}
+
+const show = (value: unknown) => (value === undefined ? 'null' : typeof value === 'string' ? goQuote(value) : stringifyExact(value));
+const make = (type: FieldErrorType, field: string, value: string | undefined, detail: string | undefined): FieldError => ({
+  type,
+  field,
+  message: [words[type], value, detail].filter((part) => part !== undefined && part !== '').join(': '),
+});
+
+export const required = (field: string, detail = '') => make('FieldValueRequired', field, undefined, detail);
+export const invalid = (field: string, value: unknown, detail: string) => make('FieldValueInvalid', field, show(value), detail);
+/** As `invalid`, without the value in the message. */
+export const invalidOmittingValue = (field: string, detail: string) => make('FieldValueInvalid', field, undefined, detail);
+export const typeInvalid = (field: string, value: unknown, detail: string) => make('FieldValueTypeInvalid', field, show(value), detail);
+export const duplicate = (field: string, value: unknown) => make('FieldValueDuplicate', field, show(value), undefined);
+export const fieldForbidden = (field: string, detail: string) => make('FieldValueForbidden', field, undefined, detail);
+export const tooLong = (field: string, max: number) => make('FieldValueTooLong', field, undefined, `may not be more than ${max} bytes`);
+export const tooMany = (field: string, count: number, max: number) =>
+  make('FieldValueTooMany', field, String(count), `must have at most ${max} items`);
+export const fieldNotFound = (field: string, value: unknown) => make('FieldValueNotFound', field, show(value), undefined);
+const valuesInOrder = (supported: readonly string[]) =>
+  supported.length === 0 ? '' : `supported values: ${supported.map((s) => JSON.stringify(s)).join(', ')}`;
+export const notSupported = (field: string, value: unknown, supported: readonly string[]) =>
+  notSupportedInOrder(field, value, [...supported].sort());
+/** As `notSupported` for values from users: in their order, not sorted. */
+export const notSupportedInOrder = (field: string, value: unknown, supported: readonly string[]) =>
+  make('FieldValueNotSupported', field, show(value), valuesInOrder(supported));

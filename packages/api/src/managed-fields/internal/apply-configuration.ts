@@ -1,0 +1,78 @@
+import type { KubeObject } from '../../object.ts';
+import { emptySet, type FieldSet } from '../field-set.ts';
+import type { FieldType } from '../field-type.ts';
+import type { ManagedKind } from '../managed-kind.ts';
+import { managerId, type Manager, type Managers } from '../managers.ts';
+import { toFieldSet, ensureNamedFieldsAreMembers } from './typed-field-set.ts';
+import { mergeTyped, removeTyped } from '../typed-merge.ts';
+import { metadataField } from '../strip-meta.ts';
+import { Changes, reconcileManagers, removeFromOtherManagers } from './update-managers.ts';
+
+/**
+ * Merges a configuration into an object, removes fields that its manager applied before and no manager owns now, and updates the managers.
+ * @param live `{}` on create
+ * @throws FieldConflicts
+ */
+export function applyConfiguration(
+  kind: ManagedKind,
+  live: KubeObject,
+  config: KubeObject,
+  managers: Managers,
+  name: string,
+  force: boolean,
+  time: string,
+): { readonly object: KubeObject; readonly managers: Managers } {
+  const { apiVersion, subresource } = kind;
+  const type = kind.typeOf(apiVersion);
+  if (type === undefined) throw new Error(`no fields are known of ${apiVersion} ${kind.kind}`);
+  const known = new Map(reconcileManagers(kind, managers));
+  const manager = { manager: name, operation: 'Apply', apiVersion, subresource } as const;
+  const id = managerId(manager);
+  const last = known.get(id);
+  const set = toFieldSet(type, config).recursiveDifference(kind.resetFields(apiVersion)).difference(metadataField);
+  // an equal set keeps its cached encoding
+  known.set(id, { ...manager, time, set: last !== undefined && last.set.equals(set) ? last.set : set });
+  const merged = mergeTyped(type, live, config) as KubeObject;
+  const object = last === undefined || last.set.empty ? merged : prune(kind, merged, known, last);
+  const updated = removeFromOtherManagers(known, new Changes(kind, { before: live, after: object, literal: true }), id, force);
+  if (set.empty) updated.delete(id);
+  return { object, managers: updated };
+}
+
+/** Removes fields that `last` owned and neither the new configuration nor another manager owns now. */
+function prune(kind: ManagedKind, merged: KubeObject, managers: Managers, last: Manager): KubeObject {
+  const type = kind.typeOf(last.apiVersion);
+  if (type === undefined) return merged;
+  const had = last.set.recursiveDifference(kind.resetFields(last.apiVersion));
+  const whole = kind.convert(merged, last.apiVersion);
+  const gone = ensureNamedFieldsAreMembers(type, had);
+  let pruned = removeFields(type, whole, gone);
+  pruned = withOwned(kind, whole, pruned, managers, last.apiVersion);
+  pruned = kind.convert(pruned, last.apiVersion);
+  // fields that the manager did not own before stay
+  const lost = allPaths(type, whole).difference(allPaths(type, pruned)).intersection(gone);
+  return kind.convert(removeFields(type, whole, lost), kind.apiVersion);
+}
+
+/** Restores fields that pruning removed and some manager owns, in any version. */
+function withOwned(kind: ManagedKind, merged: KubeObject, pruned: KubeObject, managers: Managers, first: string): KubeObject {
+  const owned = new Map<string, FieldSet>();
+  if ([...managers.values()].some(({ apiVersion }) => apiVersion === first)) owned.set(first, emptySet);
+  for (const { apiVersion, set } of managers.values()) owned.set(apiVersion, (owned.get(apiVersion) ?? emptySet).union(set));
+  let rest = pruned;
+  for (const [apiVersion, set] of owned) {
+    const type = kind.typeOf(apiVersion);
+    if (type === undefined) continue;
+    const whole = kind.convert(merged, apiVersion);
+    const kept = allPaths(type, kind.convert(rest, apiVersion)).union(ensureNamedFieldsAreMembers(type, set));
+    rest = removeFields(type, whole, allPaths(type, whole).difference(kept));
+  }
+  return rest;
+}
+
+/** Returns every path of an object in the form that configurations own them, with the structs on the way. */
+const allPaths = (type: FieldType, object: KubeObject): FieldSet => ensureNamedFieldsAreMembers(type, toFieldSet(type, object));
+
+function removeFields(type: FieldType, object: KubeObject, set: FieldSet): KubeObject {
+  return set.empty ? object : ((removeTyped(type, object, set) as KubeObject | undefined) ?? {});
+}

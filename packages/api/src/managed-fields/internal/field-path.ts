@@ -1,0 +1,150 @@
+import { parseExact, stringifyExact } from '../../json/exact-json.ts';
+import { isObject } from '../../json/json.ts';
+
+/**
+ * One step from a value to a value inside it, in FieldsV1 notation: `f:name` for a member, `k:{"name":"x"}` for a list item by its
+ * keys, `v:"x"` for an item of a set, `i:0` for one by its index. Equal steps are equal strings: keys are sorted, JSON has no spaces.
+ */
+export type PathElement = string;
+
+type Scalar = string | number | bigint | boolean | null;
+
+export const fieldElement = (name: string): PathElement => `f:${name}`;
+export const valueElement = (value: unknown): PathElement => `v:${stringifyExact(value)}`;
+
+/** @param keys sorted by name */
+export function keyElement(keys: readonly (readonly [name: string, value: unknown])[]): PathElement {
+  let text = 'k:{';
+  for (const [name, value] of keys) text += `${text.length === 3 ? '' : ','}${JSON.stringify(name)}:${stringifyExact(value)}`;
+  return `${text}}`;
+}
+
+/** Returns the canonical form of an element sent by a client, or undefined if it is invalid. */
+export function parseElement(text: string): PathElement | undefined {
+  const rest = text.slice(2);
+  switch (text.slice(0, 2)) {
+    case 'f:':
+      return text;
+    case 'i:':
+      return /^-?\d{1,10}$/.test(rest) ? text : undefined;
+    case 'v:': {
+      const value = parsed(rest);
+      return value === undefined ? undefined : valueElement(value);
+    }
+    case 'k:': {
+      const value = parsed(rest);
+      return isObject(value)
+        ? keyElement(
+            Object.keys(value)
+              .sort()
+              .map((name) => [name, value[name]] as const),
+          )
+        : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseExact(text);
+  } catch {
+    return undefined; // invalid JSON
+  }
+}
+
+/** Returns the notation of conflict and error messages: `.spec`, `[name="x"]`, `[="x"]`, `[0]`. */
+export function elementText(element: PathElement): string {
+  const rest = element.slice(2);
+  switch (element[0]) {
+    case 'f':
+      return `.${rest}`;
+    case 'k': {
+      const keys = parseExact(rest) as Readonly<Record<string, unknown>>;
+      return `[${Object.keys(keys)
+        .map((name) => `${name}=${goValue(keys[name])}`)
+        .join(',')}]`;
+    }
+    case 'v':
+      return `[=${goValue(parseExact(rest))}]`;
+    default:
+      return `[${rest}]`;
+  }
+}
+
+export const pathText = (path: readonly PathElement[]): string => path.map(elementText).join('');
+
+const goValue = (value: unknown): string =>
+  value === null
+    ? 'null'
+    : typeof value === 'object'
+      ? `{${Object.keys(value)
+          .map((key) => `${key}: ${goValue((value as Record<string, unknown>)[key])}`)
+          .join('; ')}}`
+      : stringifyExact(value);
+
+const ranks: Readonly<Record<string, number>> = { f: 0, k: 1, v: 2, i: 3 };
+const decoded = new Map<PathElement, unknown>();
+const maxDecoded = 4096;
+/** Characters. Longer elements are not cached, to bound the memory. */
+const maxDecodedText = 1024;
+
+function valueOf(element: PathElement): unknown {
+  let value = decoded.get(element);
+  if (value === undefined) {
+    value = parseExact(element.slice(2));
+    if (element.length > maxDecodedText) return value;
+    if (decoded.size >= maxDecoded) decoded.clear();
+    decoded.set(element, value);
+  }
+  return value;
+}
+
+/** The order of elements in FieldsV1: members by name, then items by keys, by value, by index. */
+export function compareElements(a: PathElement, b: PathElement): number {
+  if (a === b) return 0;
+  const [x, y] = [a[0] ?? '', b[0] ?? ''];
+  if (x !== y) return (ranks[x] ?? 4) - (ranks[y] ?? 4);
+  if (x === 'f') return a < b ? -1 : 1;
+  if (x === 'i') return Number(a.slice(2)) - Number(b.slice(2));
+  if (x === 'v') return compareScalars(valueOf(a) as Scalar, valueOf(b) as Scalar);
+  const [left, right] = [valueOf(a), valueOf(b)] as [Readonly<Record<string, Scalar>>, Readonly<Record<string, Scalar>>];
+  const [names, others] = [Object.keys(left), Object.keys(right)];
+  for (let i = 0; i < names.length && i < others.length; i++) {
+    const [name = '', other = ''] = [names[i], others[i]];
+    if (name !== other) return name < other ? -1 : 1;
+    const order = compareScalars(left[name] ?? null, right[other] ?? null);
+    if (order !== 0) return order;
+  }
+  return names.length - others.length;
+}
+
+const isMember = (element: PathElement) => element.startsWith('f:');
+
+/** Sorts in place by `compareElements`. */
+export function sortElements(elements: PathElement[]): void {
+  if (elements.length < 2) return;
+  // fast path: members sort as plain strings
+  if (elements.every(isMember)) elements.sort();
+  else elements.sort(compareElements);
+}
+
+const kindRank = (value: Scalar): number =>
+  typeof value === 'number' || typeof value === 'bigint'
+    ? 0
+    : typeof value === 'string'
+      ? 1
+      : typeof value === 'boolean'
+        ? 2
+        : value === null
+          ? 4
+          : 3;
+
+function compareScalars(a: Scalar, b: Scalar): number {
+  const order = kindRank(a) - kindRank(b);
+  if (order !== 0) return order;
+  if (a === b || a === null || b === null) return 0;
+  if (typeof a === 'object') return JSON.stringify(a) < JSON.stringify(b) ? -1 : 1;
+  return a < b ? -1 : 1;
+}

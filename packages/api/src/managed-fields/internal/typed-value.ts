@@ -1,0 +1,41 @@
+import { isObject } from '../../json/json.ts';
+import type { Field, FieldType } from '../field-type.ts';
+
+export type Form = 'scalar' | 'list' | 'map';
+export type Members = Readonly<Record<string, unknown>>;
+
+/** Returns the form (scalar, list, map) in which a value of the type is handled. */
+export function formOf(type: FieldType, value: unknown): Form {
+  if (Array.isArray(value)) {
+    if (type.list !== undefined) return 'list';
+  } else if (typeof value === 'object' && value !== null) {
+    if (type.map !== undefined) return 'map';
+  } else if (value !== null && type.scalar !== undefined) return 'scalar';
+  return type.map !== undefined ? 'map' : type.scalar !== undefined ? 'scalar' : 'list';
+}
+
+export const asMap = (value: unknown): Members | undefined => (isObject(value) ? value : undefined);
+export const asList = (value: unknown): readonly unknown[] | undefined => (Array.isArray(value) ? (value as unknown[]) : undefined);
+
+export function isEmptyMap(map: Members | undefined): boolean {
+  if (map === undefined) return true;
+  for (const _ in map) return false;
+  return true;
+}
+
+/** Returns a member as its Go struct has it: empty values of omitempty fields are absent, structs are present. */
+export function isShown(field: Field, value: unknown): unknown {
+  if (value === undefined) return field.standing;
+  // without a Go type, null is a value
+  if (value === null) return field.standing ?? (field.omitsZero ? undefined : null);
+  if (!field.omitsZero) return value;
+  if (typeof value === 'object') {
+    if (Array.isArray(value)) return value.length === 0 ? field.standing : value;
+    return isEmptyMap(value as Members) ? field.standing : value;
+  }
+  return value === '' || value === 0 || value === false ? undefined : value;
+}
+
+export function ownMember(map: Members | undefined, key: string): unknown {
+  return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
+}

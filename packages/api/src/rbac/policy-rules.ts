@@ -1,0 +1,90 @@
+import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
+
+const none: readonly string[] = [];
+const hasOrStar = (list: readonly string[], value: string) => list.includes('*') || list.includes(value);
+
+/** Returns true if an RBAC rule allows a verb on a non-resource path. */
+export function ruleAllowsPath({ verbs, nonResourceURLs = none }: PolicyRule, verb: string, path: string): boolean {
+  return hasOrStar(verbs, verb) && nonResourceURLs.some((allowed) => pathCovers(allowed, path));
+}
+
+/** `*` is a wildcard only at the end. */
+function pathCovers(allowed: string, path: string): boolean {
+  return allowed === '*' || allowed === path || (allowed.endsWith('*') && path.startsWith(allowed.replace(/\*+$/, '')));
+}
+
+/**
+ * Returns the parts of `wanted` that no rule of `held` covers, compacted; an empty list if all are covered. Compares one verb, group, resource
+ * and name at a time, so that several rules together can cover one (rbac.Covers upstream).
+ */
+export function uncoveredRules(held: readonly PolicyRule[], wanted: readonly PolicyRule[]): PolicyRule[] {
+  const missing: PolicyRule[] = [];
+  for (const rule of wanted) for (const part of breakdownRule(rule)) if (!held.some((each) => ruleCovers(each, part))) missing.push(part);
+  return compactRules(missing);
+}
+
+function* breakdownRule({
+  verbs,
+  apiGroups = none,
+  resources = none,
+  resourceNames = none,
+  nonResourceURLs = none,
+}: PolicyRule): Generator<PolicyRule> {
+  for (const verb of verbs) {
+    for (const group of apiGroups)
+      for (const resource of resources) {
+        const part = { apiGroups: [group], resources: [resource], verbs: [verb] };
+        if (resourceNames.length === 0) yield part;
+        else for (const name of resourceNames) yield { ...part, resourceNames: [name] };
+      }
+    for (const url of nonResourceURLs) yield { nonResourceURLs: [url], verbs: [verb] };
+  }
+}
+
+/** Returns true if a rule covers one part. */
+function ruleCovers(held: PolicyRule, part: PolicyRule): boolean {
+  const [verb = ''] = part.verbs;
+  if (!hasOrStar(held.verbs, verb)) return false;
+  const [url] = part.nonResourceURLs ?? none;
+  if (url !== undefined) return (held.nonResourceURLs ?? none).some((allowed) => pathCovers(allowed, url));
+  const [group = ''] = part.apiGroups ?? none;
+  const [resource = ''] = part.resources ?? none;
+  const [name] = part.resourceNames ?? none;
+  const { apiGroups = none, resources = none, resourceNames = none } = held;
+  const slash = resource.indexOf('/');
+  return (
+    hasOrStar(apiGroups, group) &&
+    (hasOrStar(resources, resource) || (slash >= 0 && resources.includes(`*${resource.slice(slash)}`))) &&
+    (resourceNames.length === 0 || (name !== undefined && resourceNames.includes(name)))
+  );
+}
+
+/** Merges verbs of the same group, resource and names into one rule, in their order. */
+function compactRules(parts: readonly PolicyRule[]): PolicyRule[] {
+  const together = new Map<string, PolicyRule>();
+  for (const part of parts) {
+    const key = JSON.stringify([part.apiGroups, part.resources, part.resourceNames, part.nonResourceURLs]);
+    const known = together.get(key);
+    if (known === undefined) together.set(key, part);
+    else if (!known.verbs.includes(part.verbs[0] ?? '')) together.set(key, { ...known, verbs: [...known.verbs, ...part.verbs] });
+  }
+  return [...together.values()];
+}
+
+/** Formats a rule as in Kubernetes' messages: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`. */
+export function describeRule({ apiGroups, resources, nonResourceURLs, resourceNames, verbs }: PolicyRule): string {
+  const parts = [
+    ['APIGroups', apiGroups],
+    ['Resources', resources],
+    ['NonResourceURLs', nonResourceURLs],
+    ['ResourceNames', resourceNames],
+    ['Verbs', verbs],
+  ] as const;
+  return `{${parts
+    .filter(([, list]) => list !== undefined && list.length > 0)
+    .map(([name, list]) => `${name}:${quotedList(list)}`)
+    .join(', ')}}`;
+}
+
+/** Formats a list as Go's %q: `["a" "b"]`. */
+export const quotedList = (list: readonly string[] = none): string => `[${list.map((each) => JSON.stringify(each)).join(' ')}]`;

@@ -1,0 +1,86 @@
+import { invalid, required } from '../../field/field-error.ts';
+import type { ClusterTrustBundle, PodCertificateRequest } from '../../generated/types/certificates-v1beta1.ts';
+import type { LeaseCandidate } from '../../generated/types/coordination-v1beta1.ts';
+import type { DeviceTaintRule } from '../../generated/types/resource-v1beta2.ts';
+import { isDns1123Subdomain } from '../../values/names.ts';
+import {
+  validateOptionalEnum,
+  validateImmutable,
+  addInvalid,
+  validateEnum,
+  validateQualifiedName,
+  validateNonEmpty,
+  type Errors,
+} from './checks.ts';
+
+/** Parses a semantic version without pre-release and build, as in LeaseCandidates. */
+function versionOf(text: string): readonly number[] | undefined {
+  const [, ...parts] = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:[-+].*)?$/.exec(text) ?? [];
+  return parts.length === 3 ? parts.map(Number) : undefined;
+}
+function isNewer(a: readonly number[], b: readonly number[]): boolean {
+  for (const [i, part] of a.entries()) if (part !== b[i]) return part > (b[i] ?? 0);
+  return false;
+}
+
+/** KEP-4355. */
+export function validateLeaseCandidate(errors: Errors, { spec }: LeaseCandidate, old?: LeaseCandidate): void {
+  const { leaseName = '', binaryVersion = '', emulationVersion = '', strategy = '' } = spec ?? {};
+  validateNonEmpty(errors, 'spec.leaseName', leaseName);
+  const [binary, emulation] = [versionOf(binaryVersion), versionOf(emulationVersion)];
+  if (binaryVersion === '') errors.push(required('spec.binaryVersion', 'must be specified'));
+  else if (binary === undefined) errors.push(invalid('spec.binaryVersion', binaryVersion, 'is not a valid semantic version'));
+  if (emulationVersion !== '' && emulation === undefined)
+    errors.push(invalid('spec.emulationVersion', emulationVersion, 'is not a valid semantic version'));
+  if (binary !== undefined && emulation !== undefined && isNewer(emulation, binary))
+    errors.push(invalid('spec.binaryVersion', binaryVersion, 'must be greater than or equal to `emulationVersion`'));
+  if (strategy === '') errors.push(required('spec.strategy'));
+  else if (strategy.includes('/')) validateQualifiedName(errors, 'spec.strategy', strategy);
+  else validateOptionalEnum(errors, 'spec.strategy', strategy, ['OldestEmulationVersion']);
+  if (strategy === 'OldestEmulationVersion' && emulationVersion === '')
+    errors.push(required('spec.emulationVersion', "must be specified when `strategy` is 'OldestEmulationVersion'"));
+  if (old !== undefined) validateImmutable(errors, 'spec.leaseName', leaseName, old.spec?.leaseName ?? '');
+}
+
+/** KEP-3257: the prefix of the name of a bundle is its signer. */
+export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: ClusterTrustBundle, old?: ClusterTrustBundle): void {
+  const name = metadata?.name ?? '';
+  const signerName = spec?.signerName ?? '';
+  const prefix = `${signerName.replaceAll('/', ':')}:`;
+  if (signerName === '') {
+    if (name.includes(':'))
+      errors.push(invalid('metadata.name', name, 'ClusterTrustBundle without signer name must not have ":" in its name'));
+  } else if (!name.startsWith(prefix))
+    errors.push(invalid('metadata.name', name, `ClusterTrustBundle for signerName ${signerName} must be named with prefix ${prefix}`));
+  if (old !== undefined) validateImmutable(errors, 'spec.signerName', signerName, old.spec?.signerName ?? '');
+}
+
+/** KEP-4317. The spec is immutable. */
+export function validatePodCertificateRequest(errors: Errors, { spec }: PodCertificateRequest, old?: PodCertificateRequest): void {
+  const {
+    podName = '',
+    podUID = '',
+    serviceAccountName = '',
+    serviceAccountUID = '',
+    nodeName = '',
+    nodeUID = '',
+    signerName = '',
+  } = spec ?? {};
+  for (const [key, value] of Object.entries({ podName, serviceAccountName, nodeName }))
+    addInvalid(errors, `spec.${key}`, value, isDns1123Subdomain(value));
+  for (const [key, value] of Object.entries({ podUID, serviceAccountUID, nodeUID, signerName }))
+    validateNonEmpty(errors, `spec.${key}`, value);
+  const seconds = spec?.maxExpirationSeconds;
+  if (seconds !== undefined && (seconds < 3600 || seconds > 7_862_400))
+    errors.push(invalid('spec.maxExpirationSeconds', seconds, 'must be in the range [3600, 7862400]'));
+  if (old !== undefined) validateImmutable(errors, 'spec', spec, old.spec);
+}
+
+export function validateDeviceTaintRule(errors: Errors, { spec }: DeviceTaintRule): void {
+  const { driver, pool } = spec?.deviceSelector ?? {};
+  if (driver !== undefined) addInvalid(errors, 'spec.deviceSelector.driver', driver, isDns1123Subdomain(driver));
+  if (pool !== undefined)
+    for (const part of pool.split('/')) addInvalid(errors, 'spec.deviceSelector.pool', pool, isDns1123Subdomain(part));
+  validateQualifiedName(errors, 'spec.taint.key', spec?.taint?.key ?? '');
+  validateEnum(errors, 'spec.taint.effect', spec?.taint?.effect, ['NoExecute', 'NoSchedule', 'None']);
+}

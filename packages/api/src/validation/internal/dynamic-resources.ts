@@ -1,0 +1,181 @@
+import { duplicate, invalid, required, tooMany } from '../../field/field-error.ts';
+import type {
+  DeviceClass,
+  DeviceSelector,
+  ResourceClaim,
+  ResourceClaimSpec,
+  ResourceClaimTemplate,
+  ResourceSlice,
+} from '../../generated/types/resource-v1.ts';
+import { isDns1123Label, isDns1123Subdomain } from '../../values/names.ts';
+import {
+  validateDNSLabel,
+  validateDNSSubdomain,
+  validateOptionalEnum,
+  validateImmutable,
+  addInvalid,
+  validateEnum,
+  type Errors,
+} from './checks.ts';
+
+const maxItems = 32;
+const maxDevices = 128;
+
+function validateSelectors(errors: Errors, path: string, list: readonly DeviceSelector[]): void {
+  if (list.length > maxItems) errors.push(tooMany(path, list.length, maxItems));
+  for (const [i, { cel }] of list.entries()) {
+    if (cel === undefined) errors.push(required(`${path}[${i}].cel`));
+    else if (!cel.expression) errors.push(required(`${path}[${i}].cel.expression`));
+  }
+}
+
+interface ClassRequest {
+  readonly deviceClassName?: string;
+  readonly selectors?: readonly DeviceSelector[];
+  readonly allocationMode?: string;
+  readonly count?: number;
+}
+function validateClassRequest(
+  errors: Errors,
+  path: string,
+  { deviceClassName = '', selectors: list = [], allocationMode, count = 0 }: ClassRequest,
+): void {
+  if (deviceClassName === '') errors.push(required(`${path}.deviceClassName`));
+  else validateDNSSubdomain(errors, `${path}.deviceClassName`, deviceClassName);
+  validateSelectors(errors, `${path}.selectors`, list);
+  validateEnum(errors, `${path}.allocationMode`, allocationMode, ['All', 'ExactCount']);
+  if (allocationMode === 'ExactCount' && count <= 0) errors.push(invalid(`${path}.count`, count, 'must be greater than zero'));
+  if (allocationMode === 'All' && count !== 0)
+    errors.push(invalid(`${path}.count`, count, "must not be specified when allocationMode is 'All'"));
+}
+
+function validateClaimSpec(errors: Errors, path: string, { devices = {} }: ResourceClaimSpec): void {
+  const { requests = [], constraints = [], config = [] } = devices;
+  const at = `${path}.devices`;
+  const names = new Set<string>();
+  if (requests.length > maxItems) errors.push(tooMany(`${at}.requests`, requests.length, maxItems));
+  for (const [i, request] of requests.entries()) {
+    const here = `${at}.requests[${i}]`;
+    const { name = '', exactly, firstAvailable = [] } = request;
+    if (name === '') errors.push(required(`${here}.name`));
+    else validateDNSLabel(errors, `${here}.name`, name);
+    if (names.has(name)) errors.push(duplicate(`${here}.name`, name));
+    names.add(name);
+    if (exactly === undefined && firstAvailable.length === 0)
+      errors.push(required(here, 'exactly one of `exactly` or `firstAvailable` is required'));
+    if (exactly !== undefined && firstAvailable.length > 0)
+      errors.push(invalid(here, request, 'exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set'));
+    if (exactly !== undefined) validateClassRequest(errors, `${here}.exactly`, exactly);
+    for (const [j, sub] of firstAvailable.entries()) {
+      addInvalid(errors, `${here}.firstAvailable[${j}].name`, sub.name ?? '', isDns1123Label(sub.name ?? ''));
+      validateClassRequest(errors, `${here}.firstAvailable[${j}]`, sub);
+      names.add(`${name}/${sub.name}`);
+    }
+  }
+  const known = (where: string, requestNames: readonly string[]) => {
+    for (const [j, name] of requestNames.entries())
+      if (!names.has(name))
+        errors.push(
+          invalid(
+            `${where}.requests[${j}]`,
+            name,
+            "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'",
+          ),
+        );
+  };
+  if (constraints.length > maxItems) errors.push(tooMany(`${at}.constraints`, constraints.length, maxItems));
+  for (const [i, { requests: of = [], matchAttribute, distinctAttribute }] of constraints.entries()) {
+    known(`${at}.constraints[${i}]`, of);
+    if (matchAttribute === undefined && distinctAttribute === undefined) errors.push(required(`${at}.constraints[${i}].matchAttribute`));
+  }
+  if (config.length > maxItems) errors.push(tooMany(`${at}.config`, config.length, maxItems));
+  for (const [i, { requests: of = [], opaque }] of config.entries()) {
+    known(`${at}.config[${i}]`, of);
+    if (opaque === undefined) errors.push(required(`${at}.config[${i}].opaque`));
+    else {
+      addInvalid(errors, `${at}.config[${i}].opaque.driver`, opaque.driver ?? '', isDns1123Subdomain(opaque.driver ?? ''));
+      if (opaque.parameters === undefined) errors.push(required(`${at}.config[${i}].opaque.parameters`));
+    }
+  }
+}
+
+export function validateResourceClaim(errors: Errors, { spec }: ResourceClaim, old?: ResourceClaim): void {
+  if (old === undefined) validateClaimSpec(errors, 'spec', spec ?? {});
+  else validateImmutable(errors, 'spec', spec, old.spec);
+}
+
+export function validateResourceClaimStatus(errors: Errors, { status }: ResourceClaim, old?: ResourceClaim): void {
+  const reserved = status?.reservedFor ?? [];
+  if (reserved.length > 256) errors.push(tooMany('status.reservedFor', reserved.length, 256));
+  const users = new Set<string>();
+  for (const [i, { resource = '', name = '', uid = '' }] of reserved.entries()) {
+    const at = `status.reservedFor[${i}]`;
+    for (const [key, value] of Object.entries({ resource, name, uid })) if (value === '') errors.push(required(`${at}.${key}`));
+    if (users.has(uid)) errors.push(duplicate(at, uid));
+    users.add(uid);
+  }
+  if (reserved.length > 0 && status?.allocation === undefined)
+    errors.push({
+      type: 'FieldValueForbidden',
+      field: 'status.reservedFor',
+      message: 'Forbidden: may not be specified when `allocated` is not set',
+    });
+  if (old?.status?.allocation !== undefined && status?.allocation !== undefined)
+    validateImmutable(errors, 'status.allocation', status.allocation, old.status.allocation);
+}
+
+export function validateResourceClaimTemplate(errors: Errors, { spec }: ResourceClaimTemplate, old?: ResourceClaimTemplate): void {
+  if (old === undefined) validateClaimSpec(errors, 'spec.spec', spec?.spec ?? {});
+  else validateImmutable(errors, 'spec', spec, old.spec);
+}
+
+export function validateDeviceClass(errors: Errors, { spec = {} }: DeviceClass): void {
+  validateSelectors(errors, 'spec.selectors', spec.selectors ?? []);
+  const config = spec.config ?? [];
+  if (config.length > maxItems) errors.push(tooMany('spec.config', config.length, maxItems));
+}
+
+export function validateResourceSlice(errors: Errors, { spec }: ResourceSlice, old?: ResourceSlice): void {
+  const {
+    driver = '',
+    nodeName = '',
+    nodeSelector,
+    allNodes,
+    perDeviceNodeSelection,
+    pool,
+    devices = [],
+    sharedCounters = [],
+  } = spec ?? {};
+  if (old !== undefined) {
+    validateImmutable(errors, 'spec.pool.name', pool?.name, old.spec?.pool?.name);
+    validateImmutable(errors, 'spec.driver', driver, old.spec?.driver);
+    validateImmutable(errors, 'spec.nodeName', nodeName, old.spec?.nodeName ?? '');
+  }
+  addInvalid(errors, 'spec.driver', driver, isDns1123Subdomain(driver));
+  const { name = '', resourceSliceCount = 0, generation = 0 } = pool ?? {};
+  if (name === '') errors.push(required('spec.pool.name'));
+  else if (name.length > 253)
+    errors.push({ type: 'FieldValueTooLong', field: 'spec.pool.name', message: 'Too long: may not be more than 253 bytes' });
+  else for (const part of name.split('/')) addInvalid(errors, 'spec.pool.name', part, isDns1123Subdomain(part));
+  if (resourceSliceCount <= 0) errors.push(invalid('spec.pool.resourceSliceCount', resourceSliceCount, 'must be greater than zero'));
+  if (generation < 0) errors.push(invalid('spec.pool.generation', generation, 'must be greater than or equal to zero'));
+  const where = [nodeName !== '', nodeSelector !== undefined, allNodes === true, perDeviceNodeSelection === true].filter(Boolean).length;
+  const one = 'exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required';
+  if (where === 0) errors.push(required('spec', one));
+  else if (where > 1) errors.push(invalid('spec', '{...}', `${one}, but multiple fields are set`));
+  if (nodeName !== '') addInvalid(errors, 'spec.nodeName', nodeName, isDns1123Subdomain(nodeName));
+  if (devices.length > maxDevices) errors.push(tooMany('spec.devices', devices.length, maxDevices));
+  const names = new Set<string>();
+  for (const [i, device] of devices.entries()) {
+    validateDNSLabel(errors, `spec.devices[${i}].name`, device.name ?? '');
+    if (names.has(device.name)) errors.push(duplicate(`spec.devices[${i}].name`, device.name));
+    names.add(device.name);
+    for (const [j, taint] of (device.taints ?? []).entries())
+      validateOptionalEnum(errors, `spec.devices[${i}].taints[${j}].effect`, taint.effect, ['NoExecute', 'NoSchedule', 'None']);
+  }
+  const sets = new Set<string>();
+  for (const [i, set] of sharedCounters.entries()) {
+    if (sets.has(set.name)) errors.push(duplicate(`spec.sharedCounters[${i}].name`, set.name));
+    sets.add(set.name);
+  }
+}

@@ -1,0 +1,275 @@
+import { fieldForbidden, invalid, notSupported, required, tooLong } from '../../field/field-error.ts';
+import type {
+  HTTPIngressPath,
+  Ingress,
+  IngressBackend,
+  IngressClass,
+  IPAddress,
+  NetworkPolicy,
+  NetworkPolicyPeer,
+  NetworkPolicyPort,
+  ServiceCIDR,
+} from '../../generated/types/networking-v1.ts';
+import { cidrFamily, ipFamily } from '../../net/ip.ts';
+import {
+  isDns1035Label,
+  isDns1123Subdomain,
+  isPathSegmentName,
+  isPortName,
+  isPortNumber,
+  isWildcardDns1123Subdomain,
+} from '../../values/names.ts';
+import {
+  validateCIDR,
+  validateDNSSubdomain,
+  validateImmutable,
+  addInvalid,
+  validateEnum,
+  validatePortNumberOrName,
+  validateNonEmpty,
+  type Errors,
+} from './checks.ts';
+import { validateLabelSelector } from '../meta.ts';
+
+function validateBackend(errors: Errors, path: string, { service, resource }: IngressBackend): void {
+  if (service !== undefined && resource !== undefined) {
+    errors.push(invalid(path, '', 'cannot set both resource and service backends'));
+    return;
+  }
+  if (resource !== undefined) {
+    if (resource.apiGroup !== undefined)
+      addInvalid(errors, `${path}.resource.apiGroup`, resource.apiGroup, isDns1123Subdomain(resource.apiGroup));
+    validateNonEmpty(errors, `${path}.resource.kind`, resource.kind, 'kind is required');
+    validateNonEmpty(errors, `${path}.resource.name`, resource.name, 'name is required');
+    return;
+  }
+  if (service === undefined) {
+    errors.push(invalid(path, '', 'resource or service backend is required'));
+    return;
+  }
+  if (!service.name) errors.push(required(`${path}.service.name`));
+  else addInvalid(errors, `${path}.service.name`, service.name, isDns1035Label(service.name));
+  const { name = '', number = 0 } = service.port ?? {};
+  if (name !== '' && number !== 0) errors.push(invalid(path, '', 'cannot set both port name & port number'));
+  else if (name !== '') addInvalid(errors, `${path}.service.port.name`, name, isPortName(name));
+  else if (number !== 0) addInvalid(errors, `${path}.service.port.number`, number, isPortNumber(number));
+  else errors.push(required(path, 'port name or number is required'));
+}
+
+const sequences = ['//', '/./', '/../', '%2f', '%2F'];
+const suffixes = ['/..', '/.'];
+function validateHttpPath(errors: Errors, at: string, { path = '', pathType, backend: target }: HTTPIngressPath): void {
+  if (!pathType) errors.push(required(`${at}.pathType`, 'pathType must be specified'));
+  else if (pathType === 'Exact' || pathType === 'Prefix') {
+    if (!path.startsWith('/')) errors.push(invalid(`${at}.path`, path, 'must be an absolute path'));
+    else {
+      for (const sequence of sequences)
+        if (path.includes(sequence)) errors.push(invalid(`${at}.path`, path, `must not contain '${sequence}'`));
+      for (const suffix of suffixes) if (path.endsWith(suffix)) errors.push(invalid(`${at}.path`, path, `cannot end with '${suffix}'`));
+    }
+  } else if (pathType === 'ImplementationSpecific') {
+    if (path !== '' && !path.startsWith('/')) errors.push(invalid(`${at}.path`, path, 'must be an absolute path'));
+  } else errors.push(notSupported(`${at}.pathType`, pathType, ['Exact', 'ImplementationSpecific', 'Prefix']));
+  validateBackend(errors, `${at}.backend`, target ?? {});
+}
+
+function validateHost(errors: Errors, path: string, name: string): void {
+  if (name === '') return;
+  if (ipFamily(name) !== 0) errors.push(invalid(path, name, 'must be a DNS name, not an IP address'));
+  else if (name.includes('*')) addInvalid(errors, path, name, isWildcardDns1123Subdomain(name));
+  else addInvalid(errors, path, name, isDns1123Subdomain(name));
+}
+
+export function validateIngress(errors: Errors, { spec = {} }: Ingress): void {
+  const { rules = [], tls = [], defaultBackend, ingressClassName } = spec;
+  if (rules.length === 0 && defaultBackend === undefined)
+    errors.push(invalid('spec', [], 'either `defaultBackend` or `rules` must be specified'));
+  if (defaultBackend !== undefined) validateBackend(errors, 'spec.defaultBackend', defaultBackend);
+  for (const [i, rule] of rules.entries()) {
+    const at = `spec.rules[${i}]`;
+    validateHost(errors, `${at}.host`, rule.host ?? '');
+    if (rule.http === undefined) continue;
+    const paths = rule.http.paths ?? [];
+    if (paths.length === 0) errors.push(required(`${at}.http.paths`));
+    for (const [j, path] of paths.entries()) validateHttpPath(errors, `${at}.http.paths[${j}]`, path);
+  }
+  for (const [i, { hosts = [], secretName = '' }] of tls.entries()) {
+    for (const [j, name] of hosts.entries())
+      addInvalid(
+        errors,
+        `spec.tls[${i}].hosts[${j}]`,
+        name,
+        name.includes('*') ? isWildcardDns1123Subdomain(name) : isDns1123Subdomain(name),
+      );
+    if (secretName !== '') validateDNSSubdomain(errors, `spec.tls[${i}].secretName`, secretName);
+  }
+  if (ingressClassName !== undefined) validateDNSSubdomain(errors, 'spec.ingressClassName', ingressClassName);
+}
+
+export function validateIngressStatus(errors: Errors, { status }: Ingress): void {
+  for (const [i, { ip = '', hostname = '' }] of (status?.loadBalancer?.ingress ?? []).entries()) {
+    const at = `status.loadBalancer.ingress[${i}]`;
+    if (ip !== '' && ipFamily(ip) === 0) errors.push(invalid(`${at}.ip`, ip, 'must be a valid IP address'));
+    if (hostname !== '') {
+      validateDNSSubdomain(errors, `${at}.hostname`, hostname);
+      if (ipFamily(hostname) !== 0) errors.push(invalid(`${at}.hostname`, hostname, 'must be a DNS name, not an IP address'));
+    }
+  }
+}
+
+export function validateIngressClass(errors: Errors, { spec = {} }: IngressClass, old?: IngressClass): void {
+  const { controller = '', parameters } = spec;
+  if (old !== undefined) validateImmutable(errors, 'spec.controller', controller, old.spec?.controller ?? '');
+  if (controller === '') errors.push(required('spec.controller'));
+  else if (controller.length > 250) errors.push(tooLong('spec.controller', 250));
+  else if (!/^[^/]+\/.+$/.test(controller))
+    errors.push(invalid('spec.controller', controller, 'must be a domain-prefixed path (such as "acme.io/foo")'));
+  if (parameters === undefined) return;
+  const at = 'spec.parameters';
+  if (parameters.apiGroup !== undefined) validateDNSSubdomain(errors, `${at}.apiGroup`, parameters.apiGroup);
+  validateNonEmpty(errors, `${at}.kind`, parameters.kind, 'kind is required');
+  if (!parameters.name) errors.push(required(`${at}.name`, 'name is required'));
+  else addInvalid(errors, `${at}.name`, parameters.name, isPathSegmentName(parameters.name));
+  validateEnum(errors, `${at}.scope`, parameters.scope, ['Cluster', 'Namespace']);
+  if (parameters.scope === 'Namespace' && !parameters.namespace)
+    errors.push(required(`${at}.namespace`, "`parameters.scope` is set to 'Namespace'"));
+  if (parameters.scope === 'Cluster' && parameters.namespace !== undefined)
+    errors.push(fieldForbidden(`${at}.namespace`, "`parameters.scope` is set to 'Cluster'"));
+}
+
+function validatePolicyPorts(errors: Errors, path: string, ports: readonly NetworkPolicyPort[]): void {
+  for (const [i, { protocol, port, endPort }] of ports.entries()) {
+    const at = `${path}[${i}]`;
+    if (protocol !== undefined && !['TCP', 'UDP', 'SCTP'].includes(protocol))
+      errors.push(notSupported(`${at}.protocol`, protocol, ['SCTP', 'TCP', 'UDP']));
+    if (port === undefined) {
+      if (endPort !== undefined) errors.push(required(`${at}.port`, 'must be specified when specifying endPort'));
+      continue;
+    }
+    validatePortNumberOrName(errors, `${at}.port`, port);
+    if (endPort === undefined) continue;
+    if (typeof port === 'string') errors.push(invalid(`${at}.endPort`, endPort, 'may not be specified when `port` is non-numeric'));
+    else {
+      if (endPort < port) errors.push(invalid(`${at}.endPort`, endPort, 'must be greater than or equal to `port`'));
+      addInvalid(errors, `${at}.endPort`, endPort, isPortNumber(endPort));
+    }
+  }
+}
+
+function validatePeers(errors: Errors, path: string, list: readonly NetworkPolicyPeer[]): void {
+  for (const [i, { podSelector, namespaceSelector, ipBlock }] of list.entries()) {
+    const at = `${path}[${i}]`;
+    validateLabelSelector(errors, `${at}.podSelector`, podSelector);
+    validateLabelSelector(errors, `${at}.namespaceSelector`, namespaceSelector);
+    const selects = podSelector !== undefined || namespaceSelector !== undefined;
+    if (ipBlock === undefined) {
+      if (!selects) errors.push(required(at, 'must specify a peer'));
+      continue;
+    }
+    if (selects) errors.push(fieldForbidden(at, 'may not specify both ipBlock and another peer'));
+    if (!ipBlock.cidr) errors.push(required(`${at}.ipBlock.cidr`));
+    else validateCIDR(errors, `${at}.ipBlock.cidr`, ipBlock.cidr);
+    for (const [j, except] of (ipBlock.except ?? []).entries()) {
+      const before = errors.length;
+      validateCIDR(errors, `${at}.ipBlock.except[${j}]`, except);
+      if (errors.length === before && !strictlyWithin(except, ipBlock.cidr ?? ''))
+        errors.push(invalid(`${at}.ipBlock.except[${j}]`, except, 'must be a strict subset of `cidr`'));
+    }
+  }
+}
+
+function bits(range: string): { readonly family: number; readonly address: bigint; readonly prefix: number } | undefined {
+  const family = cidrFamily(range);
+  if (family === 0) return undefined;
+  const [text = '', prefix = ''] = range.split('/');
+  const groups = family === 4 ? text.split('.').map((part) => Number(part).toString(16).padStart(2, '0')) : expanded(text);
+  return { family, address: BigInt(`0x${groups.join('')}`), prefix: Number(prefix) };
+}
+function expanded(address: string): readonly string[] {
+  const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, a: string, b: string, c: string, d: string) =>
+    [Number(a) * 256 + Number(b), Number(c) * 256 + Number(d)].map((word) => word.toString(16)).join(':'),
+  );
+  const [head = '', tail] = plain.split('::');
+  const words = (part: string) => (part === '' ? [] : part.split(':'));
+  const [left, right] = [words(head), words(tail ?? '')];
+  const zeros = tail === undefined ? [] : Array.from({ length: 8 - left.length - right.length }, () => '0');
+  return [...left, ...zeros, ...right].map((word) => word.padStart(4, '0'));
+}
+function strictlyWithin(inner: string, outer: string): boolean {
+  const [a, b] = [bits(inner), bits(outer)];
+  if (a === undefined || b === undefined || a.family !== b.family || a.prefix <= b.prefix) return false;
+  const shift = BigInt((a.family === 4 ? 32 : 128) - b.prefix);
+  return a.address >> shift === b.address >> shift;
+}
+/** Returns true if a CIDR is the network address in the form of RFC 5952 or a dotted quad. */
+function isCanonical(range: string): boolean {
+  const parsed = bits(range);
+  if (parsed === undefined) return false;
+  const host = BigInt((parsed.family === 4 ? 32 : 128) - parsed.prefix);
+  return (parsed.address >> host) << host === parsed.address && range === range.toLowerCase();
+}
+
+export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy): void {
+  validateLabelSelector(errors, 'spec.podSelector', spec?.podSelector ?? {});
+  for (const [i, rule] of (spec?.ingress ?? []).entries()) {
+    validatePolicyPorts(errors, `spec.ingress[${i}].ports`, rule.ports ?? []);
+    validatePeers(errors, `spec.ingress[${i}].from`, rule.from ?? []);
+  }
+  for (const [i, rule] of (spec?.egress ?? []).entries()) {
+    validatePolicyPorts(errors, `spec.egress[${i}].ports`, rule.ports ?? []);
+    validatePeers(errors, `spec.egress[${i}].to`, rule.to ?? []);
+  }
+  const types = spec?.policyTypes ?? [];
+  if (types.length > 2) errors.push(invalid('spec.policyTypes', types, 'may not specify more than two policyTypes'));
+  else
+    for (const [i, type] of types.entries())
+      if (type !== 'Ingress' && type !== 'Egress') errors.push(notSupported(`spec.policyTypes[${i}]`, type, ['Egress', 'Ingress']));
+}
+
+export function validateIPAddress(errors: Errors, { spec }: IPAddress, old?: IPAddress): void {
+  const { parentRef } = spec ?? {};
+  if (parentRef === undefined) errors.push(required('spec.parentRef'));
+  else {
+    const { group = '', resource = '', name = '', namespace = '' } = parentRef;
+    if (group !== '') validateDNSSubdomain(errors, 'spec.parentRef.group', group);
+    if (resource === '') errors.push(required('spec.parentRef.resource'));
+    else addInvalid(errors, 'spec.parentRef.resource', resource, isPathSegmentName(resource));
+    if (name === '') errors.push(required('spec.parentRef.name'));
+    else addInvalid(errors, 'spec.parentRef.name', name, isPathSegmentName(name));
+    if (namespace !== '') addInvalid(errors, 'spec.parentRef.namespace', namespace, isPathSegmentName(namespace));
+  }
+  if (old !== undefined) validateImmutable(errors, 'spec.parentRef', parentRef, old.spec?.parentRef);
+}
+
+export function validateServiceCIDR(errors: Errors, { spec }: ServiceCIDR, old?: ServiceCIDR): void {
+  const cidrs = spec?.cidrs ?? [];
+  const before = old?.spec?.cidrs;
+  if (before !== undefined) {
+    if (cidrs.length < before.length) validateImmutable(errors, 'spec.cidrs', cidrs, before);
+    for (const [i, range] of before.entries()) if (i < cidrs.length) validateImmutable(errors, `spec.cidrs[${i}]`, cidrs[i], range);
+    if (cidrs.length === before.length) return;
+  }
+  if (cidrs.length === 0) {
+    errors.push(required('spec.cidrs', 'at least one CIDR required'));
+    return;
+  }
+  if (cidrs.length > 2) {
+    errors.push(invalid('spec.cidrs', cidrs, 'may only hold up to 2 values'));
+    return;
+  }
+  for (const [i, range] of cidrs.entries()) {
+    const count = errors.length;
+    validateCIDR(errors, `spec.cidrs[${i}]`, range);
+    if (errors.length === count && !isCanonical(range)) errors.push(invalid(`spec.cidrs[${i}]`, range, 'must be in canonical form'));
+  }
+  if (cidrs.length === 2 && cidrFamily(cidrs[0] ?? '') === cidrFamily(cidrs[1] ?? ''))
+    errors.push(invalid('spec.cidrs', cidrs, 'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64'));
+}
+
+export const isIPAddressName = (name: string): string[] => {
+  if (ipFamily(name) === 0) return ['must be a valid IP address'];
+  return canonicalAddress(name) === name ? [] : [`must be in canonical form (${JSON.stringify(canonicalAddress(name))})`];
+};
+function canonicalAddress(address: string): string {
+  return ipFamily(address) === 6 ? new URL(`http://[${address}]/`).hostname.slice(1, -1) : address;
+}

@@ -1,0 +1,81 @@
+import type { Operation } from '@oarlock/spi/admission';
+import type { Registry } from 'prom-client';
+import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
+import { PrecomputedSummary } from '../metrics/summary.ts';
+
+/** Buckets of upstream's histograms, in seconds. */
+const buckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5];
+const stepLabels = ['type', 'operation', 'rejected'] as const;
+
+/** The phases, as the `type` label names them. */
+export type AdmissionStage = 'admit' | 'validate';
+/** Observes a duration in seconds, and whether the request was rejected. */
+export type ObserveAdmission = (operation: Operation, rejected: boolean, seconds: number) => void;
+
+/** Metric names of plugins that differ from upstream's naming rule (see `pluginMetricName`). */
+const known: Readonly<Record<string, Readonly<Record<AdmissionStage, string>> | string>> = {
+  'admission-webhooks': { admit: 'MutatingAdmissionWebhook', validate: 'ValidatingAdmissionWebhook' },
+  'admission-mutating-policy': 'MutatingAdmissionPolicy',
+  'admission-validating-policy': 'ValidatingAdmissionPolicy',
+  'admission-deny-service-external-ips': 'DenyServiceExternalIPs',
+};
+
+/** Returns upstream's name of a plugin: `NamespaceLifecycle` for `admission-namespace-lifecycle`. */
+export function pluginMetricName(plugin: string, stage: AdmissionStage): string {
+  const name = Object.hasOwn(known, plugin) ? known[plugin] : undefined;
+  if (name !== undefined) return typeof name === 'string' ? name : name[stage];
+  return plugin
+    .replace(/^admission-/, '')
+    .split('-')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('');
+}
+
+/** Durations of admission by plugin and by phase. Each plugin's series are resolved once. */
+export class AdmissionMetrics {
+  readonly #controllers: PrecomputedHistogram;
+  readonly #steps: PrecomputedHistogram;
+  readonly #summary: PrecomputedSummary;
+
+  constructor(registry: Registry) {
+    this.#controllers = new PrecomputedHistogram({
+      name: 'apiserver_admission_controller_admission_duration_seconds',
+      help: 'Seconds that one plugin takes to change or to judge a request.',
+      labelNames: ['name', ...stepLabels],
+      buckets,
+      registry,
+    });
+    this.#steps = new PrecomputedHistogram({
+      name: 'apiserver_admission_step_admission_duration_seconds',
+      help: 'Seconds that all plugins together take to change or to judge a request.',
+      labelNames: stepLabels,
+      buckets,
+      registry,
+    });
+    this.#summary = new PrecomputedSummary({
+      name: 'apiserver_admission_step_admission_duration_seconds_summary',
+      help: 'Seconds that all plugins together take to change or to judge a request, as quantiles of the last ones.',
+      labelNames: stepLabels,
+      registry,
+    });
+  }
+
+  controller(plugin: string, type: AdmissionStage): ObserveAdmission {
+    const name = pluginMetricName(plugin, type);
+    return timed((labels) => [this.#controllers.series({ name, type, ...labels })]);
+  }
+
+  step(type: AdmissionStage): ObserveAdmission {
+    return timed((labels) => [this.#steps.series({ type, ...labels }), this.#summary.series({ type, ...labels })]);
+  }
+}
+
+function timed(make: (labels: { readonly operation: string; readonly rejected: string }) => readonly Observer[]): ObserveAdmission {
+  const all = [new Map<Operation, readonly Observer[]>(), new Map<Operation, readonly Observer[]>()] as const;
+  return (operation, rejected, seconds) => {
+    const series = all[rejected ? 1 : 0];
+    let tallies = series.get(operation);
+    if (tallies === undefined) series.set(operation, (tallies = make({ operation, rejected: String(rejected) })));
+    for (const tally of tallies) tally.observe(seconds);
+  };
+}

@@ -1,0 +1,53 @@
+import { isObject, jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { isAdmissionDecision, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { Span } from '@opentelemetry/api';
+import type { AdmissionAttributes } from './admission-attributes.ts';
+import { throwIfDenied } from './admission-rejection.ts';
+import type { RequestContext } from '../request/request-context.ts';
+
+const maxChangedPaths = 32;
+
+/** Awaits the decision of a plugin and converts it, then ends the plugin's span. */
+export async function awaitInSpan<T, R>(answer: Promise<T>, span: Span | undefined, made: (answer: T) => R): Promise<R> {
+  try {
+    return made(await answer);
+  } finally {
+    span?.end();
+  }
+}
+
+/** Returns the object after a plugin's mutation. @throws StatusError of a denial */
+export function applyMutation(
+  before: KubeObject,
+  answer: KubeObject | AdmissionDecision | undefined,
+  context: RequestContext,
+  admitted: AdmissionAttributes,
+  span: Span | undefined,
+): KubeObject {
+  if (answer === undefined || answer === before) return before;
+  if (isAdmissionDecision(answer)) {
+    throwIfDenied(answer, admitted, context);
+    return before;
+  }
+  // the exporter computes the text lazily
+  span?.setAttribute('oarlock.changed', changedPaths(before, answer));
+  return answer;
+}
+
+/** Returns the JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */
+export function changedPaths(before: unknown, after: unknown): string[] {
+  const paths: string[] = [];
+  const visit = (a: unknown, b: unknown, path: string): void => {
+    if (paths.length >= maxChangedPaths || a === b) return;
+    if (Array.isArray(a) && Array.isArray(b)) {
+      for (let i = 0; i < Math.max(a.length, b.length); i++) visit(a[i], b[i], `${path}[${i}]`);
+    } else if (isObject(a) && isObject(b)) {
+      // plugins copy what they change and share the rest
+      for (const key in a) if (a[key] !== b[key]) visit(a[key], b[key], path === '' ? key : `${path}.${key}`);
+      for (const key in b) if (!Object.hasOwn(a, key)) visit(undefined, b[key], path === '' ? key : `${path}.${key}`);
+    } else if (!jsonEqual(a, b)) paths.push(path);
+  };
+  visit(before, after, '');
+  return paths;
+}

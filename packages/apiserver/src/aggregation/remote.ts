@@ -1,0 +1,8 @@
+import type { APIService } from '@oarlock/api/types/apiregistration-v1';
+
+/** One version of a group that another API server serves. */
+export interface Remote {
+  readonly service: APIService;
+  readonly group: string;
+  readonly version: string;
+}

@@ -1,0 +1,73 @@
+import { Counter, type Registry } from 'prom-client';
+import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
+
+/** Buckets of upstream's histograms, in seconds: powers of two from one millisecond. */
+const buckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
+/** Users that upstream counts by name. */
+const named: ReadonlySet<string> = new Set(['admin', 'client', 'kube_proxy', 'kubelet', 'system:serviceaccount:kube-system:default']);
+const decisions = { allow: 'allowed', deny: 'denied', 'no-opinion': 'no-opinion', error: 'error' } as const;
+
+interface Series {
+  count: number;
+  readonly seconds: Observer;
+}
+
+/** Counts authentications and authorizations under upstream's metric names. */
+export class AuthMetrics {
+  readonly #authentications: (result: string) => Series;
+  readonly #authorizations: (result: string) => Series;
+  readonly #users: Counter<'username'>;
+
+  constructor(registry: Registry) {
+    this.#authentications = registerAttempts(registry, 'authentication', 'authentication_attempts');
+    this.#authorizations = registerAttempts(registry, 'authorization', 'authorization_attempts_total');
+    this.#users = new Counter({
+      name: 'authenticated_user_requests',
+      help: 'Requests by who sent them: users of the system by name, addresses of mail as such, all others together.',
+      labelNames: ['username'],
+      registers: [registry],
+    });
+  }
+
+  /** Observes an authentication; `user` is undefined if it failed. */
+  observeAuthentication(user: string | undefined, seconds: number): void {
+    if (user !== undefined) this.#users.inc({ username: named.has(user) ? user : user.includes('@') ? 'email_id' : 'other' });
+    observe(this.#authentications(user === undefined ? 'failure' : 'success'), seconds);
+  }
+
+  observeAuthorization(decision: keyof typeof decisions, seconds: number): void {
+    observe(this.#authorizations(decisions[decision]), seconds);
+  }
+}
+
+function observe(series: Series, seconds: number): void {
+  series.count++;
+  series.seconds.observe(seconds);
+}
+
+function registerAttempts(registry: Registry, what: string, name: string): (result: string) => Series {
+  const all = new Map<string, Series>();
+  const counter = new Counter({
+    name,
+    help: `Attempts at ${what}, by their result.`,
+    labelNames: ['result'],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [result, { count }] of all) this.inc({ result }, count);
+    },
+  });
+  registry.registerMetric(counter);
+  const durations = new PrecomputedHistogram({
+    name: `${what}_duration_seconds`,
+    help: `Seconds of attempts at ${what}, by their result.`,
+    labelNames: ['result'],
+    buckets,
+    registry,
+  });
+  return (result) => {
+    let series = all.get(result);
+    if (series === undefined) all.set(result, (series = { count: 0, seconds: durations.series({ result }) }));
+    return series;
+  };
+}

@@ -1,0 +1,199 @@
+import { duplicate, fieldForbidden, invalid, invalidOmittingValue, required, type FieldError } from '@oarlock/api/field/field-error';
+import { isObject, jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { perCallLimit, runtimeBudget } from '@oarlock/cel/cost-estimate';
+import type { CelError } from '@oarlock/cel/values/cel-error';
+import type { Bindings } from '@oarlock/cel/interpreter/frame';
+import { none, Optional } from '@oarlock/cel/values/value';
+import { correlate, type CorrelatedOld } from '../schema/correlation.ts';
+import { fieldPathNames } from './rule-validation.ts';
+import type { RuleMetrics } from './rule-metrics.ts';
+import { compileSchemaRules, type CompiledRule, type SchemaRules } from './compilation.ts';
+import type { SchemaNode } from '../schema/schema-node.ts';
+
+const maxMessageLength = 5 * 1024;
+const unchecked =
+  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
+
+const compiledRules = new WeakMap<SchemaNode, SchemaRules | null>();
+const schemasWithRules = new WeakMap<SchemaNode, boolean>();
+
+/** The rules of a place, compiled when they are first needed. */
+function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRules | undefined {
+  let rules = compiledRules.get(schema);
+  if (rules === undefined) {
+    const has = (schema.source['x-kubernetes-validations'] ?? []).length > 0;
+    const compiles = () => compileSchemaRules(schema.source, schema.root);
+    rules = has ? (metrics === undefined ? compiles() : metrics.timeCompilation(compiles)) : null;
+    compiledRules.set(schema, rules);
+  }
+  return rules ?? undefined;
+}
+
+/** Whether there are rules here or below: where there are none, nothing is walked. */
+function hasRules(schema: SchemaNode): boolean {
+  let has = schemasWithRules.get(schema);
+  if (has === undefined) {
+    has =
+      (schema.source['x-kubernetes-validations'] ?? []).length > 0 ||
+      (schema.items !== undefined && hasRules(schema.items)) ||
+      (schema.additionalSchema !== undefined && hasRules(schema.additionalSchema)) ||
+      schema.propertyNames.some((name) => hasRules(schema.property(name) as SchemaNode));
+    schemasWithRules.set(schema, has);
+  }
+  return has;
+}
+
+/**
+ * The rules of a schema that an object breaks. Rules about what has not changed are not asked again, but for those that compare; all
+ * together may cost what Kubernetes lets them.
+ */
+export function validateRules(
+  schema: SchemaNode,
+  object: KubeObject,
+  old: KubeObject | undefined,
+  metrics?: RuleMetrics,
+): readonly FieldError[] {
+  if (!hasRules(schema)) return [];
+  const check = new RuleEvaluation(metrics);
+  const run = () => check.visit(schema, object, '', old && { value: old });
+  if (metrics === undefined) run();
+  else metrics.timeEvaluation(run);
+  return check.errors;
+}
+
+/** The errors, and that rules were not looked at, where there are any. */
+export function skippedRulesError(schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
+  return hasRules(schema)
+    ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
+    : errors;
+}
+
+class RuleEvaluation {
+  readonly errors: FieldError[] = [];
+  readonly #metrics: RuleMetrics | undefined;
+  #budget = runtimeBudget;
+
+  constructor(metrics: RuleMetrics | undefined) {
+    this.#metrics = metrics;
+  }
+
+  /** Whether there is something left to spend. */
+  visit(schema: SchemaNode, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
+    if (value === undefined || value === null || !hasRules(schema)) return true;
+    const rules = rulesOf(schema, this.#metrics);
+    if (rules !== undefined && !this.#evaluateAt(schema, rules, value, path, old)) return false;
+    if (Array.isArray(value)) {
+      const { items } = schema;
+      if (items === undefined || !hasRules(items)) return true;
+      return value.every((item, i) => this.visit(items, item, `${path}[${i}]`, correlate.item(schema, old, value as unknown[], i)));
+    }
+    if (!isObject(value)) return true;
+    const additional = schema.additionalSchema;
+    for (const key of Object.keys(value)) {
+      const property = schema.property(key);
+      const below = property ?? additional;
+      if (below === undefined) continue;
+      const at = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
+      if (!this.visit(below, value[key], at, correlate.field(old, key))) return false;
+    }
+    return true;
+  }
+
+  #evaluateAt(schema: SchemaNode, { type, rules }: SchemaRules, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
+    const unchanged = old !== undefined && jsonEqual(old.value, value);
+    const before = old?.value === undefined || old.value === null ? undefined : old.value;
+    const self = type.value(value);
+    for (const rule of rules) {
+      const optional = rule.source.optionalOldSelf === true;
+      if (rule.transition ? before === undefined && !optional : unchanged) continue;
+      if (rule.program === undefined) {
+        this.errors.push(invalid(fieldPathOf(path), typeOf(schema), `rule compile error: ${rule.ruleError ?? ''}`));
+        continue;
+      }
+      const bindings: Bindings = rule.transition
+        ? { self, oldSelf: optional ? (before === undefined ? none : new Optional(type.value(before))) : type.value(before) }
+        : { self };
+      const { value: held, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+      this.#budget -= cost;
+      if (error !== undefined) {
+        if (!this.#evaluationError(schema, rule, value, path, error)) return false;
+      } else if (held !== true) {
+        const text = this.#messageOf(rule, bindings);
+        if (text === undefined) return this.#costExceededError(schema, value, path);
+        this.errors.push(ruleError(schema, rule, value, path, text));
+      }
+    }
+    return true;
+  }
+
+  #evaluationError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, error: CelError): boolean {
+    if (error.code !== 'budget') {
+      this.errors.push(invalid(fieldPathOf(path), typeOf(schema), `${error.message} evaluating rule: ${ruleLabel(source)}`));
+      return true;
+    }
+    if (this.#budget <= 0) return this.#costExceededError(schema, value, path);
+    this.errors.push(
+      invalid(fieldPathOf(path), typeOf(schema), `${error.message}: call cost exceeds limit for rule: ${ruleLabel(source)}`),
+    );
+    return false;
+  }
+
+  #costExceededError(schema: SchemaNode, value: unknown, path: string): false {
+    this.errors.push(
+      invalid(
+        fieldPathOf(path),
+        typeOf(schema),
+        'validation failed due to running out of cost budget, no further validation rules will be run',
+      ),
+    );
+    return false;
+  }
+
+  /** What a broken rule says; undefined when finding out would cost too much. */
+  #messageOf({ source, message }: CompiledRule, bindings: Bindings): string | undefined {
+    const usual = source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
+    if (message === undefined) return usual;
+    const { value, error, cost } = message.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+    this.#budget -= cost;
+    if (error?.code === 'budget' && this.#budget <= 0) return undefined;
+    if (error !== undefined || typeof value !== 'string') return usual;
+    const text = value.trim();
+    return text === '' || text.includes('\n') || text.length > maxMessageLength ? usual : text;
+  }
+}
+
+const ruleLabel = ({ message, rule }: CompiledRule['source']) => (message !== undefined && message !== '' ? message : rule);
+
+/** What is about the whole object has no path. */
+const fieldPathOf = (path: string) => (path === '' ? '<nil>' : path);
+
+/** What is wrong with a rule is said of the type. */
+const typeOf = ({ source }: SchemaNode): string => source.type ?? '';
+
+/** The values of objects and lists are left out where a rule is broken. */
+const isContainer = ({ source }: SchemaNode): boolean => source.type === 'object' || source.type === 'array';
+
+/** Containers are not shown whole: they can be large. */
+function displayValue({ source }: SchemaNode, value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
+}
+
+function ruleError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, text: string): FieldError {
+  const names = source.fieldPath === undefined || source.fieldPath === '' ? [] : (fieldPathNames(source.fieldPath) ?? []);
+  const at = names.reduce(
+    (before, name) => (before === '' ? name : /^[A-Za-z_][\w-]*$/.test(name) ? `${before}.${name}` : `${before}[${name}]`),
+    path,
+  );
+  const field = fieldPathOf(at);
+  switch (source.reason) {
+    case 'FieldValueRequired':
+      return required(field, text);
+    case 'FieldValueForbidden':
+      return fieldForbidden(field, text);
+    case 'FieldValueDuplicate':
+      return duplicate(field, displayValue(schema, value));
+    default:
+      return isContainer(schema) ? invalidOmittingValue(field, text) : invalid(field, value, text);
+  }
+}

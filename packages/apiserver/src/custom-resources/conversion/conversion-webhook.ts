@@ -1,0 +1,165 @@
+import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
+import { isIP } from 'node:net';
+import { Agent, request as httpsRequest } from 'node:https';
+import { randomUUID } from 'node:crypto';
+import { isObject } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
+import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
+
+/** Finds where a Service is served. @throws Error when nobody serves it */
+export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
+
+const timeoutMs = 30_000;
+const maxAnswerBytes = 64 * 1024 * 1024;
+const maxSockets = 64;
+const maxAgents = 256;
+
+/** An IPv6 address stands in brackets in URLs. */
+const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
+
+/** Asks the webhooks of definitions to convert objects (ConversionReview). Connections are kept, by name and CA. */
+export class ConversionWebhooks {
+  readonly #resolve: ServiceResolver;
+  readonly #agents = new Map<string, Agent>();
+
+  constructor(resolve: ServiceResolver) {
+    this.#resolve = resolve;
+  }
+
+  /** What the webhook made of the objects, in their order. Not checked beyond its form. @throws Error */
+  async convert(
+    { clientConfig = {}, conversionReviewVersions }: NonNullable<CustomResourceConversion['webhook']>,
+    objects: readonly KubeObject[],
+    desiredAPIVersion: string,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly unknown[]> {
+    const version = conversionReviewVersions.find((name) => name === 'v1' || name === 'v1beta1') ?? 'v1';
+    const uid = randomUUID();
+    const review = {
+      kind: 'ConversionReview',
+      apiVersion: `apiextensions.k8s.io/${version}`,
+      request: { uid, desiredAPIVersion, objects },
+    };
+    const answer: unknown = parseExact(await this.#post(clientConfig, stringifyExact(review), signal));
+    const { response, apiVersion, kind } = (isObject(answer) ? answer : {}) as Readonly<Record<string, unknown>>;
+    if (apiVersion !== review.apiVersion || kind !== review.kind)
+      throw new Error(
+        `invalid response: expected ${review.apiVersion}, Kind=ConversionReview, got ${String(apiVersion)}, Kind=${String(kind)}`,
+      );
+    if (!isObject(response)) throw new Error('no response provided');
+    if (response['uid'] !== uid) throw new Error(`expected response.uid="${uid}", got "${String(response['uid'])}"`);
+    const { result, convertedObjects } = response;
+    const { status, message } = (isObject(result) ? result : {}) as { readonly status?: unknown; readonly message?: unknown };
+    if (status !== 'Success') {
+      if (typeof message === 'string' && message !== '') throw new Error(message);
+      throw new Error(
+        status === undefined || status === ''
+          ? 'response.result.status not set'
+          : `response.result.status was '${String(status)}', not 'Success'`,
+      );
+    }
+    if (!Array.isArray(convertedObjects)) throw new Error('no converted objects provided');
+    return convertedObjects as unknown[];
+  }
+
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy();
+    this.#agents.clear();
+  }
+
+  #post(client: WebhookClientConfig, body: string, signal: AbortSignal | undefined): Promise<string> {
+    return this.#attempt(client, body, signal, AbortSignal.timeout(timeoutMs), false);
+  }
+
+  #attempt(
+    client: WebhookClientConfig,
+    body: string,
+    signal: AbortSignal | undefined,
+    limit: AbortSignal,
+    fresh: boolean,
+  ): Promise<string> {
+    const { url, where } = this.#target(client);
+    const agent = this.#agentFor(client, url.hostname);
+    return new Promise((resolve, reject) => {
+      const failed = (error: Error) => {
+        const why = limit.aborted ? 'context deadline exceeded' : error.message;
+        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${why}`, { cause: error }));
+      };
+      const request = httpsRequest(
+        {
+          ...(fresh ? { ...agent.options, agent: false } : { agent }),
+          host: where.host,
+          port: where.port,
+          // addresses are no names that a handshake could carry
+          ...(isIP(withoutBrackets(url.hostname)) === 0 && { servername: url.hostname }),
+          path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
+          method: 'POST',
+          headers: {
+            host: url.host,
+            'content-type': 'application/json',
+            accept: 'application/json, */*',
+            'user-agent': 'kube-apiserver-admission',
+            'content-length': Buffer.byteLength(body),
+          },
+          signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          let size = 0;
+          response.on('data', (chunk: Buffer) => {
+            size += chunk.length;
+            if (size > maxAnswerBytes) response.destroy(new Error(`the answer has more than ${maxAnswerBytes} bytes`));
+            else chunks.push(chunk);
+          });
+          response.once('error', failed);
+          response.once('end', () => {
+            const text = Buffer.concat(chunks).toString('utf8');
+            const code = response.statusCode ?? 0;
+            if (code === 200) resolve(text);
+            else reject(new Error(`the server answered ${code}: ${text.slice(0, 512)}`));
+          });
+        },
+      );
+      request.once('error', (error) => {
+        if (isStaleConnection(request, error) && !limit.aborted && signal?.aborted !== true)
+          resolve(this.#attempt(client, body, signal, limit, true));
+        else failed(error);
+      });
+      request.end(body);
+    });
+  }
+
+  #target({ url, service }: WebhookClientConfig): { readonly url: URL; readonly where: { readonly host: string; readonly port: number } } {
+    if (url !== undefined) {
+      const target = new URL(url);
+      return { url: target, where: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
+    }
+    if (service === undefined) throw new Error('neither a url nor a service is given');
+    const { namespace, name, port = 443, path = '/' } = service;
+    // certificates are made out to the name, whatever address is behind it
+    return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), where: this.#resolve(namespace, name, port) };
+  }
+
+  #agentFor({ caBundle = '' }: WebhookClientConfig, host: string): Agent {
+    const key = `${host}\n${caBundle}`;
+    let agent = this.#agents.get(key);
+    if (agent === undefined) {
+      if (this.#agents.size >= maxAgents) {
+        const [[oldest, unused] = []] = this.#agents;
+        if (oldest !== undefined) this.#agents.delete(oldest);
+        unused?.destroy();
+      }
+      agent = new Agent({
+        ...(caBundle !== '' && { ca: Buffer.from(caBundle, 'base64') }),
+        minVersion: 'TLSv1.2',
+        checkServerIdentity: checkSubjectAlternativeNames,
+        keepAlive: true,
+        maxSockets,
+        maxFreeSockets: 8,
+      });
+      this.#agents.set(key, agent);
+    }
+    return agent;
+  }
+}

@@ -1,0 +1,65 @@
+import type { GroupVersionKind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf } from '@oarlock/api/resource';
+import type { Schema } from '@oarlock/api/schema/schema';
+import {
+  duplicateErrors,
+  parseObject,
+  warningsOf,
+  type MediaType,
+  type DecodedObject,
+  type FieldValidation,
+} from '@oarlock/api/serializer/serializer';
+import { badRequest } from '@oarlock/api/status';
+import { strictDecodingErrors, unknownFields } from '@oarlock/api/serializer/strict-decoding';
+import { missingKindError } from '../request/type-meta.ts';
+import { recordFloatLiterals } from './float-literals.ts';
+import { withTypedMetadata } from './internal/typed-metadata.ts';
+
+/**
+ * A custom resource out of a body, as it was sent: what its schema does not know is dropped later, and told of here.
+ * @throws StatusError BadRequest with the message that Kubernetes gives
+ */
+export function decodeCustomObject(
+  bytes: Buffer,
+  type: MediaType,
+  expected: GroupVersionKind,
+  fields: () => Schema,
+  fieldValidation: FieldValidation,
+): DecodedObject {
+  const { value, text, duplicates, unrecognized } = parseObject(bytes, { type, expected, exact: true });
+  const object = value as KubeObject;
+  const { kind = '' } = object;
+  if (kind === '') throw unrecognized(missingKindError(text));
+  if (type === 'application/json') recordFloatLiterals(object, text);
+  // what has the wrong type is said before what is not known, and both before of what kind it is
+  withTypedMetadata(object, expected);
+  const errors =
+    fieldValidation === 'Ignore'
+      ? []
+      : sortedErrors(
+          type === 'application/json'
+            ? strictDecodingErrors(text, fields())
+            : [...duplicateErrors(duplicates), ...unknownFields(fields(), value)],
+        );
+  if (errors.length > 0 && fieldValidation === 'Strict') {
+    throw badRequest(
+      `${kind} in version ${JSON.stringify(expected.version)} cannot be handled as a ${expected.kind}: strict decoding error: ${errors.join(', ')}`,
+    );
+  }
+  checkVersion(object, expected);
+  return { object, warnings: errors.flatMap(warningsOf) };
+}
+
+/** @throws StatusError BadRequest for an object of another version than that of the request */
+function checkVersion({ apiVersion = '' }: KubeObject, expected: GroupVersionKind): void {
+  if (apiVersion === apiVersionOf(expected)) return;
+  throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
+}
+
+/** As Kubernetes tells of them: what is double, then what metadata does not know, then what the schema does not, sorted. */
+export function sortedErrors(errors: readonly string[]): readonly string[] {
+  const rank = (error: string) => (error.startsWith('unknown field "metadata.') ? 1 : error.startsWith('unknown field ') ? 2 : 0);
+  const ranked = (wanted: number) => errors.filter((error) => rank(error) === wanted);
+  return [...ranked(0), ...ranked(1).sort(), ...ranked(2).sort()];
+}

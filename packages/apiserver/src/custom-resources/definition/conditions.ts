@@ -1,0 +1,24 @@
+import { formatTime } from '@oarlock/api/values/time';
+import type { CustomResourceDefinition, CustomResourceDefinitionCondition as Condition } from '@oarlock/api/types/apiextensions-v1';
+
+export const conditionOf = ({ status }: CustomResourceDefinition, type: string): Condition | undefined =>
+  status?.conditions?.find((condition) => condition.type === type);
+
+export const isTrue = (definition: CustomResourceDefinition, type: string): boolean => conditionOf(definition, type)?.status === 'True';
+
+/** Conditions with one set; the time is that of its last change of status. The same list when nothing changes. */
+export function withCondition(
+  conditions: readonly Condition[],
+  next: Pick<Condition, 'type' | 'status' | 'reason' | 'message'>,
+  now: number,
+): readonly Condition[] {
+  const at = conditions.findIndex(({ type }) => type === next.type);
+  const old = conditions[at];
+  if (old !== undefined && old.status === next.status && old.reason === next.reason && old.message === next.message) return conditions;
+  const lastTransitionTime = old?.status === next.status && old.lastTransitionTime !== undefined ? old.lastTransitionTime : formatTime(now);
+  const condition: Condition = { ...next, lastTransitionTime };
+  return at < 0 ? [...conditions, condition] : conditions.with(at, condition);
+}
+
+export const withoutCondition = (conditions: readonly Condition[], type: string): readonly Condition[] =>
+  conditions.some((condition) => condition.type === type) ? conditions.filter((condition) => condition.type !== type) : conditions;

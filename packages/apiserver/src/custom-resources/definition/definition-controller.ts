@@ -1,0 +1,222 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { customResourceDefinitions } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { apiserverIdentity } from '../../controllers/loopback-client.ts';
+import type { PipelineResponse } from '../../request/response.ts';
+import type { ServedKind } from '../../registry/served-kind.ts';
+import { cleanupFinalizer } from './strategy.ts';
+import type { WatchCacheEvent, Item } from '../../watch-cache/item.ts';
+import type { ResourceCache } from '../../watch-cache/resource-cache.ts';
+import { conditionOf, isTrue, withCondition } from './conditions.ts';
+import { namingStatus } from './naming.ts';
+
+type Condition = Parameters<typeof withCondition>[1];
+
+export interface DefinitionControllerOptions {
+  handle(request: ApiRequest): Promise<PipelineResponse>;
+  /** The cached definitions. */
+  readonly definitions: () => ResourceCache;
+  /** What a definition makes, in whichever version; undefined when it is not served. */
+  kindOf(definition: CustomResourceDefinition): ServedKind | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const minRetryDelayMs = 100;
+const maxRetryDelayMs = 30_000;
+
+/**
+ * Accepts the names of definitions, establishes them, and empties those that are being deleted. Several servers may do this at once: each
+ * reads the newest state and writes it with its version. Work is begun by events of definitions and of the objects that hold one.
+ */
+export class DefinitionController {
+  readonly #options: DefinitionControllerOptions;
+  readonly #stop = new AbortController();
+  /** Names of definitions to look at; looked at one after the other, since they compete for names. */
+  readonly #queue = new Set<string>();
+  readonly #retries = new Map<string, { readonly timer: Timer; readonly wait: number }>();
+  readonly #groups = new Map<string, Map<string, CustomResourceDefinition>>();
+  #working: Promise<void> | undefined;
+  #started = false;
+
+  constructor(options: DefinitionControllerOptions) {
+    this.#options = options;
+  }
+
+  /** All definitions at once. */
+  reset(items: readonly Item[]): void {
+    this.#groups.clear();
+    for (const { object } of items) this.#enqueueGroup(object as CustomResourceDefinition);
+    for (const { key } of items) this.#add(key);
+  }
+
+  onEvent({ key, current, previous }: WatchCacheEvent): void {
+    if (current === undefined) {
+      const gone = previous?.object as CustomResourceDefinition | undefined;
+      const group = this.#groups.get(gone?.spec.group ?? '');
+      group?.delete(key);
+      // names that it had are free now
+      for (const name of group?.keys() ?? []) this.#add(name);
+      if (group?.size === 0) this.#groups.delete(gone?.spec.group ?? '');
+      this.#retries.get(key)?.timer.cancel();
+      this.#retries.delete(key);
+      return;
+    }
+    const definition = current.object as CustomResourceDefinition;
+    this.#enqueueGroup(definition);
+    this.#add(key);
+    const names = (previous?.object as CustomResourceDefinition | undefined)?.status?.acceptedNames;
+    if (names !== undefined && !jsonEqual(names, definition.status?.acceptedNames))
+      for (const name of this.#groups.get(definition.spec.group)?.keys() ?? []) this.#add(name);
+  }
+
+  start(): void {
+    this.#started = true;
+    this.#processQueue();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the API server is stopping'));
+    for (const { timer } of this.#retries.values()) timer.cancel();
+    this.#retries.clear();
+    await this.#working;
+  }
+
+  #enqueueGroup(definition: CustomResourceDefinition): void {
+    const { group } = definition.spec;
+    const known = this.#groups.get(group);
+    const name = definition.metadata?.name ?? '';
+    if (known === undefined) this.#groups.set(group, new Map([[name, definition]]));
+    else known.set(name, definition);
+  }
+
+  #add(name: string): void {
+    if (this.#stop.signal.aborted) return;
+    this.#queue.add(name);
+    this.#processQueue();
+  }
+
+  #processQueue(): void {
+    if (!this.#started || this.#working !== undefined || this.#queue.size === 0) return;
+    this.#working = this.#drain().finally(() => {
+      this.#working = undefined;
+      if (!this.#stop.signal.aborted) this.#processQueue();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    // the event that began this is not in place for everybody yet
+    await Promise.resolve();
+    for (const name of this.#queue) {
+      if (this.#stop.signal.aborted) return;
+      this.#queue.delete(name);
+      try {
+        await this.#reconcile(name);
+        this.#retries.delete(name);
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        this.#retry(name, error);
+      }
+    }
+  }
+
+  #retry(name: string, error: unknown): void {
+    const { clock, log } = this.#options;
+    // an event of the newer state is on its way
+    if (isStatus(error, 'NotFound')) return;
+    const wait = Math.min((this.#retries.get(name)?.wait ?? minRetryDelayMs / 2) * 2, maxRetryDelayMs);
+    if (!isStatus(error, 'Conflict'))
+      log.warn({ definition: name, error: String(error), retryMs: wait }, 'a definition could not be looked at');
+    this.#retries.get(name)?.timer.cancel();
+    this.#retries.set(name, { wait, timer: clock.after(wait, () => this.#add(name)) });
+  }
+
+  async #reconcile(name: string): Promise<void> {
+    const { definitions, clock } = this.#options;
+    const definition = definitions().get(name)?.object as CustomResourceDefinition | undefined;
+    if (definition === undefined) return;
+    if (definition.metadata?.deletionTimestamp !== undefined) return this.#finalize(definition);
+    const group = this.#groups.get(definition.spec.group)?.values() ?? [definition];
+    const status = namingStatus(definition, group, clock.now());
+    if (!jsonEqual(status, definition.status ?? {})) await this.#updateDefinition({ ...definition, status }, 'status');
+    return undefined;
+  }
+
+  /** The definition is being deleted: first its objects go, then it may. */
+  async #finalize(definition: CustomResourceDefinition): Promise<void> {
+    if (!(definition.metadata?.finalizers ?? []).includes(cleanupFinalizer)) return;
+    const kind = isTrue(definition, 'Established') ? this.#options.kindOf(definition) : undefined;
+    if (kind === undefined) {
+      await this.#removeFinalizer(definition, { status: 'False', reason: 'NeverEstablished', message: 'resource was never established' });
+      return;
+    }
+    if (conditionOf(definition, 'Terminating')?.reason !== 'InstanceDeletionInProgress') {
+      await this.#terminating(definition, {
+        status: 'True',
+        reason: 'InstanceDeletionInProgress',
+        message: 'CustomResource deletion is in progress',
+      });
+      return; // the event of this write goes on
+    }
+    const left = await this.#remainingObjects(kind);
+    if (left > 0) {
+      // the last object that goes wakes us
+      kind.cache.onEvent = ({ current }) => {
+        if (current === undefined && kind.cache.size === 0) this.#add(definition.metadata?.name ?? '');
+      };
+      await this.#request('deletecollection', kind, {});
+      if ((await this.#remainingObjects(kind)) > 0) return;
+    }
+    await this.#removeFinalizer(definition, { status: 'False', reason: 'InstanceDeletionCompleted', message: 'removed all instances' });
+  }
+
+  async #remainingObjects(kind: ServedKind): Promise<number> {
+    const response = await this.#request('list', kind, { query: { limit: '1' } });
+    return response.kind === 'list' ? response.items.length : 0;
+  }
+
+  #request(verb: ApiRequest['verb'], { resource }: Pick<ServedKind, 'resource'>, more: Partial<ApiRequest>): Promise<PipelineResponse> {
+    return this.#options.handle({
+      verb,
+      resource,
+      subresource: '',
+      namespace: '',
+      name: '',
+      query: {},
+      identity: apiserverIdentity,
+      signal: this.#stop.signal,
+      ...more,
+    });
+  }
+
+  #terminating(definition: CustomResourceDefinition, condition: Omit<Condition, 'type'>): Promise<CustomResourceDefinition> {
+    const { status } = definition;
+    const conditions = withCondition(status?.conditions ?? [], { type: 'Terminating', ...condition }, this.#options.clock.now());
+    return this.#updateDefinition({ ...definition, status: { ...status, conditions } }, 'status');
+  }
+
+  async #removeFinalizer(definition: CustomResourceDefinition, condition: Omit<Condition, 'type'>): Promise<void> {
+    const marked = await this.#terminating(definition, condition);
+    const finalizers = (marked.metadata?.finalizers ?? []).filter((name) => name !== cleanupFinalizer);
+    await this.#updateDefinition({ ...marked, metadata: { ...marked.metadata, finalizers } }, '');
+  }
+
+  async #updateDefinition(definition: CustomResourceDefinition, subresource: string): Promise<CustomResourceDefinition> {
+    const body: KubeObject = { ...definition, kind: 'CustomResourceDefinition', apiVersion: 'apiextensions.k8s.io/v1' };
+    const response = await this.#request(
+      'update',
+      { resource: customResourceDefinitions },
+      {
+        name: definition.metadata?.name ?? '',
+        subresource,
+        body,
+      },
+    );
+    return response.kind === 'object' ? (response.item.object as CustomResourceDefinition) : definition;
+  }
+}

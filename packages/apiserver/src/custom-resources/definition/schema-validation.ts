@@ -1,0 +1,172 @@
+import { fieldForbidden, invalid, notSupported, required, type FieldError } from '@oarlock/api/field/field-error';
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import { pruneAndDefault } from '../schema/pruning-and-defaulting.ts';
+import { compilePattern } from '../schema/pattern.ts';
+import { SchemaNode } from '../schema/schema-node.ts';
+import { validateNode } from '../schema/value-validation.ts';
+
+type Errors = FieldError[];
+
+const types = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
+const unsupported = ['id', 'additionalItems', 'patternProperties', 'definitions', 'dependencies', '$ref'] as const;
+const maxDepth = 100;
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined || value === '' || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
+
+/** What OpenAPI allows and CustomResourceDefinitions do not, and extensions that contradict each other. */
+export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
+  const errors: Errors = [];
+  visit(errors, schema, path, 0);
+  return errors;
+}
+
+function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: number): void {
+  if (depth > maxDepth) {
+    errors.push(fieldForbidden(path, `a schema may not nest more than ${maxDepth} deep`));
+    return;
+  }
+  for (const name of unsupported) if (!isEmpty(schema[name])) errors.push(fieldForbidden(`${path}.${name}`, `${name} is not supported`));
+  const { type = '', items, additionalProperties, properties = {}, pattern = '' } = schema;
+  if (schema.uniqueItems === true)
+    errors.push(fieldForbidden(`${path}.uniqueItems`, 'uniqueItems cannot be set to true since the runtime complexity becomes quadratic'));
+  if (additionalProperties !== undefined) {
+    if (Object.keys(properties).length > 0 && additionalProperties !== false)
+      errors.push(fieldForbidden(`${path}.additionalProperties`, 'additionalProperties and properties are mutual exclusive'));
+    if (additionalProperties === false)
+      errors.push(fieldForbidden(`${path}.additionalProperties`, 'additionalProperties cannot be set to false'));
+  }
+  if (type === 'null') errors.push(fieldForbidden(`${path}.type`, 'type cannot be set to null, use nullable as an alternative'));
+  else if (type !== '' && !types.includes(type)) errors.push(notSupported(`${path}.type`, type, types));
+  if (Array.isArray(items)) errors.push(fieldForbidden(`${path}.items`, 'items must be a schema object and not an array'));
+  if (schema['x-kubernetes-preserve-unknown-fields'] === false)
+    errors.push(invalid(`${path}.x-kubernetes-preserve-unknown-fields`, false, 'must be true or undefined'));
+  if (pattern !== '') {
+    const compiled = compilePattern(pattern);
+    if (compiled instanceof Error)
+      errors.push(invalid(`${path}.pattern`, pattern, `must be a valid regular expression, but isn't: ${compiled.message}`));
+  }
+  listAndMapTypes(errors, schema, path);
+  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, `${path}.items`, depth + 1);
+  if (typeof additionalProperties === 'object') visit(errors, additionalProperties, `${path}.additionalProperties`, depth + 1);
+  for (const [name, property] of Object.entries(properties)) visit(errors, property, `${path}.properties[${name}]`, depth + 1);
+  for (const which of ['allOf', 'anyOf', 'oneOf'] as const)
+    for (const [i, part] of (schema[which] ?? []).entries()) visit(errors, part, `${path}.${which}[${i}]`, depth + 1);
+  if (schema.not !== undefined) visit(errors, schema.not, `${path}.not`, depth + 1);
+}
+
+function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
+  const { type = '' } = schema;
+  const mapType = schema['x-kubernetes-map-type'];
+  const listType = schema['x-kubernetes-list-type'];
+  const keys = schema['x-kubernetes-list-map-keys'] ?? [];
+  const needs = (wanted: string, extension: string) => {
+    const detail = `must be ${wanted} if ${extension} is specified`;
+    if (type !== wanted) errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
+  };
+  if (mapType !== undefined) {
+    needs('object', 'x-kubernetes-map-type');
+    if (mapType !== 'atomic' && mapType !== 'granular')
+      errors.push(notSupported(`${path}.x-kubernetes-map-type`, mapType, ['atomic', 'granular']));
+  }
+  if (listType !== undefined) {
+    needs('array', 'x-kubernetes-list-type');
+    if (!['atomic', 'set', 'map'].includes(listType))
+      errors.push(notSupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'set', 'map']));
+  }
+  if (keys.length > 0 && listType !== 'map') {
+    const detail = 'must be map if x-kubernetes-list-map-keys is non-empty';
+    const at = `${path}.x-kubernetes-list-type`;
+    errors.push(listType === undefined ? required(at, detail) : invalid(at, listType, detail));
+  }
+  const items = Array.isArray(schema.items) ? undefined : (schema.items as JSONSchemaProps | undefined);
+  if (listType === 'set' && items !== undefined) setItems(errors, items, `${path}.items`);
+  if (listType === 'map') mapItems(errors, items, keys, path);
+}
+
+function setItems(errors: Errors, items: JSONSchemaProps, path: string): void {
+  const detail = 'must be atomic as item of a list with x-kubernetes-list-type=set';
+  const expected = items.type === 'object' ? 'x-kubernetes-map-type' : items.type === 'array' ? 'x-kubernetes-list-type' : undefined;
+  if (items.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'cannot be nullable when x-kubernetes-list-type is set'));
+  if (expected === undefined) return;
+  const value = items[expected];
+  // lists are atomic unless said otherwise
+  if (value === undefined && expected === 'x-kubernetes-map-type') errors.push(required(`${path}.${expected}`, detail));
+  else if (value !== undefined && value !== 'atomic') errors.push(invalid(`${path}.${expected}`, value, detail));
+}
+
+function mapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: readonly string[], path: string): void {
+  if (keys.length === 0) errors.push(required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map'));
+  if (items === undefined) {
+    errors.push(required(`${path}.items`, 'must have a schema if x-kubernetes-list-type is map'));
+    return;
+  }
+  if (items.type !== 'object')
+    errors.push(invalid(`${path}.items.type`, items.type ?? '', "must be object if parent array's x-kubernetes-list-type is map"));
+  if (items.nullable === true)
+    errors.push(fieldForbidden(`${path}.items.nullable`, 'cannot be nullable when x-kubernetes-list-type is map'));
+  const seen = new Set<string>();
+  for (const [i, key] of keys.entries()) {
+    const property = items.properties !== undefined && Object.hasOwn(items.properties, key) ? items.properties[key] : undefined;
+    const at = `${path}.items.properties[${key}]`;
+    if (seen.has(key))
+      errors.push({
+        type: 'FieldValueDuplicate',
+        field: `${path}.x-kubernetes-list-map-keys[${i}]`,
+        message: `Duplicate value: ${JSON.stringify(key)}`,
+      });
+    seen.add(key);
+    if (property === undefined) {
+      errors.push(invalid(`${path}.x-kubernetes-list-map-keys`, keys, 'entries must all be names of item properties'));
+      continue;
+    }
+    if (property.type === 'array' || property.type === 'object')
+      errors.push(invalid(`${at}.type`, property.type, "must be a scalar type if parent array's x-kubernetes-list-type is map"));
+    if (property.nullable === true)
+      errors.push(fieldForbidden(`${at}.nullable`, 'this property is in x-kubernetes-list-map-keys, so it cannot be nullable'));
+    if (property.default === undefined && !(items.required ?? []).includes(key))
+      errors.push(
+        required(`${at}.default`, 'this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property'),
+      );
+  }
+}
+
+/** Defaults that their own schema refuses, or that have fields that it does not know. Only for structural schemas. */
+export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
+  const errors: Errors = [];
+  defaults(errors, schema, path, true);
+  return errors;
+}
+
+function defaults(errors: Errors, schema: JSONSchemaProps, path: string, root: boolean): void {
+  const { default: value } = schema;
+  if (value !== undefined && value !== null) {
+    const at = `${path}.default`;
+    const node = new SchemaNode(schema);
+    if (root) errors.push(fieldForbidden(at, 'must not be set at the root'));
+    else if (!jsonEqual(withoutDefaults(schema, value), value)) errors.push(invalid(at, value, 'must not have unknown fields'));
+    else errors.push(...validateNode(node, pruneAndDefault(node, value), at));
+  }
+  const { items, additionalProperties, properties = {} } = schema;
+  if (items !== undefined && !Array.isArray(items)) defaults(errors, items as JSONSchemaProps, `${path}.items`, false);
+  if (typeof additionalProperties === 'object') defaults(errors, additionalProperties, `${path}.additionalProperties`, false);
+  for (const [name, property] of Object.entries(properties)) defaults(errors, property, `${path}.properties[${name}]`, false);
+}
+
+/** A value without what its schema does not know; nothing is filled in. */
+function withoutDefaults(schema: JSONSchemaProps, value: unknown): unknown {
+  const bare = (source: JSONSchemaProps): JSONSchemaProps => {
+    const { default: _default, properties, items, additionalProperties, ...rest } = source;
+    return {
+      ...rest,
+      nullable: true,
+      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, bare(each)])) }),
+      ...(items !== undefined && { items: Array.isArray(items) ? items : bare(items as JSONSchemaProps) }),
+      ...(additionalProperties !== undefined && {
+        additionalProperties: typeof additionalProperties === 'object' ? bare(additionalProperties) : additionalProperties,
+      }),
+    };
+  };
+  return pruneAndDefault(new SchemaNode(bare(schema)), value);
+}

@@ -1,0 +1,62 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
+import { formatTime } from '@oarlock/api/values/time';
+import { withCondition } from './conditions.ts';
+import { storedVersionErrors, validateDefinition, validateDefinitionUpdate } from './validation.ts';
+import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
+
+/** Holds a definition until the last of its objects is gone. */
+export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
+
+const asDefinition = (object: KubeObject) => object as CustomResourceDefinition;
+
+/** The versions that objects may be stored in: those that were the storage version once, until somebody says otherwise. */
+function withStoredVersions(object: KubeObject, before: CustomResourceDefinition['status']): KubeObject {
+  const stored = before?.storedVersions ?? [];
+  const added = (asDefinition(object).spec?.versions ?? []).filter(({ name, storage }) => storage && !stored.includes(name));
+  const status = { ...before, storedVersions: [...stored, ...added.map(({ name }) => name)] };
+  return withFields(object, { status });
+}
+
+/** What Go writes of a status that nobody has written yet. */
+const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as object as CustomResourceDefinition['status'];
+
+/** CustomResourceDefinitions themselves; what they define is in `custom-resources/`. */
+export const customResourceDefinitions: Strategy = {
+  allowUnconditionalUpdate: false,
+  generation: (object, old) => !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')),
+  prepareForCreate: (object) => withStoredVersions(object, unseen),
+  prepareForUpdate: (object, old) => withStoredVersions(object, asDefinition(old).status),
+  validate: (object) => validateDefinition(asDefinition(object)),
+  validateUpdate: (object, old) => validateDefinitionUpdate(asDefinition(object), asDefinition(old)),
+  subresources: {
+    status: {
+      prepareForUpdate(object, old) {
+        const { labels, annotations, finalizers, ownerReferences } = old.metadata ?? {};
+        return withMetadata(withFields(object, { spec: fieldOf(old, 'spec') }), { labels, annotations, finalizers, ownerReferences });
+      },
+      validate: (object) => storedVersionErrors(asDefinition(object)),
+    },
+  },
+  isHeld: ({ metadata }) => metadata?.deletionTimestamp === undefined || (metadata.finalizers ?? []).includes(cleanupFinalizer),
+  markTerminating(object) {
+    const { metadata } = object;
+    const { status } = asDefinition(object);
+    const finalizers = metadata?.finalizers ?? [];
+    const conditions = withCondition(
+      status?.conditions ?? [],
+      {
+        type: 'Terminating',
+        status: 'True',
+        reason: 'InstanceDeletionPending',
+        message: 'CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon',
+      },
+      Date.parse(metadata?.deletionTimestamp ?? formatTime(0)),
+    );
+    return withFields(
+      withMetadata(object, { finalizers: finalizers.includes(cleanupFinalizer) ? finalizers : [...finalizers, cleanupFinalizer] }),
+      { status: { ...status, conditions } },
+    );
+  },
+};

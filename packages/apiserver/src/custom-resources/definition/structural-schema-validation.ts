@@ -1,0 +1,166 @@
+import { fieldForbidden, invalid, required, type FieldError } from '@oarlock/api/field/field-error';
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+
+type Errors = FieldError[];
+type Level = 'root' | 'items' | 'field';
+
+const unnamed: Readonly<Record<Level, string>> = {
+  root: 'must not be empty at the root',
+  items: 'must not be empty for specified array items',
+  field: 'must not be empty for specified object fields',
+};
+const eitherType = [{ type: 'integer' }, { type: 'string' }];
+const junctors = ['allOf', 'anyOf', 'oneOf'] as const;
+
+/** Why a schema is not structural (KEP-1693); empty when it is. */
+export function validateStructure(schema: JSONSchemaProps, path: string): readonly FieldError[] {
+  const errors: Errors = [];
+  structural(errors, schema, 'root', path);
+  complete(errors, schema, schema, path);
+  return errors;
+}
+
+const single = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
+  items === undefined || Array.isArray(items) ? undefined : (items as JSONSchemaProps);
+const below = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
+  typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
+
+function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path: string): void {
+  const items = single(schema.items);
+  if (items !== undefined) structural(errors, items, 'items', `${path}.items`);
+  for (const [name, property] of Object.entries(schema.properties ?? {}))
+    structural(errors, property, 'field', `${path}.properties[${name}]`);
+  if (schema.additionalProperties !== undefined && level === 'root')
+    errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used at the root'));
+  const additional = below(schema);
+  if (additional !== undefined) structural(errors, additional, 'field', `${path}.additionalProperties`);
+  extensions(errors, schema, path);
+  const { type = '' } = schema;
+  const embedded = schema['x-kubernetes-embedded-resource'] === true;
+  const preserves = schema['x-kubernetes-preserve-unknown-fields'] === true;
+  const either = schema['x-kubernetes-int-or-string'] === true;
+  const anyOfSkipped = either && jsonEqual(schema.anyOf, eitherType);
+  const firstSkipped = either && !anyOfSkipped && jsonEqual(schema.allOf?.[0]?.anyOf, eitherType);
+  junctions(errors, schema, path, anyOfSkipped, firstSkipped, level === 'root' || embedded);
+  if (embedded && type !== 'object') {
+    const detail = 'must be object if x-kubernetes-embedded-resource is true';
+    errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
+  } else if (type === '' && !either && !preserves) errors.push(required(`${path}.type`, unnamed[level]));
+  if (embedded && schema.additionalProperties !== undefined)
+    errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used if x-kubernetes-embedded-resource is set'));
+  if (level === 'root' && type !== '' && type !== 'object') errors.push(invalid(`${path}.type`, type, 'must be object at the root'));
+  const count = Object.keys(schema.properties ?? {}).length;
+  if (embedded && count === 0 && !preserves)
+    errors.push(
+      required(
+        `${path}.properties`,
+        'must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
+      ),
+    );
+  if (level === 'root' || embedded) whole(errors, schema, path);
+}
+
+/** What an object has that is one of the API of its own: its kind, version and metadata. */
+function whole(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
+  for (const name of ['kind', 'apiVersion']) {
+    const type = properties[name]?.type;
+    if (properties[name] !== undefined && type !== 'string')
+      errors.push(invalid(`${path}.properties[${name}].type`, type ?? '', 'must be string'));
+  }
+  const { metadata } = properties;
+  if (metadata === undefined) return;
+  const at = `${path}.properties[metadata]`;
+  if (metadata.type !== 'object') errors.push(invalid(`${at}.type`, metadata.type ?? '', 'must be object'));
+  const allowed = ['name', 'generateName'];
+  const other =
+    Object.keys(metadata.properties ?? {}).some((name) => !allowed.includes(name)) ||
+    metadata.additionalProperties !== undefined ||
+    metadata['x-kubernetes-preserve-unknown-fields'] === true ||
+    metadata['x-kubernetes-embedded-resource'] === true ||
+    metadata.default !== undefined;
+  if (other)
+    errors.push(fieldForbidden(at, 'must not specify anything other than name and generateName, but metadata is implicitly specified'));
+}
+
+function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void {
+  if (schema['x-kubernetes-int-or-string'] !== true) return;
+  if (schema.type !== undefined && schema.type !== '')
+    errors.push(invalid(`${path}.type`, schema.type, 'must be empty if x-kubernetes-int-or-string is true'));
+  for (const name of ['x-kubernetes-preserve-unknown-fields', 'x-kubernetes-embedded-resource'] as const)
+    if (schema[name] === true) errors.push(invalid(`${path}.${name}`, true, 'must be false if x-kubernetes-int-or-string is true'));
+}
+
+function junctions(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, skipFirst: boolean, whole: boolean): void {
+  for (const which of junctors) {
+    for (const [i, part] of (schema[which] ?? []).entries()) {
+      if (which === 'anyOf' && skipAnyOf) continue;
+      nested(errors, part, `${path}.${which}[${i}]`, which === 'allOf' && i === 0 && skipFirst, whole);
+    }
+  }
+  if (schema.not !== undefined) nested(errors, schema.not, `${path}.not`, false, whole);
+}
+
+const undefinedInNested = ['title', 'description', 'type', 'default'] as const;
+const falseInNested = [
+  'nullable',
+  'x-kubernetes-preserve-unknown-fields',
+  'x-kubernetes-embedded-resource',
+  'x-kubernetes-int-or-string',
+] as const;
+const emptyInNested = [
+  'x-kubernetes-list-type',
+  'x-kubernetes-list-map-keys',
+  'x-kubernetes-map-type',
+  'x-kubernetes-validations',
+] as const;
+
+/** Below a logical junctor only values are restricted; what is where the structure says. */
+function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
+  for (const name of undefinedInNested) {
+    if (skipAnyOf && name === 'type') continue;
+    const value = schema[name];
+    if (value === undefined || value === '') continue;
+    errors.push(
+      fieldForbidden(`${path}.${name}`, name === 'default' ? 'must be undefined to be structural' : 'must be empty to be structural'),
+    );
+  }
+  for (const name of falseInNested)
+    if (schema[name] === true) errors.push(fieldForbidden(`${path}.${name}`, 'must be false to be structural'));
+  for (const name of emptyInNested)
+    if (schema[name] !== undefined) errors.push(fieldForbidden(`${path}.${name}`, 'must be undefined to be structural'));
+  if (schema.additionalProperties !== undefined)
+    errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
+  const items = single(schema.items);
+  if (items !== undefined) nested(errors, items, `${path}.items`, false, false);
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    if (whole && name === 'metadata')
+      errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
+    else nested(errors, property, `${path}.properties[${name}]`, false, false);
+  }
+  junctions(errors, schema, path, skipAnyOf, false, whole);
+}
+
+/** Whatever is restricted below a junctor has to be specified outside of it. */
+function complete(errors: Errors, schema: JSONSchemaProps, part: JSONSchemaProps, path: string): void {
+  const visit = (spec: JSONSchemaProps | undefined, value: JSONSchemaProps, at: string, specPath: string) => {
+    if (spec === undefined) return;
+    const items = single(value.items);
+    if (items !== undefined) {
+      const specItems = single(spec.items);
+      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${at}.items`));
+      else visit(specItems, items, `${at}.items`, `${specPath}.items`);
+    }
+    for (const [name, property] of Object.entries(value.properties ?? {})) {
+      const found = spec.properties?.[name];
+      if (found === undefined) {
+        if (below(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
+          errors.push(required(`${specPath}.properties[${name}]`, `because it is defined in ${at}.properties[${name}]`));
+      } else visit(found, property, `${at}.properties[${name}]`, `${specPath}.properties[${name}]`);
+    }
+    for (const which of junctors)
+      for (const [i, inner] of (value[which] ?? []).entries()) visit(spec, inner, `${at}.${which}[${i}]`, specPath);
+    if (value.not !== undefined) visit(spec, value.not, `${at}.not`, specPath);
+  };
+  visit(schema, part, path, path);
+}

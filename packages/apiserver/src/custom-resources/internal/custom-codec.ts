@@ -1,0 +1,19 @@
+import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
+import { deepFreeze, type KubeObject } from '@oarlock/api/object';
+import { Codec, Item } from '../../watch-cache/item.ts';
+
+/** Objects whose resource was stored in other versions before: each keeps the version that it was stored in. */
+export class CustomCodec extends Codec {
+  override encode(object: KubeObject): Buffer {
+    const { kind: _kind, apiVersion = this.apiVersion, metadata, ...rest } = object;
+    const { resourceVersion: _revision, ...meta } = metadata ?? {};
+    return Buffer.from(stringifyExact({ kind: this.kind, apiVersion, metadata: meta, ...rest }));
+  }
+
+  override parse(key: string, value: Uint8Array, revision: number): Item {
+    const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    const object = parseExact(buffer.toString('utf8')) as KubeObject;
+    const metadata = { ...object.metadata, resourceVersion: String(revision) };
+    return new Item(this, key, deepFreeze({ ...object, metadata }), value, revision);
+  }
+}

@@ -1,0 +1,239 @@
+import type { FieldError } from '@oarlock/api/field/field-error';
+import { jsonEqual } from '@oarlock/api/json/json';
+import { BuiltinTypes } from '@oarlock/api/managed-fields/builtin-type';
+import type { FieldType } from '@oarlock/api/managed-fields/field-type';
+import { openApiType, type OpenApiSchema } from '@oarlock/api/managed-fields/openapi-type';
+import { isDns1123Subdomain } from '@oarlock/api/values/names';
+import type { KubeObject } from '@oarlock/api/object';
+import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
+import type {
+  CustomResourceDefinition,
+  CustomResourceDefinitionVersion,
+  CustomResourceSubresourceScale,
+} from '@oarlock/api/types/apiextensions-v1';
+import { finalizerWarnings, validateObjectMeta, validateObjectMetaUpdate } from '@oarlock/api/validation/meta';
+import type { CustomResourceRules, ServedKind, StoredKind } from '../../registry/served-kind.ts';
+import { withMetadata, withFields, fieldOf, type Strategy, type StrategyContext } from '../../registry/strategy.ts';
+import { DerivedObject, type Item } from '../../watch-cache/item.ts';
+import type { EncodedObject } from '../../request/response.ts';
+import type { FieldReaders } from '../../watch-cache/selection.ts';
+import { pruneAndDefault } from '../schema/pruning-and-defaulting.ts';
+import type { Converter } from '../conversion/converter.ts';
+import { sortedErrors } from '../custom-object-decoding.ts';
+import { validateEmbedded } from '../schema/embedded-resources.ts';
+import { fieldReader } from './field-paths.ts';
+import { validateListTypes } from '../schema/list-types.ts';
+import { isTerminating } from '../definition/naming.ts';
+import type { PublishedKind } from '../published-kind.ts';
+import { validateReplicas } from './replicas.ts';
+import type { RuleMetrics } from '../cel/rule-metrics.ts';
+import { validateRules, skippedRulesError } from '../cel/validator.ts';
+import type { SchemaNode } from '../schema/schema-node.ts';
+import { floatLiteralsOf } from '../float-literals.ts';
+import { withTypedMetadata } from './typed-metadata.ts';
+import { rootPath, validateValue } from '../schema/value-validation.ts';
+import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
+
+const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
+const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
+/** Errors after which rules would only say the same again, or cannot be evaluated at all. */
+const blocking: ReadonlySet<FieldError['type']> = new Set([
+  'FieldValueNotSupported',
+  'FieldValueRequired',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+  'FieldValueTypeInvalid',
+]);
+
+let types: BuiltinTypes | undefined;
+const metaType = (): FieldType => (types ??= new BuiltinTypes()).objectMeta();
+
+export interface CustomKindInput {
+  readonly definition: CustomResourceDefinition;
+  readonly version: CustomResourceDefinitionVersion;
+  readonly kind: PublishedKind;
+  readonly schema: SchemaNode;
+  readonly store: StoredKind;
+  readonly converter: Converter;
+  readonly metrics?: RuleMetrics | undefined;
+}
+
+/** A version of a resource that a definition makes, as requests are served by it. */
+export function newCustomKind({ definition, version, kind, schema, store, converter, metrics }: CustomKindInput): ServedKind {
+  const { group, namespaced } = kind;
+  const apiVersion = `${group}/${version.name}`;
+  const gvk = { group, version: version.name, kind: kind.kind };
+  const hasStatus = version.subresources?.status !== undefined;
+  const views = new WeakMap<Item, EncodedObject>();
+  const scale = version.subresources?.scale;
+
+  const seen = (item: Item, object: KubeObject): EncodedObject => {
+    const next = pruneAndDefault(schema, object);
+    return next === item.object ? item : new DerivedObject(next, item.revision);
+  };
+  const viewer = (item: Item): EncodedObject => {
+    let view = views.get(item);
+    if (view === undefined) {
+      const { object } = item;
+      views.set(item, (view = seen(item, object.apiVersion === apiVersion ? object : converter.sync(object, apiVersion))));
+    }
+    return view;
+  };
+  const custom: CustomResourceRules = {
+    isTerminating: isTerminating(definition),
+    convertsByWebhook: converter.usesWebhook,
+    withDefaults: (object) => pruneAndDefault(schema, withTypedMetadata(object, gvk)),
+    validate: (object, old, subresource, sent) =>
+      validate({ schema, namespaced, scale }, object, old, subresource, floatLiteralsOf(sent), metrics),
+    unknownFields: (object) => sortedErrors(unknownFields(kind.publishedSchema.fields, object)),
+    toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
+    convert: (object) => converter.convert([object], apiVersion, (list) => pruneAndDefault(schema, list[0] as KubeObject)),
+    prepareConversion(items, signal) {
+      if (!converter.usesWebhook) return undefined;
+      const missing = items.filter((item) => item.object.apiVersion !== apiVersion && !views.has(item));
+      if (missing.length === 0) return undefined;
+      return Promise.resolve(
+        converter.convert(
+          missing.map(({ object }) => object),
+          apiVersion,
+          (objects) => {
+            for (const [i, item] of missing.entries()) views.set(item, seen(item, objects[i] as KubeObject));
+          },
+          signal,
+        ),
+      );
+    },
+    scale,
+  };
+  let fieldType: FieldType | undefined;
+  const served: ServedKind = {
+    kind,
+    resource: kind.publishedSchema.resource,
+    gvk,
+    apiVersion,
+    namespaced,
+    warning: versionDeprecation(definition, version),
+    schema: undefined,
+    get fieldType(): FieldType {
+      return (fieldType ??= openApiType(version.schema?.openAPIV3Schema as OpenApiSchema | undefined, metaType()));
+    },
+    strategy: hasStatus ? withStatus : withoutStatus,
+    allowLoopback: false,
+    fields: fieldsOf(version, namespaced),
+    storedKind: store,
+    cache: store.cache,
+    conversion: undefined,
+    toServedItem: viewer,
+    customResource: custom,
+  };
+  return served;
+}
+
+/** Clients are warned of names that are no domain's, and may use them. */
+const anyFinalizer = (): void => {};
+
+function validate(
+  {
+    schema,
+    namespaced,
+    scale,
+  }: { readonly schema: SchemaNode; readonly namespaced: boolean; readonly scale: CustomResourceSubresourceScale | undefined },
+  object: KubeObject,
+  old: KubeObject | undefined,
+  subresource: string,
+  floats: ReadonlySet<string>,
+  metrics: RuleMetrics | undefined,
+): readonly FieldError[] {
+  const errors: FieldError[] = [];
+  if (old === undefined) validateObjectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
+  else validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
+  errors.push(
+    ...(subresource === 'status' ? validateStatus(schema, object, old) : validateValue(schema, object, old && { value: old })),
+    ...validateReplicas(scale, object, subresource, floats),
+  );
+  const unchanged = old !== undefined && jsonEqual(withoutTypeAndMetadata(object), withoutTypeAndMetadata(old));
+  if (!unchanged) {
+    if (subresource !== 'status') errors.push(...validateEmbedded(schema, object));
+    const duplicates = validateListTypes(schema, object);
+    // who had them before may keep them
+    if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
+  }
+  if (errors.some(({ type }) => blocking.has(type))) return skippedRulesError(schema, errors);
+  errors.push(...validateRules(schema, object, old, metrics));
+  return errors;
+}
+
+/** A write of the status answers for the status alone, whose schema knows nothing of where it stands. */
+function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
+  const status = schema.property('status');
+  const value = fieldOf(object, 'status');
+  if (status === undefined || value === undefined) return [];
+  const before = old && fieldOf(old, 'status');
+  return validateValue(status, value, before === undefined ? undefined : { value: before }).map((error) => ({
+    ...error,
+    field: error.field === '' || error.field === rootPath ? 'status' : `status.${error.field}`,
+  }));
+}
+
+const withoutTypeAndMetadata = (object: KubeObject) => withFields(object, { metadata: undefined });
+
+/** Everything but metadata and status counts as the spec. */
+const hasSpecChanged = (object: KubeObject, old: KubeObject): boolean =>
+  !jsonEqual(
+    withFields(withoutTypeAndMetadata(object), { status: undefined }),
+    withFields(withoutTypeAndMetadata(old), { status: undefined }),
+  );
+
+function warnUnqualifiedFinalizers(object: KubeObject, old: KubeObject | undefined, { warn }: StrategyContext): readonly FieldError[] {
+  const added = (object.metadata?.finalizers ?? []).filter((name) => old?.metadata?.finalizers?.includes(name) !== true);
+  for (const warning of finalizerWarnings(added.sort())) warn(warning);
+  return [];
+}
+const finalizers: Pick<Strategy, 'validate' | 'validateUpdate'> = {
+  validate: (object, context) => warnUnqualifiedFinalizers(object, undefined, context),
+  validateUpdate: warnUnqualifiedFinalizers,
+};
+
+const withStatus: Strategy = {
+  ...finalizers,
+  keepsStatusOnCreate: true,
+  allowUnconditionalUpdate: false,
+  prepareForCreate: (object) => withFields(object, { status: undefined }),
+  generation: hasSpecChanged,
+  subresources: {
+    status: {
+      // only the status is written, whatever else was sent
+      prepareForUpdate(object, old) {
+        const { resourceVersion, managedFields } = object.metadata ?? {};
+        return withMetadata(withFields(old, { status: fieldOf(object, 'status'), apiVersion: object.apiVersion }), {
+          resourceVersion,
+          managedFields,
+        });
+      },
+    },
+  },
+};
+const withoutStatus: Strategy = {
+  ...finalizers,
+  keepsStatusOnCreate: true,
+  allowUnconditionalUpdate: false,
+  generation: (object, old) => !jsonEqual(withoutTypeAndMetadata(object), withoutTypeAndMetadata(old)),
+};
+
+function fieldsOf({ selectableFields = [] }: CustomResourceDefinitionVersion, namespaced: boolean): FieldReaders {
+  const own = namespaced ? namespacedFields : metaFields;
+  if (selectableFields.length === 0) return own;
+  const readers: Record<string, (object: KubeObject) => string> = { ...own };
+  for (const { jsonPath } of selectableFields) readers[jsonPath.slice(1)] = fieldReader(jsonPath);
+  return readers;
+}
+
+function versionDeprecation({ spec }: CustomResourceDefinition, version: CustomResourceDefinitionVersion): string | undefined {
+  if (version.deprecated !== true) return undefined;
+  if (version.deprecationWarning !== undefined) return version.deprecationWarning;
+  const newer = spec.versions
+    .filter(({ name, served, deprecated }) => served && deprecated !== true && compareKubeAwareVersions(name, version.name) < 0)
+    .sort((a, b) => compareKubeAwareVersions(a.name, b.name))[0];
+  const { kind } = spec.names;
+  return `${spec.group}/${version.name} ${kind} is deprecated${newer === undefined ? '' : `; use ${spec.group}/${newer.name} ${kind}`}`;
+}

@@ -1,0 +1,59 @@
+import { invalid, type FieldError } from '@oarlock/api/field/field-error';
+import { goText, goTypeOf } from '@oarlock/api/json/go-print';
+import { isObject } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
+
+const maxReplicas = 2 ** 31 - 1;
+
+/**
+ * What a scale cannot show: replicas that are no count, a selector that is no text. A write of the status answers for that alone.
+ * `floats`: where whole numbers stand that were written as floats.
+ */
+export function validateReplicas(
+  paths: CustomResourceSubresourceScale | undefined,
+  object: KubeObject,
+  subresource: string,
+  floats: ReadonlySet<string>,
+): readonly FieldError[] {
+  if (paths === undefined) return [];
+  const { specReplicasPath, statusReplicasPath, labelSelectorPath } = paths;
+  const errors = [
+    ...(subresource === 'status' ? [] : replicas(object, specReplicasPath, floats)),
+    ...replicas(object, statusReplicasPath, floats),
+  ];
+  if (labelSelectorPath === undefined) return errors;
+  const selector = nested(object, labelSelectorPath, 'string');
+  if (selector instanceof NestedFault) errors.push(invalid(labelSelectorPath, '', selector.message));
+  return errors;
+}
+
+function replicas(object: KubeObject, path: string, floats: ReadonlySet<string>): FieldError[] {
+  const count = nested(object, path, 'int64', floats);
+  if (count instanceof NestedFault) return [invalid(path, 0, count.message)];
+  const value = (count ?? 0) as number | bigint;
+  if (value < 0) return [invalid(path, value, 'should be a non-negative integer')];
+  return value > maxReplicas ? [invalid(path, value, `should be less than or equal to ${maxReplicas}`)] : [];
+}
+
+/** Why there is nothing to find at a path, in Go's words. */
+export class NestedFault {
+  readonly message: string;
+  constructor(names: readonly string[], found: unknown, type: string, wanted: string) {
+    this.message = `.${names.join('.')} accessor error: ${goText(found)} is of the type ${type}, expected ${wanted}`;
+  }
+}
+
+/** The value of a Go type at a simple path (`.spec.n`); undefined where nothing is. */
+export function nested(object: unknown, path: string, type: 'int64' | 'string', floats?: ReadonlySet<string>): unknown {
+  const names = path.split('.').slice(1);
+  let value = object;
+  for (const [i, name] of names.entries()) {
+    if (value === null) return undefined;
+    if (!isObject(value)) return new NestedFault(names.slice(0, i + 1), value, goTypeOf(value), 'map[string]interface{}');
+    if (!Object.hasOwn(value, name)) return undefined;
+    value = value[name];
+  }
+  const found = floats?.has(names.join('.')) === true ? 'float64' : goTypeOf(value);
+  return found === type ? value : new NestedFault(names, value, found, type);
+}

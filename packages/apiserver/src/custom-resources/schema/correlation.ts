@@ -1,0 +1,36 @@
+import { stringifyExact } from '@oarlock/api/json/exact-json';
+import { isObject, jsonEqual } from '@oarlock/api/json/json';
+import type { SchemaNode } from './schema-node.ts';
+
+/** What stood in the place of a value before the update. */
+export interface CorrelatedOld {
+  readonly value: unknown;
+  /** Items of a list of type `map` by their keys, made when first needed. */
+  items?: ReadonlyMap<string, unknown>;
+}
+
+/** The keys of an item of a list of type `map` as one text. */
+export function itemKey(keys: readonly string[], schema: SchemaNode, item: unknown): string | undefined {
+  if (!isObject(item)) return undefined;
+  return stringifyExact(keys.map((key) => item[key] ?? schema.items?.property(key)?.source.default ?? null));
+}
+
+/** Finds the old counterparts of fields and items (KEP-4008). Items of lists have one only where keys say which. */
+export const correlate = {
+  field(old: CorrelatedOld | undefined, key: string): CorrelatedOld | undefined {
+    if (old === undefined || !isObject(old.value) || !Object.hasOwn(old.value, key)) return undefined;
+    return { value: old.value[key] };
+  },
+
+  item(schema: SchemaNode, old: CorrelatedOld | undefined, list: readonly unknown[], index: number): CorrelatedOld | undefined {
+    if (old === undefined || !Array.isArray(old.value)) return undefined;
+    const keys = schema.source['x-kubernetes-list-map-keys'] ?? [];
+    if (schema.source['x-kubernetes-list-type'] === 'map' && keys.length > 0) {
+      old.items ??= new Map((old.value as unknown[]).map((item) => [itemKey(keys, schema, item) ?? '', item]));
+      const key = itemKey(keys, schema, list[index]);
+      if (key === undefined || !old.items.has(key)) return undefined;
+      return { value: old.items.get(key) };
+    }
+    return jsonEqual(old.value, list) ? { value: (old.value as unknown[])[index] } : undefined;
+  },
+};

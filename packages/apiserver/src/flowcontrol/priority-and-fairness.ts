@@ -1,0 +1,187 @@
+import { failure, type StatusError } from '@oarlock/api/status';
+import type { FlowSchema, PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Identity } from '@oarlock/spi/authn';
+import type { RequestInfo } from '../http/request-info.ts';
+import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
+import { flowSchemaMatchers, type FlowSchemaMatcher } from './flow-schemas.ts';
+import { PriorityLevel, type Queue, type Rejection } from './priority-level.ts';
+import { fairAllocation } from './work-estimator.ts';
+
+/** A place among the requests that are worked on. */
+export interface ExecutionSeat {
+  readonly flowSchemaUid: string;
+  readonly priorityLevelUid: string;
+  /** Gives it back; more than once does nothing. */
+  release(): void;
+}
+
+export interface FlowCounters {
+  readonly level: PriorityLevel;
+  readonly schema: string;
+  executing: number;
+  queued: number;
+  dispatched: number;
+  readonly rejected: Map<Rejection, number>;
+}
+
+export interface FlowControlRequest {
+  readonly info: RequestInfo;
+  readonly identity: Identity;
+  /** How much work it is, in seats. */
+  readonly seats: number;
+  /** Asked for only when the request has to wait. */
+  signal(): AbortSignal;
+}
+
+const adjustIntervalMs = 10_000;
+const demandSmoothing = 0.977;
+const maxCounts = 2_000;
+const tooManyRequests = (): StatusError =>
+  failure('TooManyRequests', 'Too many requests, please try again later.', { retryAfterSeconds: 1 });
+
+/**
+ * Who may be worked for, in which order (API priority and fairness, KEP-1040): a request belongs to the first FlowSchema that it matches,
+ * and so to a priority level, which has a share of all seats; those that a level does not need others may borrow.
+ */
+export class PriorityAndFairness {
+  readonly #clock: Clock;
+  readonly #seats: number;
+  readonly #waitMs: number;
+  #matchers: readonly (readonly [FlowSchemaMatcher, FlowCounters])[] = [];
+  #levels = new Map<string, PriorityLevel>();
+  readonly #counts = new Map<string, FlowCounters>();
+  #timer: Timer | undefined;
+  /** Told how many seconds a request has waited in a queue, and whether it was worked on then. */
+  onQueueWait: ((flow: FlowCounters, executed: boolean, seconds: number) => void) | undefined;
+
+  /** `seats` is how much is worked on at a time; nobody waits longer than `waitMs`. */
+  constructor(seats: number, waitMs: number, clock: Clock) {
+    this.#clock = clock;
+    this.#seats = seats;
+    this.#waitMs = waitMs;
+    this.configure([...mandatoryFlowSchemas, ...suggestedFlowSchemas], [...mandatoryPriorityLevels, ...suggestedPriorityLevels]);
+  }
+
+  get levels(): Iterable<PriorityLevel> {
+    return this.#levels.values();
+  }
+  get counts(): Iterable<FlowCounters> {
+    return this.#counts.values();
+  }
+
+  /** From now on these objects count. Schemas whose level is not there match nothing; the mandatory ones are always there. */
+  configure(schemas: readonly FlowSchema[], levels: readonly PriorityLevelConfiguration[]): void {
+    const wanted = new Map([...mandatoryPriorityLevels, ...levels].map((level) => [level.metadata?.name ?? '', level]));
+    const before = this.#levels;
+    this.#levels = new Map(
+      [...wanted].map(([name, configuration]) => {
+        const known = before.get(name);
+        known?.configure(configuration);
+        return [name, known ?? new PriorityLevel(configuration, this.#clock)];
+      }),
+    );
+    const shares = [...this.#levels.values()].reduce((sum, level) => sum + level.shares, 0);
+    for (const level of this.#levels.values()) level.setNominalLimit(shares === 0 ? 0 : Math.ceil((this.#seats * level.shares) / shares));
+    // one that goes serves those that it has
+    for (const [name, level] of before) if (!this.#levels.has(name)) level.setCurrentLimit(Math.max(1, level.currentLimit));
+    const named = new Map([...mandatoryFlowSchemas, ...schemas].map((schema) => [schema.metadata?.name ?? '', schema]));
+    this.#matchers = flowSchemaMatchers(named.values()).flatMap((matcher) => {
+      const level = this.#levels.get(matcher.level);
+      return level === undefined ? [] : [[matcher, this.#countsOf(level, matcher.name)] as const];
+    });
+  }
+
+  start(): void {
+    this.#timer = this.#clock.after(adjustIntervalMs, () => {
+      this.adjustConcurrencyLimits();
+      this.start();
+    });
+  }
+  stop(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Takes a place, at once where there is one. @throws StatusError `TooManyRequests` */
+  acquire(entering: FlowControlRequest): ExecutionSeat | Promise<ExecutionSeat> {
+    const { info, identity } = entering;
+    for (const [matcher, counts] of this.#matchers)
+      if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, entering);
+    throw tooManyRequests(); // only who is in neither of the groups that everybody is in
+  }
+
+  #acquireFrom(
+    matcher: FlowSchemaMatcher,
+    counts: FlowCounters,
+    { info, identity, seats, signal }: FlowControlRequest,
+  ): ExecutionSeat | Promise<ExecutionSeat> {
+    const { level } = counts;
+    const flow = () =>
+      `${matcher.name}/${matcher.by === 'user' ? identity.name : matcher.by === 'namespace' && info.kind === 'resource' ? info.namespace : ''}`;
+    const entered = level.acquire(seats, flow, this.#waitMs, signal);
+    if (entered === undefined) return this.#executionSeat(matcher, counts, seats, undefined);
+    if (typeof entered === 'string') throw this.#rejected(counts, entered);
+    if (!(entered instanceof Promise)) return this.#executionSeat(matcher, counts, seats, entered);
+    counts.queued += 1;
+    const since = this.#clock.monotonic();
+    return entered.then((queue) => {
+      counts.queued -= 1;
+      this.onQueueWait?.(counts, typeof queue !== 'string', (this.#clock.monotonic() - since) / 1000);
+      if (typeof queue === 'string') throw this.#rejected(counts, queue);
+      return this.#executionSeat(matcher, counts, seats, queue);
+    });
+  }
+
+  #executionSeat({ uid }: FlowSchemaMatcher, counts: FlowCounters, seats: number, queue: Queue | undefined): ExecutionSeat {
+    const clock = this.#clock;
+    const began = clock.monotonic();
+    const { level } = counts;
+    let held = true;
+    counts.executing += 1;
+    counts.dispatched += 1;
+    return {
+      flowSchemaUid: uid,
+      priorityLevelUid: level.uid,
+      release() {
+        if (!held) return;
+        held = false;
+        counts.executing -= 1;
+        level.release(seats, queue, (clock.monotonic() - began) / 1000);
+      },
+    };
+  }
+
+  #rejected(counts: FlowCounters, why: Rejection): StatusError {
+    counts.rejected.set(why, (counts.rejected.get(why) ?? 0) + 1);
+    return tooManyRequests();
+  }
+
+  /** Moves seats from levels that did not need theirs to those that could have used more. */
+  adjustConcurrencyLimits(): void {
+    const levels = [...this.#levels.values()];
+    const limited = levels.filter(({ exempt }) => !exempt);
+    const claims = limited.map((level) => {
+      const { average, deviation, high } = level.resetDemand();
+      const envelope = average + deviation;
+      level.smoothDemand = Math.max(envelope, demandSmoothing * level.smoothDemand + (1 - demandSmoothing) * envelope);
+      const lowerBound = Math.max(level.minLimit, Math.min(level.nominalLimit, high));
+      return { lowerBound, upperBound: Math.max(level.maxLimit, lowerBound), target: Math.max(lowerBound, level.smoothDemand) };
+    });
+    const total = Math.max(
+      this.#seats,
+      claims.reduce((sum, claim) => sum + claim.lowerBound, 0),
+    );
+    const shares = fairAllocation(total, claims);
+    for (const [i, level] of limited.entries()) level.setCurrentLimit(Math.max(1, shares[i] ?? 1));
+  }
+
+  #countsOf(level: PriorityLevel, schema: string): FlowCounters {
+    const key = `${level.name}/${schema}`;
+    let counts = this.#counts.get(key);
+    if (counts === undefined || counts.level !== level) {
+      counts = { level, schema, executing: 0, queued: 0, dispatched: 0, rejected: new Map() };
+      if (this.#counts.size < maxCounts) this.#counts.set(key, counts);
+    }
+    return counts;
+  }
+}

@@ -1,0 +1,66 @@
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+
+/** One request that is waited for. The list is in the order of `at`. */
+interface DeadlineEntry {
+  readonly at: number;
+  readonly fire: () => void;
+  before: DeadlineEntry | undefined;
+  after: DeadlineEntry | undefined;
+  listed: boolean;
+}
+
+/**
+ * Deadlines that are all equally far away, as those of most requests are: they pass in the order in which they are set, so one timer for the
+ * first of them does for all. Nearly all are called off long before that, which costs no timer.
+ */
+export class DeadlineQueue {
+  readonly #clock: Clock;
+  readonly #ms: number;
+  #first: DeadlineEntry | undefined;
+  #last: DeadlineEntry | undefined;
+  #armed = false;
+
+  /** `ms`: how long each lasts. */
+  constructor(clock: Clock, ms: number) {
+    this.#clock = clock;
+    this.#ms = ms;
+  }
+
+  /** Calls `fire` once when the time is over, unless it is called off before. `now` is monotonic. */
+  set(fire: () => void, now: number = this.#clock.monotonic()): Timer {
+    const entry: DeadlineEntry = { at: now + this.#ms, fire, before: this.#last, after: undefined, listed: true };
+    if (this.#last === undefined) this.#first = entry;
+    else this.#last.after = entry;
+    this.#last = entry;
+    if (!this.#armed) this.#schedule(this.#ms);
+    return { cancel: () => this.#remove(entry) };
+  }
+
+  #schedule(ms: number): void {
+    this.#armed = true;
+    this.#clock.after(ms, () => {
+      this.#armed = false;
+      this.#fireDue();
+    });
+  }
+
+  #fireDue(): void {
+    const now = this.#clock.monotonic();
+    for (let entry = this.#first; entry !== undefined && entry.at <= now; entry = this.#first) {
+      this.#remove(entry);
+      entry.fire();
+    }
+    if (this.#first !== undefined && !this.#armed) this.#schedule(Math.max(1, this.#first.at - now));
+  }
+
+  #remove(entry: DeadlineEntry): void {
+    if (!entry.listed) return;
+    entry.listed = false;
+    const { before, after } = entry;
+    if (before === undefined) this.#first = after;
+    else before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
+    entry.before = entry.after = undefined;
+  }
+}

@@ -1,0 +1,182 @@
+import { badRequest } from '@oarlock/api/status';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Authorizer } from '@oarlock/spi/authz';
+import type { PathHandler } from '@oarlock/spi/paths';
+import type { Registry } from 'prom-client';
+import type { Aggregator } from '../aggregation/aggregator.ts';
+import type { LoopbackPathHandler } from '../pipeline/loopback-handler.ts';
+import type { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
+import type { HealthEndpoints } from './health-endpoints.ts';
+import { authorizationError } from '../authorization/require-authorization.ts';
+import { requestBodyType, maxBodyBytes } from '../http/request-body.ts';
+import { plainNotFound, remoteRejection } from '../http/errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { parseTarget, type RequestTarget } from '../http/path.ts';
+import { attributesOf, requestInfo } from '../http/request-info.ts';
+import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
+import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
+import { metricsText } from '../http/request-metrics.ts';
+import type { OpenApiEndpoints } from '../openapi/openapi-endpoints.ts';
+
+export interface PathEndpointsOptions {
+  readonly discovery: DiscoveryEndpoints;
+  readonly openApi: OpenApiEndpoints;
+  readonly health: HealthEndpoints;
+  readonly handlers: readonly PathHandler[];
+  readonly version: string;
+  registries(): readonly Registry[];
+  /** Pages for who looks into the server, made when asked for. */
+  readonly pages?: ReadonlyMap<string, () => string>;
+}
+
+/** Every path that is not of a resource. They are authorized before they get here. */
+export class PathEndpoints {
+  readonly #options: PathEndpointsOptions;
+  readonly #exactHandlers = new Map<string, PathHandler>();
+  readonly #prefixHandlers: { readonly prefix: string; readonly handler: PathHandler }[] = [];
+  readonly #version: Readonly<Record<string, string>>;
+
+  /** @throws Error when two handlers claim one path */
+  constructor(options: PathEndpointsOptions) {
+    this.#options = options;
+    this.#version = versionInfo(options.version);
+    for (const handler of options.handlers) {
+      const below = handler.path.endsWith('/*');
+      if (below ? this.#prefixHandlers.some(({ prefix }) => handler.path === `${prefix}*`) : this.#exactHandlers.has(handler.path))
+        throw new Error(`two handlers claim ${handler.path}`);
+      if (below) this.#prefixHandlers.push({ prefix: handler.path.slice(0, -1), handler });
+      else this.#exactHandlers.set(handler.path, handler);
+    }
+    this.#prefixHandlers.sort((a, b) => b.prefix.length - a.prefix.length);
+  }
+
+  /** @throws StatusError */
+  async send(exchange: Exchange, target: RequestTarget, identity: Identity): Promise<void> {
+    const { discovery, openApi, health } = this.#options;
+    const { path, query } = target;
+    const { method } = exchange;
+    const handler = this.#handlerOf(path);
+    if (handler !== undefined) {
+      await this.#handle(handler, exchange, target, identity);
+      return;
+    }
+    const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+    const page = this.#options.pages?.get(plain);
+    const known =
+      plain === '/' ||
+      plain === '/version' ||
+      plain === '/metrics' ||
+      page !== undefined ||
+      health.has(plain) ||
+      openApi.has(path) ||
+      discovery.has(plain);
+    if (!known) {
+      sendText(exchange, 404, plainNotFound);
+      return;
+    }
+    if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed();
+    if (page !== undefined) sendText(exchange, 200, page());
+    else if (health.has(plain)) {
+      const { code, text } = await health.answer(plain, query);
+      sendText(exchange, code, text);
+    } else if (openApi.has(path)) await openApi.send(exchange, path, query);
+    else if (discovery.has(plain)) await discovery.send(exchange, plain, () => negotiateRequest(exchange, query, 'objects'));
+    else if (plain === '/metrics') {
+      const { contentType, text } = await metricsText(this.#options.registries());
+      exchange.setHeader('Content-Type', contentType);
+      exchange.send(200, text);
+    } else
+      sendValue(exchange, 200, plain === '/version' ? this.#version : { paths: this.#paths() }, {
+        ...negotiateRequest(exchange, query),
+        pretty: true,
+      });
+  }
+
+  /** The same for callers without HTTP. @throws StatusError */
+  async value(method: string, target: RequestTarget, body: unknown, identity: Identity): Promise<unknown> {
+    const { path, query } = target;
+    const handler = this.#handlerOf(path);
+    if (handler !== undefined) {
+      if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
+      const { code, body: answer } = await handler.handle({ method, path, query: query.first, body, identity });
+      if (code >= 400) throw remoteRejection(code, answer);
+      return answer;
+    }
+    if (method !== 'GET') throw pathNotFound();
+    if (path === '/version') return this.#version;
+    if (path === '/') return { paths: this.#paths() };
+    if (this.#options.health.has(path)) return (await this.#options.health.answer(path, query)).text;
+    if (path === '/metrics') return (await metricsText(this.#options.registries())).text;
+    const document = this.#options.discovery.value(path);
+    if (document === undefined) throw pathNotFound();
+    return document;
+  }
+
+  #handlerOf(path: string): PathHandler | undefined {
+    return this.#exactHandlers.get(path) ?? this.#prefixHandlers.find(({ prefix }) => path.startsWith(prefix))?.handler;
+  }
+
+  async #handle(handler: PathHandler, exchange: Exchange, { path, query }: RequestTarget, identity: Identity): Promise<void> {
+    const { method } = exchange;
+    if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
+    const body = method === 'GET' || method === 'DELETE' ? undefined : await jsonBody(exchange);
+    const answer = await handler.handle({ method, path, query: query.first, body, identity });
+    sendValue(exchange, answer.code, answer.body as object, negotiateRequest(exchange, query));
+  }
+
+  #paths(): readonly string[] {
+    const { discovery, openApi, health } = this.#options;
+    const pages = this.#options.pages?.keys() ?? [];
+    return [...discovery.paths, ...openApi.paths, ...health.paths, ...pages, '/metrics', '/version', ...this.#exactHandlers.keys()].sort();
+  }
+}
+
+/** The paths for the loopback client, authorized as they are over HTTP; and what API servers behind this one serve, for reading. */
+export function loopbackPathHandler(
+  paths: PathEndpoints,
+  authz: readonly Authorizer[],
+  aggregator?: Pick<Aggregator, 'find' | 'read'>,
+): LoopbackPathHandler {
+  return async (method, path, body, identity) => {
+    const target = parseTarget(path);
+    const remote = method === 'GET' ? aggregator?.find(target.segments) : undefined;
+    const plain = { kind: 'path', verb: method.toLowerCase(), path: target.path } as const;
+    const refusal = await authorizationError(authz, attributesOf(remote === undefined ? plain : requestInfo(method, target), identity));
+    if (refusal !== undefined) throw refusal;
+    return remote === undefined || aggregator === undefined
+      ? paths.value(method, target, body, identity)
+      : aggregator.read(remote, path, identity);
+  };
+}
+
+async function jsonBody(exchange: Exchange): Promise<unknown> {
+  const bytes = await exchange.readBody(maxBodyBytes);
+  if (bytes.length === 0) return undefined;
+  if (requestBodyType(exchange.headers['content-type']) !== 'application/json') throw badRequest('the body has to be JSON');
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    throw badRequest(`the body is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** `version.Info` of apimachinery. */
+function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
+  const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
+  const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  return {
+    major,
+    minor,
+    emulationMajor: major,
+    emulationMinor: minor,
+    minCompatibilityMajor: major,
+    minCompatibilityMinor: minor === '' ? '' : String(Number(minor) - 1),
+    gitVersion,
+    gitCommit: '',
+    gitTreeState: 'clean',
+    buildDate: '1970-01-01T00:00:00Z',
+    goVersion: process.version,
+    compiler: 'node',
+    platform,
+  };
+}

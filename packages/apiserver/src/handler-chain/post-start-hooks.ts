@@ -1,0 +1,79 @@
+import type { Kind } from '@oarlock/api/kinds';
+import type { Health } from '@oarlock/spi/role';
+import type { HealthCheck } from './health-endpoints.ts';
+
+interface PostStartHook {
+  /** Of upstream's checks, what is done here. */
+  readonly checks: readonly string[];
+  /** Kinds without which it is not run. */
+  readonly requiredResources: readonly string[];
+}
+
+/** What a server does once it listens, and upstream's health checks that ask whether that has been done. In upstream's order. */
+const hooks = {
+  fairness: {
+    checks: ['poststarthook/priority-and-fairness-config-consumer', 'poststarthook/priority-and-fairness-config-producer'],
+    requiredResources: ['flowschemas', 'prioritylevelconfigurations'],
+  },
+  bootstrap: {
+    checks: [
+      'poststarthook/start-system-namespaces-controller',
+      'poststarthook/scheduling/bootstrap-system-priority-classes',
+      'poststarthook/bootstrap-controller',
+    ],
+    requiredResources: [],
+  },
+  serviceCidrs: { checks: ['poststarthook/start-kubernetes-service-cidr-controller'], requiredResources: ['servicecidrs', 'ipaddresses'] },
+  aggregator: {
+    checks: ['poststarthook/start-kube-aggregator-informers', 'poststarthook/apiservice-status-remote-available-controller'],
+    requiredResources: ['apiservices', 'configmaps'],
+  },
+  apiServices: {
+    checks: [
+      'poststarthook/start-cluster-authentication-info-controller',
+      'poststarthook/kube-apiserver-autoregistration',
+      'autoregister-completion',
+    ],
+    requiredResources: ['apiservices', 'configmaps'],
+  },
+} as const satisfies Readonly<Record<string, PostStartHook>>;
+export type PostStartHookName = keyof typeof hooks;
+
+const healthy: Health = { healthy: true };
+const notFinished: Health = { healthy: false, reason: 'not finished' };
+
+/** Which of the things that are done once have been done. Each is a health check, live and ready, as upstream's post-start hooks are. */
+export class PostStartHooks {
+  readonly #served: () => readonly Kind[];
+  readonly #done = new Set<PostStartHookName>();
+
+  constructor(served: () => readonly Kind[]) {
+    this.#served = served;
+  }
+
+  /** Whether the server has the kinds that it is about. */
+  applies(name: PostStartHookName): boolean {
+    return hooks[name].requiredResources.every((resource) =>
+      this.#served().some((kind) => kind.resource === resource && kind.version === 'v1'),
+    );
+  }
+
+  /** Done when `work` is. Rejects as it does. */
+  async run(name: PostStartHookName, work: Promise<unknown>): Promise<void> {
+    await work;
+    this.#done.add(name);
+  }
+
+  checks(): readonly HealthCheck[] {
+    return (Object.keys(hooks) as PostStartHookName[])
+      .filter((name) => this.applies(name))
+      .flatMap((name) =>
+        hooks[name].checks.map((check) => ({
+          name: check,
+          live: true,
+          ready: true,
+          check: () => (this.#done.has(name) ? healthy : notFinished),
+        })),
+      );
+  }
+}

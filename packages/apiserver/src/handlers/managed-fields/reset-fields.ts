@@ -1,0 +1,68 @@
+import { FieldSet } from '@oarlock/api/managed-fields/field-set';
+import type { FieldType } from '@oarlock/api/managed-fields/field-type';
+import { stripSet } from '@oarlock/api/managed-fields/strip-meta';
+import { groupResource } from '@oarlock/api/resource';
+import type { ServedKind } from '../../registry/served-kind.ts';
+
+const status = FieldSet.of(['f:status']);
+const spec = FieldSet.of(['f:spec']);
+const specAndMetadata = FieldSet.of(['f:spec'], ['f:metadata']);
+const statusAndMetadata = FieldSet.of(['f:status'], ['f:metadata']);
+
+/** Reset fields that differ from the general rule, by resource and subresource (ResetFieldsStrategy upstream). */
+const special: Readonly<Record<string, FieldSet>> = {
+  'pods/status': FieldSet.of(['f:spec'], ['f:metadata', 'f:deletionTimestamp'], ['f:metadata', 'f:ownerReferences']),
+  'deployments.apps/status': FieldSet.of(['f:spec'], ['f:metadata', 'f:labels']),
+  'namespaces/finalize': status,
+  'certificatesigningrequests.certificates.k8s.io/status': FieldSet.of(['f:spec'], ['f:status', 'f:conditions']),
+  'certificatesigningrequests.certificates.k8s.io/approval': FieldSet.of(['f:spec'], ['f:status', 'f:certificate']),
+  'apiservices.apiregistration.k8s.io/status': specAndMetadata,
+  'customresourcedefinitions.apiextensions.k8s.io/status': specAndMetadata,
+  'flowschemas.flowcontrol.apiserver.k8s.io/status': specAndMetadata,
+  'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io/status': specAndMetadata,
+  'validatingadmissionpolicies.admissionregistration.k8s.io/status': specAndMetadata,
+  'servicecidrs.networking.k8s.io/status': specAndMetadata,
+  'resourceclaims.resource.k8s.io/status': specAndMetadata,
+  'volumeattachments.storage.k8s.io/status': specAndMetadata,
+};
+
+/** Returns the fields that the server resets on writes through a subresource ('' for the object itself); their changes have no manager. */
+export function resetFieldsOf(
+  { resource, kind, customResource: custom }: ServedKind,
+  subresource: string,
+  type: FieldType | undefined,
+): FieldSet {
+  return resetFieldPaths(
+    groupResource(resource),
+    kind.subresources.some(({ name }) => name === 'status'),
+    subresource,
+    type,
+    custom !== undefined,
+  ).union(stripSet);
+}
+
+function resetFieldPaths(what: string, hasStatus: boolean, subresource: string, type: FieldType | undefined, custom: boolean): FieldSet {
+  const own = Object.hasOwn(special, `${what}/${subresource}`) ? special[`${what}/${subresource}`] : undefined;
+  if (own !== undefined) return own;
+  switch (subresource) {
+    case '':
+      return hasStatus ? status : stripSet;
+    case 'status':
+      return custom ? allBut(type, 'status') : spec;
+    case 'ephemeralcontainers':
+      return within(type, ['ephemeralContainers']);
+    case 'resize':
+      return within(type, ['containers', 'initContainers']);
+    default:
+      return stripSet;
+  }
+}
+
+const allBut = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
+  FieldSet.of(...[...(type?.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name)).map((name) => [`f:${name}`]));
+
+/** Returns all fields except those of the spec that are kept. */
+function within(type: FieldType | undefined, kept: readonly string[]): FieldSet {
+  const others = [...(type?.map?.fields.get('spec')?.type.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name));
+  return statusAndMetadata.union(FieldSet.of(...others.map((name) => ['f:spec', `f:${name}`])));
+}

@@ -1,0 +1,42 @@
+import { checkConfiguration } from '@oarlock/api/managed-fields/field-manager';
+import type { KubeObject } from '@oarlock/api/object';
+import { schemaOf } from '@oarlock/api/schema/schema';
+import type { Scale } from '@oarlock/api/types/autoscaling-v1';
+import type { RequestContext } from '../../request/request-context.ts';
+import { builtinTypes, fieldManagerOf } from './managed-kind.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import { isForced } from '../../request/request-options.ts';
+import type { ServedKind } from '../../registry/served-kind.ts';
+
+const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 'autoscaling/v1' } as const;
+
+/**
+ * Applies a Scale to its workload: the manager of the Scale becomes the manager of the workload's replicas.
+ * @param replicasOf returns the part of the workload's configuration that sets the replicas
+ * @throws StatusError Conflict, BadRequest
+ */
+export function applyToScale(
+  registry: RegistryDependencies,
+  kind: ServedKind,
+  context: RequestContext,
+  live: KubeObject,
+  replicasOf: (replicas: unknown) => object,
+): KubeObject {
+  const { body, query, subresource } = context.request;
+  const schema = schemaOf(scale);
+  const config = checkConfiguration(scale, schema && builtinTypes.of(schema), body) as Scale;
+  const { replicas } = config.spec ?? {};
+  const { name, uid, resourceVersion } = config.metadata ?? {};
+  const whole = {
+    apiVersion: kind.apiVersion,
+    kind: kind.gvk.kind,
+    metadata: {
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+    },
+    ...(replicas !== undefined && replicas !== null && replicasOf(replicas)),
+  };
+  const { fieldManager = '' } = query;
+  return fieldManagerOf(registry, kind, subresource).apply(live, whole, fieldManager, isForced(query), context.now);
+}

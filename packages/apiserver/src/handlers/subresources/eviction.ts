@@ -1,0 +1,207 @@
+import { isObject } from '@oarlock/api/json/json';
+import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
+import type { KubeObject } from '@oarlock/api/object';
+import { ParseError } from '@oarlock/api/values/parse-error';
+import { schemaOf } from '@oarlock/api/schema/schema';
+import { badRequest, failure, forbidden, isStatus, notFound, StatusError } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/values/time';
+import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import type { Eviction, PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
+import { decodeBody } from '../../request/body.ts';
+import type { RequestContext } from '../../request/request-context.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import { deleteNamed } from '../delete.ts';
+import { checkWriteOptions, parseDeleteOptions, writeOptions, type DeleteOptions } from '../../request/request-options.ts';
+import type { PipelineResponse } from '../../request/response.ts';
+import { keyOf, type ServedKind } from '../../registry/served-kind.ts';
+import { withCondition } from '../../registry/strategies/pods.ts';
+import { statusOf, withFields } from '../../registry/strategy.ts';
+import { successResponse } from './responses.ts';
+
+const gvk = { group: 'policy', version: 'v1', kind: 'Eviction' } as const;
+const schema = schemaOf(gvk);
+const maxDisruptedPods = 2000;
+const maxAttempts = 20;
+const budgetCause = 'DisruptionBudget';
+
+/** Of policy/v1beta1, too, of which nothing else is served any more: older clients drain nodes with it. */
+const toServedVersion = (body: unknown): unknown =>
+  isObject(body) && body['apiVersion'] === 'policy/v1beta1' ? { ...body, apiVersion: 'policy/v1' } : body;
+
+/** POST of pods/eviction: a deletion that asks the pod's disruption budget. https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/ */
+export async function evict(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  const { request } = context;
+  const { admission, reader } = registry;
+  checkWriteOptions(request.query, 'CreateOptions');
+  let eviction = decodeBody<Eviction>(toServedVersion(request.body), { gvk, schema });
+  const admitted = {
+    operation: 'CREATE' as const,
+    resource: pods.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+    name: request.name,
+  };
+  if (admission.mutates('CREATE', pods.resource, 'eviction'))
+    eviction = (await admission.mutate(context, { ...admitted, object: eviction })) as Eviction;
+  if (request.name !== (eviction.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
+  const options = parseDeleteOptions(eviction.deleteOptions ?? {}, request.query);
+  context.dryRun ||= options.dryRun;
+  await admission.validate(context, { ...admitted, object: eviction });
+  for (let attempt = 0; ; attempt++) {
+    const { object: pod, revision } = await reader.getLatest(pods, request.namespace, request.name, request.signal);
+    const guarded: DeleteOptions = {
+      ...options,
+      preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) },
+    };
+    const free = unprotectedPhase(pod as Pod);
+    const exact = free === 'gone' ? options : guarded;
+    const disruption = free === undefined ? await decrementDisruptionBudget(registry, pods, context, pod as Pod) : undefined;
+    try {
+      await deleteWithDisruptionCondition(registry, pods, context, pod as Pod, disruption?.spent === true ? options : exact);
+      return successResponse(context);
+    } catch (error) {
+      // the pod changed in between: look again, unless the client named the version itself
+      const final = options.preconditions.resourceVersion !== undefined || attempt >= maxAttempts;
+      // nor does a budget pay twice
+      if (!isStatus(error, 'Conflict') || final || disruption?.spent === true) throw error;
+      if (disruption?.spent === false) throw disruptionBudgetError(disruption.budget, 'is still being processed by the server.', 10);
+    }
+  }
+}
+
+/** Pods that no budget protects: those that end or have ended, and those that never ran. */
+function unprotectedPhase({ metadata, status }: Pod): 'gone' | 'pending' | undefined {
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed' || metadata?.deletionTimestamp !== undefined) return 'gone';
+  return status?.phase === 'Pending' ? 'pending' : undefined;
+}
+
+/** Deletes the pod, which first is told why. */
+async function deleteWithDisruptionCondition(
+  registry: RegistryDependencies,
+  pods: ServedKind,
+  context: RequestContext,
+  pod: Pod,
+  options: DeleteOptions,
+): Promise<void> {
+  const name = pod.metadata?.name ?? '';
+  let exact = options;
+  if (!context.dryRun && pod.metadata?.deletionTimestamp === undefined) {
+    const outcome = await registry.objects.guaranteedUpdate(
+      pods.storedKind,
+      keyOf(pods, context.request.namespace, name),
+      context,
+      (current) => {
+        if (current === undefined) throw notFound(pods.resource, name);
+        const { uid, resourceVersion } = options.preconditions;
+        if (
+          (uid !== undefined && uid !== current.object.metadata?.uid) ||
+          (resourceVersion !== undefined && resourceVersion !== String(current.revision))
+        ) {
+          throw failure(
+            'Conflict',
+            `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`,
+          );
+        }
+        const status = statusOf<PodStatus>(current.object);
+        const conditions = withCondition(
+          status.conditions,
+          { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' },
+          context.now,
+        );
+        return { action: 'put', object: withFields(current.object, { status: { ...status, conditions } }) };
+      },
+    );
+    if (options.preconditions.resourceVersion !== undefined && outcome !== undefined)
+      exact = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
+  }
+  await deleteNamed(registry, pods, context, name, exact);
+}
+
+const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+
+/** Takes one disruption from the pod's budget, unless the pod is not ready and counts for nobody; undefined when no budget covers it. @throws StatusError TooManyRequests */
+async function decrementDisruptionBudget(
+  registry: RegistryDependencies,
+  pods: ServedKind,
+  context: RequestContext,
+  pod: Pod,
+): Promise<{ readonly spent: boolean; readonly budget: string } | undefined> {
+  const budgets = registry.servedKind('policy', 'v1', 'poddisruptionbudgets');
+  const { namespace } = context.request;
+  const all = budgets.cache.select({
+    namespace,
+    key: undefined,
+    indexed: undefined,
+    matches: (object) => isCoveredBy(object as PodDisruptionBudget, pod),
+  });
+  const [first] = all;
+  if (first === undefined) return undefined;
+  if (all.length > 1)
+    throw new StatusError({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.',
+      code: 500,
+    });
+  const { spec, status } = first.object as PodDisruptionBudget;
+  if (!ready(pod)) {
+    const healthy = (status?.currentHealthy ?? 0) >= (status?.desiredHealthy ?? 0) && (status?.desiredHealthy ?? 0) > 0;
+    if (spec?.unhealthyPodEvictionPolicy === 'AlwaysAllow' || healthy) return { spent: false, budget: first.object.metadata?.name ?? '' };
+  }
+  const name = pod.metadata?.name ?? '';
+  const decide = (object: KubeObject) => {
+    const budget = object as PodDisruptionBudget;
+    throwIfNoDisruptionsAllowed(budget);
+    const disruptionsAllowed = (budget.status?.disruptionsAllowed ?? 0) - 1;
+    return withFields(object, {
+      status: { ...budget.status, disruptionsAllowed, disruptedPods: { ...budget.status?.disruptedPods, [name]: formatTime(context.now) } },
+    });
+  };
+  const spent = { spent: true, budget: first.object.metadata?.name ?? '' };
+  if (context.dryRun) {
+    decide(first.object);
+    return spent;
+  }
+  await registry.objects.guaranteedUpdate(budgets.storedKind, first.key, context, (current) => {
+    if (current === undefined) throw notFound(budgets.resource, first.object.metadata?.name ?? '');
+    return { action: 'put', object: decide(current.object) };
+  });
+  return spent;
+}
+
+function isCoveredBy({ spec }: PodDisruptionBudget, pod: Pod): boolean {
+  try {
+    const selector = selectorFromLabelSelector(spec?.selector);
+    // an empty selector covers every pod that has labels at all
+    return !selector.matchesNothing && Object.keys(pod.metadata?.labels ?? {}).length > 0 && selector.matches(pod.metadata?.labels);
+  } catch (error) {
+    // a selector that is none covers nothing
+    if (error instanceof ParseError) return false;
+    throw error;
+  }
+}
+
+function throwIfNoDisruptionsAllowed({ metadata, status }: PodDisruptionBudget): void {
+  const name = metadata?.name ?? '';
+  const resource = { group: 'policy', resource: 'poddisruptionbudget' };
+  if ((status?.observedGeneration ?? 0) < (metadata?.generation ?? 0))
+    throw disruptionBudgetError(name, 'is still being processed by the server.', 10);
+  if ((status?.disruptionsAllowed ?? 0) < 0) throw forbidden(resource, name, 'pdb disruptions allowed is negative');
+  if (Object.keys(status?.disruptedPods ?? {}).length > maxDisruptedPods)
+    throw forbidden(resource, name, 'DisruptedPods map too big - too many evictions not confirmed by PDB controller');
+  if ((status?.disruptionsAllowed ?? 0) === 0)
+    throw disruptionBudgetError(
+      name,
+      `needs ${status?.desiredHealthy ?? 0} healthy pods and has ${status?.currentHealthy ?? 0} currently`,
+      undefined,
+    );
+}
+
+function disruptionBudgetError(budget: string, why: string, retryAfterSeconds: number | undefined): StatusError {
+  return failure('TooManyRequests', "Cannot evict pod as it would violate the pod's disruption budget.", {
+    causes: [{ reason: budgetCause, message: `The disruption budget ${budget} ${why}` }],
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
+}

@@ -1,0 +1,165 @@
+import { isObject } from '@oarlock/api/json/json';
+import { schemaOf } from '@oarlock/api/schema/schema';
+import { badRequest, failure, isStatus, notFound } from '@oarlock/api/status';
+import type { Node, Pod, PodAttachOptions, PodExecOptions, PodLogOptions, PodPortForwardOptions } from '@oarlock/api/types/core-v1';
+import { kubeletCertificate } from '@oarlock/spi/cluster';
+import { invalid, type FieldError } from '@oarlock/api/field/field-error';
+import { invalidStatus } from '@oarlock/api/field/invalid-status';
+import { conformToSchema } from '../../request/body.ts';
+import type { RequestContext } from '../../request/request-context.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import type { PipelineResponse } from '../../request/response.ts';
+import type { ServedKind } from '../../registry/served-kind.ts';
+
+const kubeletPort = 10_250;
+/** In the order in which upstream prefers them. */
+const addressTypes = ['Hostname', 'InternalDNS', 'InternalIP', 'ExternalDNS', 'ExternalIP'] as const;
+
+/** pods/log, exec, attach and portforward: on which kubelet the request goes on, and under which path. */
+export async function kubeletResponse(
+  registry: RegistryDependencies,
+  pods: ServedKind,
+  context: RequestContext,
+): Promise<PipelineResponse> {
+  const { request } = context;
+  const { subresource, namespace, name } = request;
+  const { object } = await registry.reader.getLatest(pods, namespace, name, request.signal);
+  const pod = object as Pod;
+  const { admission } = registry;
+  if (subresource !== 'log') {
+    await admission.validate(context, {
+      operation: 'CONNECT',
+      resource: pods.resource,
+      object: isObject(request.body) ? { ...request.body } : undefined,
+      old: undefined,
+      options: {},
+      name,
+    });
+  }
+  const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
+  const nodeName = pod.spec?.nodeName ?? '';
+  // what runs nowhere has said nothing yet
+  if (nodeName === '' && subresource === 'log') return { kind: 'nothing' };
+  if (nodeName === '') throw badRequest(`pod ${name} does not have a host assigned`);
+  const kubelet = await kubeletLocationOf(registry, nodeName, request.signal);
+  return { kind: 'kubelet', nodeName, ...kubelet, path, upgrade: subresource !== 'log' };
+}
+
+/** nodes/proxy is served by the kubelet itself. */
+export async function kubeletLocationOf(
+  { reader, servedKind: kind }: RegistryDependencies,
+  nodeName: string,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly host: string; readonly port: number; readonly own: boolean }> {
+  const nodes = kind('', 'v1', 'nodes');
+  let node: Node;
+  try {
+    node = (await reader.getLatest(nodes, '', nodeName, signal)).object as Node;
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) throw notFound(nodes.resource, nodeName);
+    throw error;
+  }
+  const { addresses = [], daemonEndpoints } = node.status ?? {};
+  const own = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
+  for (const type of byAddressPreference(addresses.map((address) => address.type))) {
+    const found = addresses.find((address) => address.type === type);
+    if (found === undefined) continue;
+    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own };
+  }
+  throw failure(
+    'InternalError',
+    `Internal error occurred: no preferred addresses found; known addresses: [${addresses.map(({ address }) => address).join(' ')}]`,
+  );
+}
+
+/** An address that needs no name resolution comes first. */
+function byAddressPreference(present: readonly string[]): readonly string[] {
+  return present.includes('InternalIP') ? ['InternalIP', ...addressTypes] : addressTypes;
+}
+
+function pathOf(pod: Pod, subresource: string, given: Readonly<Record<string, unknown>>): string {
+  const { namespace = '', name = '' } = pod.metadata ?? {};
+  const where = [namespace, name].map(encodeURIComponent).join('/');
+  const container = (asked: string | undefined) => encodeURIComponent(resolveContainer(pod, asked ?? ''));
+  switch (subresource) {
+    case 'log': {
+      const options = optionsOf<PodLogOptions>(given, 'PodLogOptions');
+      validatePodLogOptions(options);
+      return `/containerLogs/${where}/${container(options.container)}${logQuery(options)}`;
+    }
+    case 'exec': {
+      const options = optionsOf<PodExecOptions>(given, 'PodExecOptions');
+      return `/exec/${where}/${container(options.container)}${streamQuery(options, options.command ?? [])}`;
+    }
+    case 'attach': {
+      const options = optionsOf<PodAttachOptions>(given, 'PodAttachOptions');
+      return `/attach/${where}/${container(options.container)}${streamQuery(options, [])}`;
+    }
+    default: {
+      const { ports = [] } = optionsOf<PodPortForwardOptions>(given, 'PodPortForwardOptions');
+      return `/portForward/${where}${ports.length === 0 ? '' : `?${new URLSearchParams({ port: ports.join(',') })}`}`;
+    }
+  }
+}
+
+/** Options as a body, or as they stand in a query, where everything is text. */
+function optionsOf<T>(given: Readonly<Record<string, unknown>>, kind: string): T {
+  const schema = schemaOf({ group: '', version: 'v1', kind });
+  const typed: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(given)) {
+    const property = schema?.properties?.get(name);
+    if (property === undefined || value === undefined) continue;
+    if (typeof value !== 'string') typed[name] = value;
+    else if (property.type === 'boolean') typed[name] = value !== 'false' && value !== '0';
+    else if (property.type === 'integer') typed[name] = Number(value);
+    else if (property.type === 'array') typed[name] = property.items?.type === 'integer' ? value.split(',').map(Number) : [value];
+    else typed[name] = value;
+  }
+  return conformToSchema(typed, { gvk: { group: '', version: 'v1', kind }, schema }) as T;
+}
+
+/** Which container is meant. @throws StatusError BadRequest with upstream's words */
+export function resolveContainer(pod: Pod, asked: string): string {
+  const { containers = [], initContainers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  const name = pod.metadata?.name ?? '';
+  const all = [...initContainers, ...containers, ...ephemeralContainers].map((container) => container.name);
+  if (asked !== '') {
+    if (!all.includes(asked)) throw badRequest(`container ${asked} is not valid for pod ${name}`);
+    return asked;
+  }
+  const [only] = containers;
+  if (only !== undefined && containers.length === 1) return only.name;
+  throw badRequest(
+    `a container name must be specified for pod ${name}${containers.length === 0 ? '' : `, choose one of: [${all.join(' ')}]`}`,
+  );
+}
+
+function validatePodLogOptions({ tailLines, limitBytes, sinceSeconds, sinceTime }: PodLogOptions): void {
+  const errors: FieldError[] = [];
+  if (tailLines !== undefined && tailLines < 0) errors.push(invalid('tailLines', tailLines, 'must be greater than or equal to 0'));
+  if (limitBytes !== undefined && limitBytes < 1) errors.push(invalid('limitBytes', limitBytes, 'must be greater than 0'));
+  if (sinceSeconds !== undefined && sinceTime !== undefined)
+    errors.push({
+      type: 'FieldValueForbidden',
+      field: '',
+      message: 'Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
+    });
+  else if (sinceSeconds !== undefined && sinceSeconds < 1) errors.push(invalid('sinceSeconds', sinceSeconds, 'must be greater than 0'));
+  if (errors.length > 0) throw invalidStatus({ group: '', kind: 'PodLogOptions', name: '' }, errors);
+}
+
+function logQuery({ follow, previous, timestamps, sinceSeconds, sinceTime, tailLines, limitBytes, stream }: PodLogOptions): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ follow, previous, timestamps })) if (value === true) query.append(name, 'true');
+  for (const [name, value] of Object.entries({ sinceSeconds, sinceTime, tailLines, limitBytes, stream }))
+    if (value !== undefined) query.append(name, String(value));
+  return query.size === 0 ? '' : `?${query}`;
+}
+
+function streamQuery({ stdin, stdout, stderr, tty }: PodAttachOptions, command: readonly string[]): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ input: stdin, output: stdout, error: stderr, tty }))
+    if (value === true) query.append(name, '1');
+  for (const word of command) query.append('command', word);
+  return query.size === 0 ? '' : `?${query}`;
+}

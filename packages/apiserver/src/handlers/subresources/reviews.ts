@@ -1,0 +1,233 @@
+import { invalid, type FieldError } from '@oarlock/api/field/field-error';
+import { invalidStatus } from '@oarlock/api/field/invalid-status';
+import type { KubeObject } from '@oarlock/api/object';
+import { badRequest } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/values/time';
+import type { SelfSubjectReview, TokenReview } from '@oarlock/api/types/authentication-v1';
+import type {
+  LocalSubjectAccessReview,
+  NonResourceAttributes,
+  ResourceAttributes,
+  SelfSubjectAccessReview,
+  SelfSubjectRulesReview,
+  SubjectAccessReview,
+  SubjectRulesReviewStatus,
+} from '@oarlock/api/types/authorization-v1';
+import type { Identity } from '@oarlock/spi/authn';
+import type { Attributes } from '@oarlock/spi/authz';
+import { runAuthorizers } from '../../authorization/authorization.ts';
+import { entityTooLarge } from '../../http/exchange.ts';
+import { decodeBody } from '../../request/body.ts';
+import type { RequestContext } from '../../request/request-context.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
+import type { PipelineResponse } from '../../request/response.ts';
+import type { BodyOptions } from '../../request/body.ts';
+import type { Resource } from '@oarlock/api/resource';
+import { objectResponse } from './responses.ts';
+
+export interface ReviewResource extends BodyOptions {
+  readonly resource: Resource;
+}
+
+/** Kinds that are asked, not kept: who am I, whose token is this, may I. */
+export const reviews: Readonly<
+  Record<string, (registry: RegistryDependencies, kind: ReviewResource, context: RequestContext) => Promise<PipelineResponse>>
+> = {
+  'selfsubjectreviews.authentication.k8s.io': async (machinery, kind, call) => {
+    const body = await admitReview<SelfSubjectReview>(machinery, kind, call);
+    const userInfo = userOf(call.request.identity);
+    return objectResponse({ ...body, metadata: { creationTimestamp: formatTime(call.now) }, ...{ status: { userInfo } } }, call);
+  },
+  'tokenreviews.authentication.k8s.io': tokenReview,
+  'subjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitReview<SubjectAccessReview>(machinery, kind, call);
+    const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
+    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
+    throwIfInvalid(kind, errors);
+    return authorizationReviewStatus(machinery, call, body, {
+      name: user,
+      groups,
+      ...(uid !== undefined && { uid }),
+      ...(extra && { extra }),
+    });
+  },
+  'localsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitReview<LocalSubjectAccessReview>(machinery, kind, call);
+    const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
+    const { namespace } = call.request;
+    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
+    if (nonResourceAttributes !== undefined)
+      errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
+    if (resourceAttributes !== undefined && (resourceAttributes.namespace ?? '') !== namespace)
+      errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
+    throwIfInvalid(kind, errors);
+    return authorizationReviewStatus(
+      machinery,
+      call,
+      { ...body, metadata: { ...body.metadata, namespace } },
+      { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) },
+    );
+  },
+  'selfsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitReview<SelfSubjectAccessReview>(machinery, kind, call);
+    throwIfInvalid(kind, checkOne(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
+    return authorizationReviewStatus(machinery, call, body, call.request.identity);
+  },
+  'selfsubjectrulesreviews.authorization.k8s.io': async (machinery, kind, call) => {
+    const body = await admitReview<SelfSubjectRulesReview>(machinery, kind, call);
+    if ((body.spec?.namespace ?? '') === '') throw badRequest('no namespace on request');
+    const status = await rulesReview(machinery, call.request.identity, body.spec?.namespace ?? '');
+    return objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
+  },
+};
+
+/** What the chain can say of it. Who only answers questions makes the list incomplete. */
+async function rulesReview({ authz }: RegistryDependencies, identity: Identity, namespace: string): Promise<SubjectRulesReviewStatus> {
+  const all = await Promise.all(authz.map((authorizer) => authorizer.rulesFor?.(identity, namespace)));
+  const listed = all.filter((rules) => rules !== undefined);
+  const reasons = listed.flatMap(({ incomplete }) => (incomplete === undefined ? [] : [incomplete]));
+  if (listed.length === 0) reasons.push('the authorizers of this server do not support listing their rules');
+  return {
+    resourceRules: listed.flatMap(({ resources }) =>
+      resources.map(({ verbs, apiGroups = [], resources: names = [], resourceNames }) => ({
+        verbs: [...verbs],
+        apiGroups: [...apiGroups],
+        resources: [...names],
+        ...(resourceNames !== undefined && resourceNames.length > 0 && { resourceNames: [...resourceNames] }),
+      })),
+    ),
+    nonResourceRules: listed.flatMap(({ paths }) =>
+      paths.map(({ verbs, nonResourceURLs = [] }) => ({ verbs: [...verbs], nonResourceURLs: [...nonResourceURLs] })),
+    ),
+    incomplete: reasons.length > 0,
+    ...(reasons.length > 0 && { evaluationError: reasons.join(', ') }),
+  };
+}
+
+/** A copy: answers are frozen, identities are their authenticators'. */
+function userOf({ name, uid, groups, extra }: Identity) {
+  return {
+    username: name,
+    ...(uid !== undefined && { uid }),
+    groups: [...groups],
+    ...(extra && Object.keys(extra).length > 0 && { extra: structuredClone(extra) }),
+  };
+}
+
+/**
+ * The largest body of a review. A review is decoded, admitted and answered in full, on the event loop: a body of some megabytes, which any client that
+ * may create reviews can send, blocked it for most of a second. The largest legitimate ones name some thousand groups.
+ */
+const maxReviewBytes = 262_144;
+
+/** @throws StatusError `RequestEntityTooLarge`, before the body is decoded */
+async function admitReview<T extends KubeObject>(
+  { admission }: RegistryDependencies,
+  kind: ReviewResource,
+  context: RequestContext,
+): Promise<T> {
+  if ((context.request.bytes ?? 0) > maxReviewBytes) throw entityTooLarge(maxReviewBytes);
+  checkWriteOptions(context.request.query, 'CreateOptions');
+  let object: KubeObject = decodeBody(context.request.body, kind);
+  const asked = {
+    operation: 'CREATE' as const,
+    resource: kind.resource,
+    old: undefined,
+    options: writeOptions(context.request.query, 'CreateOptions'),
+    name: '',
+  };
+  if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(context, { ...asked, object });
+  await admission.validate(context, { ...asked, object });
+  return object as T;
+}
+
+/** Upstream names the group only: what it has decoded has no kind any more. */
+function throwIfInvalid({ gvk }: ReviewResource, errors: readonly FieldError[]): void {
+  if (errors.length > 0) throw invalidStatus({ group: gvk.group, kind: '', name: '' }, errors);
+}
+
+function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
+  if (resource !== undefined && path !== undefined)
+    return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
+  return resource === undefined && path === undefined
+    ? [invalid('spec.resourceAttributes', null, 'exactly one of nonResourceAttributes or resourceAttributes must be specified')]
+    : [];
+}
+
+interface ReviewBody extends KubeObject {
+  readonly spec?: { readonly resourceAttributes?: ResourceAttributes; readonly nonResourceAttributes?: NonResourceAttributes };
+}
+
+async function authorizationReviewStatus(
+  { authz }: RegistryDependencies,
+  context: RequestContext,
+  body: ReviewBody,
+  identity: Identity,
+): Promise<PipelineResponse> {
+  const { resourceAttributes: r, nonResourceAttributes: path } = body.spec ?? {};
+  const attributes: Attributes =
+    r === undefined
+      ? { kind: 'path', identity, verb: path?.verb ?? '', path: path?.path ?? '' }
+      : {
+          kind: 'resource',
+          identity,
+          verb: r.verb ?? '',
+          group: r.group ?? '',
+          version: r.version ?? '',
+          resource: r.resource ?? '',
+          subresource: r.subresource ?? '',
+          namespace: r.namespace ?? '',
+          name: r.name ?? '',
+        };
+  const { decision, reason: because } = await runAuthorizers(authz, attributes);
+  const status = {
+    allowed: decision === 'allow',
+    ...(decision === 'deny' && { denied: true }),
+    ...(because !== undefined && because !== '' && { reason: because }),
+  };
+  return objectResponse(
+    {
+      ...body,
+      metadata: { ...(body.metadata?.namespace !== undefined && { namespace: body.metadata.namespace }) },
+      ...{ status },
+    } as KubeObject,
+    context,
+  );
+}
+
+/** What upstream says of a token that nobody knows, and of one that is for others. */
+const unknownToken = 'invalid bearer token';
+
+async function tokenReview(registry: RegistryDependencies, kind: ReviewResource, context: RequestContext): Promise<PipelineResponse> {
+  const body = await admitReview<TokenReview>(registry, kind, context);
+  const { token = '', audiences = [] } = body.spec ?? {};
+  if (token === '') throw badRequest('token is required for TokenReview in authentication');
+  const answer = (status: TokenReview['status']) => objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, context);
+  const reasons: string[] = [];
+  for (const authenticator of registry.authn) {
+    const result = await authenticator.authenticate({
+      bearerToken: token,
+      headers: {},
+      path: '',
+      ...(audiences.length > 0 && { audiences }),
+    });
+    if (result.outcome === 'rejected') reasons.push(result.reason);
+    if (result.outcome !== 'authenticated') continue;
+    // whoever needs no token is nobody's token
+    if (result.identity.groups.includes('system:unauthenticated')) continue;
+    const valid =
+      audiences.length === 0
+        ? []
+        : audiences.filter((audience) => (result.audiences ?? [registry.clusterKeys.serviceAccount.issuer]).includes(audience));
+    if (audiences.length > 0 && valid.length === 0) return answer({ user: {}, error: unknownToken });
+    return answer({
+      authenticated: true,
+      user: userOf(result.identity),
+      ...(valid.length > 0 && { audiences: valid }),
+    });
+  }
+  return answer({ user: {}, error: reasons.length === 0 ? unknownToken : `[${reasons.join(', ')}]` });
+}

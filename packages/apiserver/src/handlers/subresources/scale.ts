@@ -1,0 +1,135 @@
+import { invalid } from '@oarlock/api/field/field-error';
+import { invalidStatus } from '@oarlock/api/field/invalid-status';
+import type { KubeObject } from '@oarlock/api/object';
+import { selectorFromLabels, selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
+import { badRequest, conflict, notFound, objectModified } from '@oarlock/api/status';
+import { schemaOf } from '@oarlock/api/schema/schema';
+import type { Scale } from '@oarlock/api/types/autoscaling-v1';
+import type { LabelSelector } from '@oarlock/api/types/meta-v1';
+import { decodeBody } from '../../request/body.ts';
+import type { RequestContext } from '../../request/request-context.ts';
+import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import type { WriteDecision } from '../../registry/object-store.ts';
+import { applyToScale } from '../managed-fields/scale.ts';
+import { restoreManagedFields, trackUpdate } from '../managed-fields/tracking.ts';
+import { newStrategyContext, throwIfInvalid } from '../write-operation.ts';
+import { applyPatch, patchTypeOf } from '../patch.ts';
+import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
+import type { PipelineResponse } from '../../request/response.ts';
+import { keyOf, type ServedKind } from '../../registry/served-kind.ts';
+import { prepareForUpdate } from '../../registry/prepare.ts';
+import { specOf, statusOf, withMetadata, withFields } from '../../registry/strategy.ts';
+import { validateForUpdate } from '../../registry/validation.ts';
+import type { Item } from '../../watch-cache/item.ts';
+import { objectResponse } from './responses.ts';
+
+const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
+const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
+
+interface ScaledObject {
+  readonly replicas?: number;
+  readonly selector?: LabelSelector | Readonly<Record<string, string>>;
+}
+
+/** What autoscalers see of a workload. */
+export function scaleOf(object: KubeObject): Scale {
+  const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
+  const { replicas = 0, selector } = specOf<ScaledObject>(object);
+  const text =
+    selector === undefined
+      ? ''
+      : object.kind === 'ReplicationController'
+        ? selectorFromLabels(selector as Readonly<Record<string, string>>).toString()
+        : selectorFromLabelSelector(selector as LabelSelector).toString();
+  return {
+    kind: 'Scale',
+    apiVersion: 'autoscaling/v1',
+    metadata: { name, namespace, uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
+    spec: { replicas },
+    status: { replicas: statusOf<ScaledObject>(object).replicas ?? 0, ...(text !== '' && { selector: text }) },
+  };
+}
+
+/** GET, PUT and PATCH of the scale of a workload: its replicas, and nothing else of it. */
+export async function scale(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  const { request } = context;
+  const { objects, reader } = registry;
+  if (request.verb === 'get') {
+    const { object, revision } = await reader.get(kind, request);
+    return objectResponse(scaleOf(object), context, 200, revision);
+  }
+  checkWriteOptions(request.query, request.verb === 'patch' ? 'PatchOptions' : 'UpdateOptions', request.patchType === 'apply');
+  const next = newScaleOf(context);
+  const key = keyOf(kind, request.namespace, request.name);
+  if (context.dryRun) {
+    const current = await objects.read(kind.storedKind, key);
+    const decision = await decideScale(registry, kind, context, next, current);
+    return objectResponse(scaleOf(decision.action === 'put' ? decision.object : (current?.object ?? {})), context, 200, current?.revision);
+  }
+  const outcome = await objects.guaranteedUpdate(kind.storedKind, key, context, (current) =>
+    decideScale(registry, kind, context, next, current),
+  );
+  if (outcome === undefined) throw notFound(kind.resource, request.name);
+  return objectResponse(scaleOf(outcome.item.object), context, 200, outcome.item.revision);
+}
+
+function newScaleOf(context: RequestContext): (old: Scale) => Scale {
+  const { request } = context;
+  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // said by the managers of the workload's fields
+  if (request.verb === 'patch') {
+    const type = patchTypeOf(request.patchType, scaleKind);
+    return (old) => applyPatch(scaleKind, old, type, request.body);
+  }
+  const body = decodeBody<Scale>(request.body, scaleKind);
+  const { name = '', namespace = '' } = body.metadata ?? {};
+  if (name !== '' && name !== request.name)
+    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`);
+  if (namespace !== '' && namespace !== request.namespace)
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
+  return () => body;
+}
+
+const specWithReplicas = (replicas: unknown): object => ({ spec: { replicas } });
+
+async function decideScale(
+  registry: RegistryDependencies,
+  kind: ServedKind,
+  context: RequestContext,
+  next: (old: Scale) => Scale,
+  current: Item | undefined,
+): Promise<WriteDecision> {
+  const { admission } = registry;
+  const { request } = context;
+  if (current === undefined) throw notFound(kind.resource, request.name);
+  const old = scaleOf(current.object);
+  const managed = request.patchType === 'apply' ? applyToScale(registry, kind, context, current.object, specWithReplicas) : undefined;
+  let wanted = managed === undefined ? next(old) : scaleOf(managed);
+  const admitted = {
+    operation: 'UPDATE' as const,
+    resource: kind.resource,
+    old,
+    options: writeOptions(request.query, 'UpdateOptions'),
+    name: request.name,
+  };
+  if (admission.mutates('UPDATE', kind.resource, request.subresource))
+    wanted = (await admission.mutate(context, { ...admitted, object: wanted })) as Scale;
+  const replicas = wanted.spec?.replicas ?? 0;
+  if (replicas < 0)
+    throw invalidStatus({ group: gvk.group, kind: gvk.kind, name: request.name }, [
+      invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
+    ]);
+  const { resourceVersion = '', uid = '' } = wanted.metadata ?? {};
+  if (
+    (resourceVersion !== '' && resourceVersion !== '0' && resourceVersion !== String(current.revision)) ||
+    (uid !== '' && uid !== old.metadata?.uid)
+  )
+    throw conflict(kind.resource, request.name, objectModified);
+  await admission.validate(context, { ...admitted, object: wanted });
+  const object = withMetadata(withFields(current.object, { spec: { ...specOf(current.object), replicas } }), {
+    resourceVersion: String(current.revision),
+  });
+  const owned = managed ?? trackUpdate(registry, kind, context, current.object, object);
+  const prepared = restoreManagedFields(prepareForUpdate(kind, object, current.object, newStrategyContext(context)), owned, current.object);
+  throwIfInvalid(kind, request.name, context, () => validateForUpdate(kind, prepared, current.object, ''));
+  return { action: 'put', object: prepared };
+}

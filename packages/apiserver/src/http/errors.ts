@@ -1,0 +1,30 @@
+import { isObject } from '@oarlock/api/json/json';
+import { failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
+import type { Logger } from '@oarlock/primitives/logger';
+
+/** What a client is told of an error: refusals as they are, faults as `InternalError`. */
+export function statusOf(error: unknown, log: Logger, about: Record<string, unknown>): StatusError {
+  if (error instanceof StatusError) return error;
+  log.error({ ...about, err: error }, 'request failed');
+  return internalError(error instanceof Error ? error.message : String(error), error);
+}
+
+export function internalError(message: string, cause?: unknown): StatusError {
+  const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
+  return new StatusError(status, cause === undefined ? undefined : { cause });
+}
+
+/** The refusal that an answer of somebody else's means. */
+export function remoteRejection(code: number, answer: unknown): StatusError {
+  if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
+  const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
+  const message = isObject(answer) && typeof answer['message'] === 'string' ? answer['message'] : JSON.stringify(answer);
+  return failure(reason, message, undefined, code);
+}
+
+export const unauthorized = (): StatusError => failure('Unauthorized', 'Unauthorized');
+export const timedOut = (): StatusError => failure('Timeout', 'request did not complete within the allotted timeout', {});
+export const shuttingDown = (): StatusError => failure('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 });
+
+/** The head and body of `http.NotFound`, which upstream answers where no API is. */
+export const plainNotFound = '404 page not found\n';

@@ -1,0 +1,29 @@
+import { Gauge, type Registry } from 'prom-client';
+
+/** Features of Kubernetes 1.36 that clients look for, by their stage there, with whether this server has them. */
+const features: readonly (readonly [name: string, stage: '' | 'ALPHA' | 'BETA', enabled: boolean])[] = [
+  ['APIResponseCompression', 'BETA', true],
+  ['AuthorizeWithSelectors', '', true],
+  ['CBORServingAndStorage', 'ALPHA', false],
+  ['ConsistentListFromCache', '', true],
+  ['CoordinatedLeaderElection', 'BETA', false],
+  ['InPlacePodVerticalScaling', '', true],
+  ['MutatingAdmissionPolicy', '', true],
+  ['RetryGenerateName', '', true],
+  ['ShardedListAndWatch', 'ALPHA', false],
+  ['SidecarContainers', '', true],
+  ['StorageVersionAPI', 'ALPHA', false],
+  ['StreamingCollectionEncodingToJSON', '', true],
+  ['StreamingCollectionEncodingToProtobuf', '', true],
+  ['WatchList', 'BETA', true],
+];
+
+export function registerFeatureMetrics(registry: Registry): void {
+  const gauge = new Gauge({
+    name: 'kubernetes_feature_enabled',
+    help: 'Whether a feature is there, with the stage that it is in.',
+    labelNames: ['name', 'stage'],
+    registers: [registry],
+  });
+  for (const [name, stage, enabled] of features) gauge.set({ name, stage }, enabled ? 1 : 0);
+}

@@ -1,0 +1,70 @@
+import { Summary, type Registry } from 'prom-client';
+import type { Observer } from './histogram.ts';
+
+type Labels = Readonly<Record<string, string>>;
+
+interface SummaryOptions {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+  readonly registry: Registry;
+}
+
+const windowSize = 1024;
+/** Those of summaries in Go that name none. */
+const quantiles = [0.5, 0.9, 0.99];
+
+interface SummaryRow {
+  readonly labels: Labels;
+  /** The last values, in a ring. */
+  readonly last: Float64Array;
+  count: number;
+  sum: number;
+}
+
+/** A summary for paths that everything takes: quantiles are those of the last 1,024 values, made when somebody asks. */
+export class PrecomputedSummary extends Summary {
+  readonly #name: string;
+  readonly #rows: SummaryRow[] = [];
+  /** Says of itself what this one would, and has no values of its own. */
+  readonly #empty: Summary;
+
+  constructor({ name, help, labelNames, registry }: SummaryOptions) {
+    const options = { name, help, labelNames: [...labelNames], percentiles: quantiles };
+    super({ ...options, registers: [registry] });
+    this.#empty = new Summary({ ...options, registers: [] });
+    this.#name = name;
+  }
+
+  /** To be asked for once for the same labels. */
+  series(labels: Labels): Observer {
+    const row: SummaryRow = { labels, last: new Float64Array(windowSize), count: 0, sum: 0 };
+    this.#rows.push(row);
+    return {
+      observe(value) {
+        row.last[row.count++ % windowSize] = value;
+        row.sum += value;
+      },
+    };
+  }
+
+  override async get(): ReturnType<Summary['get']> {
+    const values = this.#rows.flatMap(({ labels, last, count, sum }) => {
+      const sorted = last.slice(0, Math.min(count, windowSize)).sort();
+      return [
+        ...quantiles.map((quantile) => ({
+          labels: { quantile, ...labels },
+          value: sorted[Math.ceil(quantile * sorted.length) - 1] ?? NaN,
+        })),
+        { metricName: `${this.#name}_sum`, labels, value: sum },
+        { metricName: `${this.#name}_count`, labels, value: count },
+      ];
+    });
+    return { ...(await this.#empty.get()), values };
+  }
+
+  /** What the registry asks in place of `get`, where there is one. */
+  getForPromString(): ReturnType<Summary['get']> {
+    return this.get();
+  }
+}

@@ -1,0 +1,231 @@
+import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
+import { schemaOf } from '@oarlock/api/schema/schema';
+import { encodeObject } from '@oarlock/api/serializer/serializer';
+import type { Status } from '@oarlock/api/status';
+import type { KubeObject, ListMeta } from '@oarlock/api/object';
+import { apiVersionOf, type Resource } from '@oarlock/api/resource';
+import { formatTraceparent } from '@oarlock/kernel/tracing';
+import type { NegotiatedFormat } from './negotiation.ts';
+import { errorEventLine } from './internal/error-event.ts';
+import { notAcceptable, protobufType } from './negotiation.ts';
+import { ProtobufEncoding, ProtobufMetadataEncoding } from './internal/protobuf-encoding.ts';
+import { loadedCodec } from './protobuf-codec.ts';
+import { toYaml, YamlEncoding } from './internal/yaml-encoding.ts';
+import type { EncodedObject, WatchFrame } from '../request/response.ts';
+import type { ByteSink, ResponseEncoding, ResponseEncodingOptions } from './response-encoding.ts';
+import { TableEncoding } from './table-encoding.ts';
+import { partialMetadataJson, metaApiVersion } from './internal/partial-object-metadata.ts';
+
+const lineBreak = Buffer.from('\n');
+const comma = Buffer.from(',');
+const commaBrace = Buffer.from(',{');
+const brace = Buffer.from('{');
+
+/** @throws StatusError `NotAcceptable` when the asked for shape is not one of this kind of answer */
+export function encodingFor(
+  accepted: NegotiatedFormat,
+  answer: 'object' | 'list' | 'watch',
+  resource: Resource,
+  options: ResponseEncodingOptions,
+): ResponseEncoding {
+  if (accepted.transform === 'PartialObjectMetadata' && answer === 'list')
+    throw notAcceptable(['application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', 'application/json']);
+  if (accepted.transform === 'PartialObjectMetadataList' && answer !== 'list')
+    throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
+  const codec = accepted.format === 'protobuf' ? loadedCodec() : undefined;
+  if (codec !== undefined) {
+    if (accepted.transform !== undefined) return new ProtobufMetadataEncoding(codec, accepted.version);
+    if (codec.knows(apiVersionOf(resource), resource.kind)) return new ProtobufEncoding(codec, resource);
+  }
+  if (accepted.transform === 'Table') return inNegotiatedFormat(accepted, answer, new TableEncoding(resource, accepted.version, options));
+  return inNegotiatedFormat(
+    accepted,
+    answer,
+    accepted.transform === undefined ? plainEncodingOf(resource) : new MetadataEncoding(accepted.version),
+  );
+}
+
+/** YAML and indented JSON are made out of the compact one: nobody asks for them often. Watches are never indented. */
+function inNegotiatedFormat(accepted: NegotiatedFormat, answer: 'object' | 'list' | 'watch', encoding: ResponseEncoding): ResponseEncoding {
+  if (answer === 'watch') return encoding;
+  if (accepted.format === 'yaml') return new YamlEncoding(encoding);
+  return accepted.pretty ? new PrettyEncoding(encoding) : encoding;
+}
+
+const plainEncodings = new WeakMap<Resource, PlainEncoding>();
+function plainEncodingOf(resource: Resource): PlainEncoding {
+  let encoding = plainEncodings.get(resource);
+  if (encoding === undefined) {
+    encoding = new PlainEncoding(resource);
+    plainEncodings.set(resource, encoding);
+  }
+  return encoding;
+}
+
+/** Objects as they are: the bytes that were encoded once. */
+class PlainEncoding implements ResponseEncoding {
+  readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
+  readonly #isTyped: boolean;
+  readonly #opening: Buffer;
+  readonly #head: (metadata: ListMeta) => string;
+  #last: { readonly begins: Buffer; readonly untyped: Buffer | undefined } | undefined;
+
+  constructor(resource: Resource) {
+    const apiVersion = apiVersionOf(resource);
+    this.#isTyped = schemaOf(resource) !== undefined;
+    this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
+    // lists of kinds without a type always say where they go on
+    this.#head = (metadata) =>
+      `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(this.#isTyped ? metadata : { continue: '', ...metadata })},"items":[`;
+  }
+
+  item(item: EncodedObject): Buffer {
+    return item.json('', '\n');
+  }
+  listHead(metadata: ListMeta): Buffer {
+    return Buffer.from(this.#head(metadata));
+  }
+
+  /** Items of a typed list do not repeat its kind; those of kinds without a type do. */
+  listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
+    const [begins, ...rest] = item.pieces();
+    if (begins === undefined) return;
+    const untyped = this.#isTyped ? this.#withoutType(begins) : undefined;
+    if (untyped === undefined) {
+      if (!first) sink.add(comma);
+      sink.add(begins);
+    } else {
+      sink.add(first ? brace : commaBrace);
+      sink.add(untyped);
+    }
+    for (const piece of rest) sink.add(piece);
+  }
+
+  /** What follows the kind, when it begins with that. Of stored objects it is always the same buffer. */
+  #withoutType(begins: Buffer): Buffer | undefined {
+    if (begins === this.#last?.begins) return this.#last.untyped;
+    const opening = this.#opening;
+    const typed = begins.length > opening.length && opening.compare(begins, 0, opening.length) === 0;
+    const untyped = typed ? begins.subarray(opening.length) : undefined;
+    this.#last = { begins, untyped };
+    return untyped;
+  }
+
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from(']}\n');
+  }
+  frame(frame: WatchFrame): Buffer {
+    return frame.json();
+  }
+  error(status: Status): Buffer {
+    return errorEventLine(status);
+  }
+}
+
+/** `PartialObjectMetadata` and lists of it. */
+class MetadataEncoding implements ResponseEncoding {
+  readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
+  readonly #version: NegotiatedFormat['version'];
+  constructor(version: NegotiatedFormat['version']) {
+    this.#version = version;
+  }
+
+  item(item: EncodedObject): Buffer {
+    return Buffer.concat([partialMetadataJson(item, this.#version), lineBreak]);
+  }
+  listHead(metadata: ListMeta): Buffer {
+    return Buffer.from(
+      `{"kind":"PartialObjectMetadataList","apiVersion":"${metaApiVersion(this.#version)}","metadata":${JSON.stringify(metadata)},"items":[`,
+    );
+  }
+  listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
+    if (!first) sink.add(comma);
+    sink.add(partialMetadataJson(item, this.#version));
+  }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from(']}\n');
+  }
+  frame({ type, item }: WatchFrame): Buffer {
+    return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), partialMetadataJson(item, this.#version), Buffer.from('}\n')]);
+  }
+  error(status: Status): Buffer {
+    return errorEventLine(status);
+  }
+}
+
+class PrettyEncoding implements ResponseEncoding {
+  readonly contentType = 'application/json';
+  readonly streamType = 'application/json';
+  readonly #inner: ResponseEncoding;
+  constructor(inner: ResponseEncoding) {
+    this.#inner = inner;
+  }
+
+  item(item: EncodedObject): Buffer {
+    return prettyJson(parseExact(this.#inner.item(item).toString('utf8')));
+  }
+  /** The head of the compact list, indented: everything up to the opening bracket of the items. */
+  listHead(metadata: ListMeta): Buffer {
+    const whole = JSON.parse(
+      this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
+    ) as unknown;
+    const text = JSON.stringify(whole, undefined, 2);
+    return Buffer.from(text.slice(0, text.lastIndexOf('[]') + 1));
+  }
+  listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
+    const bytes: Buffer[] = [];
+    this.#inner.listItem(item, true, {
+      add: (part) => {
+        bytes.push(part);
+      },
+    });
+    const text = stringifyExact(parseExact(Buffer.concat(bytes).toString('utf8')), 2);
+    sink.add(Buffer.from(`${first ? '' : ','}\n    ${text.replaceAll('\n', '\n    ')}`));
+  }
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from('\n  ]\n}\n');
+  }
+  frame(frame: WatchFrame): Buffer {
+    return this.#inner.frame(frame);
+  }
+  error(status: Status): Buffer {
+    return errorEventLine(status);
+  }
+}
+
+export function prettyJson(value: unknown): Buffer {
+  return Buffer.from(`${stringifyExact(value, 2)}\n`);
+}
+
+/** An answer that is not an object of the registry: Status, discovery, the answers of extra paths. */
+export function encodeValue(
+  value: unknown,
+  { format, pretty }: Pick<NegotiatedFormat, 'format' | 'pretty'>,
+): { readonly contentType: string; readonly body: string | Buffer } {
+  if (format === 'yaml') return { contentType: 'application/yaml', body: toYaml(value) };
+  const binary = format === 'protobuf' ? protobufOf(value) : undefined;
+  if (binary !== undefined) return { contentType: protobufType, body: binary };
+  if (pretty) return { contentType: 'application/json', body: prettyJson(value) };
+  return {
+    contentType: 'application/json',
+    body: `${typeof value === 'object' && value !== null && !Array.isArray(value) ? encodeObject(value) : JSON.stringify(value)}\n`,
+  };
+}
+
+/** Undefined where the kind of a value has no message. */
+function protobufOf(value: unknown): Buffer | undefined {
+  const codec = loadedCodec();
+  const object = value as KubeObject;
+  const { apiVersion = '', kind = '' } = object;
+  if (codec === undefined || !codec.knows(apiVersion, kind)) return undefined;
+  const message = codec.message(object);
+  return Buffer.concat([codec.envelopeHead(apiVersion, kind, message.length), message, codec.envelopeTail]);
+}
+
+/** The same line with the cause of the event in it, for clients that ask for it. */
+export function withSpanContext(line: Buffer, { spanContext }: WatchFrame): readonly Buffer[] {
+  // a line ends with a brace and a line break
+  return spanContext === undefined ? [line] : [line.subarray(0, -2), Buffer.from(`,"cause":"${formatTraceparent(spanContext)}"}\n`)];
+}

@@ -1,0 +1,173 @@
+import { protobufTable } from '@oarlock/api/generated/protobuf-table';
+import { groups, parseApiVersion } from '@oarlock/api/kinds';
+import { definitionOf } from '@oarlock/api/schema/schema';
+import { keepsZero } from '@oarlock/api/schema/zero-values';
+
+const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
+const oddPackages: Readonly<Record<string, string>> = {
+  '': 'k8s.io.api.core',
+  'apiextensions.k8s.io': 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions',
+  'apiregistration.k8s.io': 'k8s.io.kube_aggregator.pkg.apis.apiregistration',
+  'internal.apiserver.k8s.io': 'k8s.io.api.apiserverinternal',
+};
+const packageOf = (group: string): string =>
+  Object.hasOwn(oddPackages, group) ? (oddPackages[group] as string) : `k8s.io.api.${group.split('.')[0]}`;
+const groupsByPackage: ReadonlyMap<string, string> = new Map(groups.map(({ name }) => [packageOf(name), name]));
+
+export type ScalarType = 'string' | 'bool' | 'int32' | 'int64' | 'bytes' | 'double';
+/** Messages that are one value as JSON, or whose members JSON arranges in another way. */
+export type SpecialType =
+  | 'Quantity'
+  | 'Time'
+  | 'MicroTime'
+  | 'IntOrString'
+  | 'FieldsV1'
+  | 'RawExtension'
+  | 'JSON'
+  | 'ExtraValue'
+  | 'Verbs'
+  | 'JSONSchemaPropsOrBool'
+  | 'JSONSchemaPropsOrArray'
+  | 'JSONSchemaPropsOrStringArray';
+
+export interface FieldDescriptor {
+  readonly number: number;
+  /** The name in JSON. */
+  readonly name: string;
+  /** How one value is written: list items and map values, where it is a list or map. */
+  readonly type: ScalarType | SpecialType | 'message';
+  readonly repeated: boolean;
+  readonly map: boolean;
+  /** JSON has the members of the message where the message would be. */
+  readonly inline: boolean;
+  /** Its zero value means something. */
+  readonly keepsZero: boolean;
+  /** Of messages, special ones included. */
+  readonly message: () => MessageDescriptor;
+}
+
+export interface MessageDescriptor {
+  readonly name: string;
+  readonly byNumber: readonly (FieldDescriptor | undefined)[];
+  /** By JSON name, without those that are inline. */
+  readonly byName: ReadonlyMap<string, FieldDescriptor>;
+  readonly inlined: readonly FieldDescriptor[];
+}
+
+const scalars: ReadonlySet<string> = new Set<ScalarType>(['string', 'bool', 'int32', 'int64', 'bytes', 'double']);
+const specials: ReadonlySet<string> = new Set<SpecialType>([
+  'Quantity',
+  'Time',
+  'MicroTime',
+  'IntOrString',
+  'FieldsV1',
+  'RawExtension',
+  'JSON',
+  'ExtraValue',
+  'Verbs',
+  'JSONSchemaPropsOrBool',
+  'JSONSchemaPropsOrArray',
+  'JSONSchemaPropsOrStringArray',
+]);
+
+/** The message of a kind, undefined where protobuf is not spoken. The kinds of apimachinery are every group's. */
+export function messageOf(apiVersion: string, kind: string): MessageDescriptor | undefined {
+  const { group, version } = parseApiVersion(apiVersion);
+  return findMessage(`${packageOf(group)}.${version}.${kind}`) ?? findMessage(`${metaPackage}.${kind}`);
+}
+
+type Rows = Readonly<Record<string, Readonly<Record<string, string>>>>;
+const messages = new Map<string, MessageDescriptor>();
+const tables = new Map<string, Rows>();
+
+/** @throws Error when there is no such message */
+export function messageNamed(name: string): MessageDescriptor {
+  const message = findMessage(name);
+  if (message === undefined) throw new Error(`no message ${name} is known`);
+  return message;
+}
+
+function findMessage(name: string): MessageDescriptor | undefined {
+  const known = messages.get(name);
+  if (known !== undefined) return known;
+  const dot = name.lastIndexOf('.');
+  const [pkg, short] = [name.slice(0, dot), name.slice(dot + 1)];
+  const table = tableOf(pkg);
+  const row = table !== undefined && Object.hasOwn(table, short) ? table[short] : undefined;
+  if (row === undefined) return undefined;
+  const message = compile(name, pkg, short, row);
+  messages.set(name, message);
+  return message;
+}
+
+function tableOf(pkg: string): Rows | undefined {
+  let table = tables.get(pkg);
+  if (table === undefined) {
+    const text = Object.hasOwn(protobufTable, pkg) ? protobufTable[pkg] : undefined;
+    if (text === undefined) return undefined;
+    table = JSON.parse(text) as Rows;
+    tables.set(pkg, table);
+  }
+  return table;
+}
+
+function compile(name: string, pkg: string, short: string, row: Readonly<Record<string, string>>): MessageDescriptor {
+  const id = definitionIdOf(pkg, short);
+  const required = new Set(definitionOf(id)?.required);
+  const keeps = (field: string) => keepsZero(id, field, required.has(field));
+  const fields = Object.entries(row).map(([field, text]) => compileField(short, field, text, keeps));
+  const byNumber: (FieldDescriptor | undefined)[] = [];
+  for (const field of fields) byNumber[field.number] = field;
+  return {
+    name,
+    byNumber,
+    byName: new Map(fields.filter(({ inline }) => !inline).map((field) => [field.name, field])),
+    inlined: fields.filter(({ inline }) => inline),
+  };
+}
+
+/** How the schema table calls what a message is. */
+function definitionIdOf(pkg: string, short: string): string {
+  if (pkg === metaPackage) return `meta/v1.${short}`;
+  const dot = pkg.lastIndexOf('.');
+  const group = groupsByPackage.get(pkg.slice(0, dot));
+  return `${group === undefined ? pkg.slice(0, dot) : group || 'core'}/${pkg.slice(dot + 1)}.${short}`;
+}
+
+/** `7 repeated k8s.io.api.core.v1.EnvVar` */
+function compileField(owner: string, field: string, text: string, keeps: (field: string) => boolean): FieldDescriptor {
+  const [number = '', ...words] = text.split(' ');
+  const inline = words.at(-1) === 'inline';
+  const repeated = words[0] === 'repeated';
+  const whole = words.slice(repeated ? 1 : 0, inline ? -1 : undefined).join(' ');
+  const entry = /^map<string,(.*)>$/.exec(whole);
+  const type = entry?.[1] ?? whole;
+  const short = type.slice(type.lastIndexOf('.') + 1);
+  const name = jsonName(owner, field);
+  let message: MessageDescriptor | undefined;
+  return {
+    number: Number(number),
+    name,
+    type: scalars.has(type) ? (type as ScalarType) : specials.has(short) ? (short as SpecialType) : 'message',
+    repeated,
+    map: entry !== null,
+    inline,
+    keepsZero: keeps(name),
+    message: () => (message ??= messageNamed(type)),
+  };
+}
+
+const jsonNames: Readonly<Record<string, string>> = {
+  uID: 'uid',
+  aPIGroup: 'apiGroup',
+  Webhooks: 'webhooks',
+  Expression: 'expression',
+  Name: 'name',
+};
+
+/** Where JSON calls a field by another name than protobuf. */
+function jsonName(owner: string, field: string): string {
+  if (owner === 'JSONSchemaProps' && (field === 'ref' || field === 'schema')) return `$${field}`;
+  if (Object.hasOwn(jsonNames, field)) return jsonNames[field] as string;
+  return field.startsWith('xKubernetes') ? field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) : field;
+}

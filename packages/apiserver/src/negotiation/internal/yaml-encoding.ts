@@ -1,0 +1,120 @@
+import { parseExact } from '@oarlock/api/json/exact-json';
+import type { ListMeta } from '@oarlock/api/object';
+import type { Status } from '@oarlock/api/status';
+import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 'yaml';
+import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
+import type { EncodedObject, WatchFrame } from '../../request/response.ts';
+
+/** Texts that YAML 1.1 would take for something else, as Go's writer knows them: it quotes them twice, and others once. */
+const ambiguousScalars =
+  /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
+
+/** What is quoted is decided here, and not by what the reader of YAML would take a text for. */
+const customTags = (tags: Tags): Tags =>
+  tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? ({ ...tag, test: /(?!)/ } as ScalarTag) : tag));
+
+/** As Go prints a float with %g: with an exponent sooner than we do. */
+function goFloat(value: number): string {
+  const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
+  const power = Number(exponent);
+  if (power >= -4 && power < 6) return String(value);
+  return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+}
+
+/** A value as Go writes it: keys in order, lists as deep as what they belong to. */
+export function toYaml(value: unknown): string {
+  const document = new Document(value, { version: '1.1', customTags, sortMapEntries: byKey, aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar(_, node) {
+      if (typeof node.value === 'string' && ambiguousScalars.test(node.value)) node.type = 'QUOTE_DOUBLE';
+      else if (typeof node.value === 'number' && !Number.isSafeInteger(node.value)) node.value = goFloat(node.value);
+    },
+  });
+  return document.toString({ lineWidth: 0, indentSeq: false, singleQuote: true });
+}
+
+const textOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key);
+const byKey = (a: Pair, b: Pair): number => compareKeys(textOf(a), textOf(b));
+const isLetter = (c: string) => /\p{L}/u.test(c);
+const isDigit = (c: string) => /\p{Nd}/u.test(c);
+
+/** The order of Go's writer: other characters before letters, and digits by the number that they make. */
+export function compareKeys(a: string, b: string): number {
+  const [x, y] = [[...a], [...b]];
+  let digits = false;
+  for (let i = 0; i < x.length && i < y.length; i++) {
+    const [c = '', d = ''] = [x[i], y[i]];
+    if (c === d) {
+      digits = isDigit(c);
+      continue;
+    }
+    const [left, right] = [isLetter(c), isLetter(d)];
+    if (left && right) return c < d ? -1 : 1;
+    if (left || right) return (digits ? left : right) ? -1 : 1;
+    return (
+      compareNumbers(x.slice(i), y.slice(i), digits && x.slice(0, i).some((each) => each !== '0' && isDigit(each)) ? '1' : '') ||
+      (c < d ? -1 : 1)
+    );
+  }
+  return x.length - y.length;
+}
+
+function compareNumbers(a: readonly string[], b: readonly string[], before: string): number {
+  const numberIn = (text: readonly string[]) => /^\d*/.exec(text.join(''))?.[0] ?? '';
+  const [left, right] = [numberIn(a), numberIn(b)];
+  const [n, m] = [BigInt(before + left || '0'), BigInt(before + right || '0')];
+  return n === m ? left.length - right.length : n < m ? -1 : 1;
+}
+
+/** Made out of the compact JSON: nobody asks for YAML often. */
+export class YamlEncoding implements ResponseEncoding {
+  readonly contentType = 'application/yaml';
+  readonly streamType = 'application/json';
+  readonly #inner: ResponseEncoding;
+  /** The key of the items, and what comes after it. */
+  #items = 'items';
+  #rest = '';
+  #any = false;
+  constructor(inner: ResponseEncoding) {
+    this.#inner = inner;
+  }
+
+  item(item: EncodedObject): Buffer {
+    return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
+  }
+
+  /** What comes before the items. They stand at the indentation of their key, so that they are written one by one. */
+  listHead(metadata: ListMeta): Buffer {
+    const json = this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8');
+    const { items, rows, ...head } = JSON.parse(json) as Record<string, unknown>;
+    this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
+    const part = (wanted: (key: string) => boolean) => {
+      const members = Object.entries(head).filter(([key]) => wanted(key));
+      return members.length === 0 ? '' : toYaml(Object.fromEntries(members));
+    };
+    this.#rest = part((key) => key > this.#items);
+    return Buffer.from(part((key) => key < this.#items));
+  }
+
+  listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
+    const bytes: Buffer[] = [];
+    this.#inner.listItem(item, true, {
+      add: (part) => {
+        bytes.push(part);
+      },
+    });
+    if (first) sink.add(Buffer.from(`${this.#items}:\n`));
+    this.#any = true;
+    sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
+  }
+
+  listTail(_metadata: ListMeta): Buffer {
+    return Buffer.from((this.#any ? '' : `${this.#items}: []\n`) + this.#rest);
+  }
+  frame(frame: WatchFrame): Buffer {
+    return this.#inner.frame(frame);
+  }
+  error(status: Status): Buffer {
+    return this.#inner.error(status);
+  }
+}

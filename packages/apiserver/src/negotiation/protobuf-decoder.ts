@@ -1,0 +1,279 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { badRequest } from '@oarlock/api/status';
+import { messageNamed, messageOf, type FieldDescriptor, type MessageDescriptor, type ScalarType } from './internal/protobuf-messages.ts';
+
+/**
+ * Bodies in Kubernetes' protobuf, which typed clients of Go send: four bytes that say so, then a `runtime.Unknown` with the kind and
+ * the object's message. They are read into what the same object is as JSON, and go on from there as if they had been JSON.
+ */
+const magic = Buffer.from('k8s\0');
+const maxDepth = 100;
+type Fields = Record<string, unknown>;
+
+const malformed = (why: string) => badRequest(`the object provided is unrecognized: protobuf: ${why}`);
+
+interface KindName {
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+/** `expected` is what a body is that does not say so. @throws StatusError `BadRequest` */
+export function decodeProtobuf(body: Buffer, expected?: KindName): KubeObject {
+  return decodeAt(body, 0, expected);
+}
+
+function decodeAt(body: Buffer, depth: number, expected?: KindName): KubeObject {
+  if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('the body does not begin with its mark');
+  const { raw, ...named } = readUnknown(new Reader(body, magic.length, body.length));
+  const { apiVersion, kind } = named.kind === '' && named.apiVersion === '' && expected !== undefined ? expected : named;
+  const message = messageOf(apiVersion, kind);
+  if (message === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
+  return { kind, apiVersion, ...read(raw, message, depth) };
+}
+
+interface Unknown extends KindName {
+  readonly raw: Reader;
+}
+
+function readUnknown(reader: Reader): Unknown {
+  let typeMeta: { readonly apiVersion?: string; readonly kind?: string } = {};
+  let raw = new Reader(reader.bytes, 0, 0);
+  while (reader.at < reader.end) {
+    const tag = reader.small();
+    if (tag === 0x0a) typeMeta = read(reader.part(), messageNamed('k8s.io.apimachinery.pkg.runtime.TypeMeta'), 1);
+    else if (tag === 0x12) raw = reader.part();
+    else reader.skip(tag & 7);
+  }
+  return { apiVersion: typeMeta.apiVersion ?? '', kind: typeMeta.kind ?? '', raw };
+}
+
+/** Reads from a part of a buffer. */
+class Reader {
+  readonly bytes: Buffer;
+  at: number;
+  readonly end: number;
+  constructor(bytes: Buffer, at: number, end: number) {
+    this.bytes = bytes;
+    this.at = at;
+    this.end = end;
+  }
+
+  /** A signed number of 64 bits; where it does not fit, the nearest that does. */
+  varint(): number {
+    const { bytes, end } = this;
+    let low = 0;
+    for (let shift = 0; shift < 28; shift += 7) {
+      if (this.at >= end) throw malformed('a number does not end');
+      const byte = bytes[this.at++] as number;
+      low |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return low;
+    }
+    let value = BigInt(low);
+    for (let shift = 28n; shift < 70n; shift += 7n) {
+      if (this.at >= end) break;
+      const byte = bytes[this.at++] as number;
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return Number(BigInt.asIntN(64, value));
+    }
+    throw malformed('a number does not end');
+  }
+
+  /** A length or tag: small, unlike values. */
+  small(): number {
+    const value = this.varint();
+    if (value < 0 || value > 0x7fff_ffff) throw malformed('a length is out of range');
+    return value;
+  }
+
+  part(): Reader {
+    const length = this.small();
+    return new Reader(this.bytes, this.#pass(length), this.at);
+  }
+  text(encoding: 'utf8' | 'base64'): string {
+    const length = this.small();
+    const from = this.#pass(length);
+    return length === 0 ? '' : this.bytes.toString(encoding, from, this.at);
+  }
+  double(): number {
+    return this.bytes.readDoubleLE(this.#pass(8));
+  }
+
+  #pass(length: number): number {
+    const from = this.at;
+    if (from + length > this.end) throw malformed('the body ends early');
+    this.at = from + length;
+    return from;
+  }
+
+  skip(wire: number): void {
+    switch (wire) {
+      case 0:
+        this.varint();
+        return;
+      case 1:
+        this.#pass(8);
+        return;
+      case 2:
+        this.#pass(this.small());
+        return;
+      case 5:
+        this.#pass(4);
+        return;
+      default:
+        throw malformed(`wire type ${wire} is not known`);
+    }
+  }
+}
+
+function read(reader: Reader, message: MessageDescriptor, depth: number): Fields {
+  const result: Fields = {};
+  readInto(result, reader, message, depth);
+  return result;
+}
+
+function readInto(result: Fields, reader: Reader, { byNumber }: MessageDescriptor, depth: number): void {
+  if (depth > maxDepth) throw malformed('it nests too deep');
+  while (reader.at < reader.end) {
+    const tag = reader.small();
+    const field = byNumber[tag >> 3];
+    if (field === undefined) reader.skip(tag & 7);
+    else if (field.map) readEntry(expectMessage(reader, tag, field), field, result, depth);
+    else if (isScalar(field.type)) readScalar(reader, tag & 7, field, field.type, result);
+    else readMessage(expectMessage(reader, tag, field), field, result, depth);
+  }
+}
+
+const isScalar = (type: FieldDescriptor['type']): type is ScalarType =>
+  type === 'string' || type === 'bool' || type === 'int32' || type === 'int64' || type === 'bytes' || type === 'double';
+
+function expectMessage(reader: Reader, tag: number, { name }: FieldDescriptor): Reader {
+  if ((tag & 7) !== 2) throw malformed(`${name} comes with wire type ${tag & 7}`);
+  return reader.part();
+}
+
+function readScalar(reader: Reader, wire: number, { name, repeated, keepsZero }: FieldDescriptor, type: ScalarType, result: Fields): void {
+  if (!repeated) {
+    const value = scalar(reader, wire, type);
+    if (keepsZero || (value !== '' && value !== 0 && value !== false)) result[name] = value;
+    return;
+  }
+  const list = (result[name] ??= []) as unknown[];
+  if (wire !== 2 || type === 'string' || type === 'bytes') {
+    list.push(scalar(reader, wire, type));
+    return;
+  }
+  const packed = reader.part();
+  while (packed.at < packed.end) list.push(scalar(packed, type === 'double' ? 1 : 0, type));
+}
+
+function scalar(reader: Reader, wire: number, type: ScalarType): string | number | boolean {
+  const expected = type === 'string' || type === 'bytes' ? 2 : type === 'double' ? 1 : 0;
+  if (wire !== expected) throw malformed(`a ${type} comes with wire type ${wire}`);
+  switch (type) {
+    case 'string':
+      return reader.text('utf8');
+    case 'bytes':
+      return reader.text('base64');
+    case 'bool':
+      return reader.varint() !== 0;
+    case 'double':
+      return reader.double();
+    case 'int32':
+      return reader.varint() | 0;
+    case 'int64':
+      return reader.varint();
+  }
+}
+
+function readEntry(entry: Reader, field: FieldDescriptor, result: Fields, depth: number): void {
+  const { name, type } = field;
+  let key = '';
+  let value: unknown;
+  let found = false;
+  while (entry.at < entry.end) {
+    const tag = entry.small();
+    if (tag >> 3 === 1) key = entry.text('utf8');
+    else if (tag >> 3 !== 2) entry.skip(tag & 7);
+    else {
+      found = true;
+      value = isScalar(type) ? scalar(entry, tag & 7, type) : valueOf(expectMessage(entry, tag, field), field, depth + 1);
+    }
+  }
+  if (!found) value = type === 'string' || type === 'bytes' ? '' : valueOf(new Reader(entry.bytes, 0, 0), field, depth + 1);
+  if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
+  // a time that is not set is null in a map
+  ((result[name] ??= {}) as Fields)[key] = value ?? null;
+}
+
+function readMessage(part: Reader, field: FieldDescriptor, result: Fields, depth: number): void {
+  const { name, repeated, inline } = field;
+  if (inline) {
+    readInto(result, part, field.message(), depth + 1);
+    return;
+  }
+  const value = valueOf(part, field, depth + 1);
+  if (repeated) ((result[name] ??= []) as unknown[]).push(value);
+  else if (value !== undefined) result[name] = value;
+}
+
+/** What a message is as JSON: most are objects, some are one value. */
+function valueOf(part: Reader, field: FieldDescriptor, depth: number): unknown {
+  const { type } = field;
+  switch (type) {
+    case 'message':
+      return read(part, field.message(), depth);
+    case 'Quantity':
+      return read(part, field.message(), depth)['string'] ?? '0';
+    case 'Time':
+      return part.at === part.end ? undefined : `${timeOf(part, field, depth).slice(0, 19)}Z`;
+    case 'MicroTime':
+      return part.at === part.end ? undefined : timeOf(part, field, depth);
+    case 'IntOrString': {
+      const { type: kind = 0, intVal = 0, strVal = '' } = read(part, field.message(), depth);
+      return kind === 0 ? intVal : strVal;
+    }
+    case 'FieldsV1':
+    case 'RawExtension':
+    case 'JSON':
+      return json(part, depth);
+    case 'ExtraValue':
+    case 'Verbs':
+      return read(part, field.message(), depth)['items'] ?? [];
+    case 'JSONSchemaPropsOrBool':
+      return either(read(part, field.message(), depth), 'allows', false);
+    case 'JSONSchemaPropsOrArray':
+      return either(read(part, field.message(), depth), 'jSONSchemas', []);
+    case 'JSONSchemaPropsOrStringArray':
+      return either(read(part, field.message(), depth), 'property', []);
+    default:
+      throw new Error(`${type} is no message`);
+  }
+}
+
+const either = ({ schema, ...rest }: Fields, other: string, empty: unknown): unknown => schema ?? rest[other] ?? empty;
+
+/** With microseconds. */
+function timeOf(part: Reader, field: FieldDescriptor, depth: number): string {
+  const { seconds = 0, nanos = 0 } = read(part, field.message(), depth) as { readonly seconds?: number; readonly nanos?: number };
+  const time = new Date(seconds * 1000);
+  if (Number.isNaN(time.getTime())) throw malformed('a time is out of range');
+  return `${time.toISOString().slice(0, 19)}.${String(Math.trunc(nanos / 1000)).padStart(6, '0')}Z`;
+}
+
+/** Raw values, which are field 1, are JSON in its bytes, or protobuf of their own. */
+function json(part: Reader, depth: number): unknown {
+  let raw: Reader | undefined;
+  while (part.at < part.end) {
+    const tag = part.small();
+    if (tag === 0x0a) raw = part.part();
+    else part.skip(tag & 7);
+  }
+  if (raw === undefined || raw.at === raw.end) return undefined;
+  const bytes = raw.bytes.subarray(raw.at, raw.end);
+  if (bytes.length >= magic.length && bytes.compare(magic, 0, magic.length, 0, magic.length) === 0) return decodeAt(bytes, depth + 1);
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    throw malformed(`a raw value is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}

@@ -1,0 +1,133 @@
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import type { Container, ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
+import { ageOf, nameOf, none } from './cells.ts';
+import { since } from './duration.ts';
+import { columnsOf, type Printer, type TableRowCondition } from './printer.ts';
+
+const finished: Readonly<Record<string, readonly TableRowCondition[]>> = {
+  Succeeded: [{ type: 'Completed', status: 'True', reason: 'Succeeded', message: 'The pod has completed successfully.' }],
+  Failed: [{ type: 'Completed', status: 'True', reason: 'Failed', message: 'The pod failed.' }],
+};
+
+/** The state of a pod in one word, with what is counted on the way to it. */
+interface Summary {
+  reason: string;
+  ready: number;
+  readonly total: number;
+  restarts: number;
+  lastRestart: string;
+}
+
+const isTrue = (pod: Pod, type: string) =>
+  pod.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
+const later = (a: string, b: string | undefined) => (b !== undefined && b !== null && b > a ? b : a);
+const stopped = ({ reason, signal, exitCode }: { readonly reason?: string; readonly signal?: number; readonly exitCode?: number }) =>
+  reason !== undefined && reason !== '' ? reason : signal !== undefined && signal !== 0 ? `Signal:${signal}` : `ExitCode:${exitCode ?? 0}`;
+
+function summarize(pod: Pod): Summary {
+  const { status, spec } = pod;
+  const initContainers = new Map((spec?.initContainers ?? []).map((container) => [container.name, container]));
+  const sidecars = [...initContainers.values()].filter(isRestartableInitContainer).length;
+  const gated = status?.conditions?.some(({ type, reason }) => type === 'PodScheduled' && reason === 'SchedulingGated') ?? false;
+  const summary: Summary = {
+    reason: gated ? 'SchedulingGated' : status?.reason || status?.phase || '',
+    ready: 0,
+    total: (spec?.containers?.length ?? 0) + sidecars,
+    restarts: 0,
+    lastRestart: '',
+  };
+  const before = initialize(pod, summary, initContainers);
+  if (!before.initializing || isTrue(pod, 'Initialized')) {
+    summary.restarts = before.sidecarRestarts;
+    summary.lastRestart = before.lastSidecarRestart;
+    run(pod, summary);
+  }
+  if (pod.metadata?.deletionTimestamp) {
+    if (status?.reason === 'NodeLost') summary.reason = 'Unknown';
+    else if (status?.phase !== 'Failed' && status?.phase !== 'Succeeded') summary.reason = 'Terminating';
+  }
+  return summary;
+}
+
+/** Looks through the init containers up to the first that holds the pod back. */
+function initialize(
+  pod: Pod,
+  summary: Summary,
+  containers: ReadonlyMap<string, Container>,
+): { readonly initializing: boolean; readonly sidecarRestarts: number; readonly lastSidecarRestart: string } {
+  let sidecarRestarts = 0;
+  let lastSidecarRestart = '';
+  for (const [index, status] of (pod.status?.initContainerStatuses ?? []).entries()) {
+    const sidecar = isRestartableInitContainer(containers.get(status.name));
+    const finishedAt = status.lastState?.terminated?.finishedAt;
+    summary.restarts += status.restartCount ?? 0;
+    summary.lastRestart = later(summary.lastRestart, finishedAt);
+    if (sidecar) {
+      sidecarRestarts += status.restartCount ?? 0;
+      lastSidecarRestart = later(lastSidecarRestart, finishedAt);
+    }
+    const { terminated, waiting } = status.state ?? {};
+    if (terminated?.exitCode === 0) continue;
+    if (sidecar && status.started === true) {
+      if (status.ready) summary.ready += 1;
+      continue;
+    }
+    if (terminated) summary.reason = `Init:${stopped(terminated)}`;
+    else if (waiting?.reason && waiting.reason !== 'PodInitializing') summary.reason = `Init:${waiting.reason}`;
+    else summary.reason = `Init:${index}/${pod.spec?.initContainers?.length ?? 0}`;
+    return { initializing: true, sidecarRestarts, lastSidecarRestart };
+  }
+  return { initializing: false, sidecarRestarts, lastSidecarRestart };
+}
+
+/** The first container with something to tell names the state. */
+function run(pod: Pod, summary: Summary): void {
+  let running = false;
+  const statuses: readonly ContainerStatus[] = pod.status?.containerStatuses ?? [];
+  for (const status of statuses.toReversed()) {
+    summary.restarts += status.restartCount ?? 0;
+    summary.lastRestart = later(summary.lastRestart, status.lastState?.terminated?.finishedAt);
+    const { waiting, terminated, running: since } = status.state ?? {};
+    if (waiting?.reason) summary.reason = waiting.reason;
+    else if (terminated) summary.reason = stopped(terminated);
+    else if (status.ready && since) {
+      running = true;
+      summary.ready += 1;
+    }
+  }
+  if (summary.reason === 'Completed' && running) summary.reason = isTrue(pod, 'Ready') ? 'Running' : 'NotReady';
+}
+
+function gates(pod: Pod): string {
+  const wanted = pod.spec?.readinessGates ?? [];
+  return wanted.length === 0 ? none : `${wanted.filter(({ conditionType }) => isTrue(pod, conditionType)).length}/${wanted.length}`;
+}
+
+export const podPrinter: Printer<Pod> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Ready', about: 'Containers that are ready, of all.' },
+    { name: 'Status', about: 'The state of the pod in one word.' },
+    { name: 'Restarts', about: 'How often containers were started again, and when last.' },
+    'Age',
+    { name: 'IP', wide: true, about: 'The address of the pod.' },
+    { name: 'Node', wide: true, about: 'The node that the pod is bound to.' },
+    { name: 'Nominated Node', wide: true, about: 'The node that makes room for the pod.' },
+    { name: 'Readiness Gates', wide: true, about: 'Readiness gates that are open, of all.' },
+  ),
+  cells(pod, now) {
+    const { reason, ready, total, restarts, lastRestart } = summarize(pod);
+    return [
+      nameOf(pod),
+      `${ready}/${total}`,
+      reason,
+      restarts !== 0 && lastRestart !== '' ? `${restarts} (${since(lastRestart, now)} ago)` : String(restarts),
+      ageOf(pod, now),
+      pod.status?.podIPs?.[0]?.ip || none,
+      pod.spec?.nodeName || none,
+      pod.status?.nominatedNodeName || none,
+      gates(pod),
+    ];
+  },
+  conditions: (pod) => finished[pod.status?.phase ?? ''] ?? [],
+};

@@ -1,0 +1,299 @@
+import { controllerOf } from '@oarlock/api/object';
+import type { ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
+import type { Scale } from '@oarlock/api/types/autoscaling-v1';
+import type { HorizontalPodAutoscaler } from '@oarlock/api/types/autoscaling-v2';
+import type { CronJob, Job } from '@oarlock/api/types/batch-v1';
+import type { PodTemplate, ReplicationController } from '@oarlock/api/types/core-v1';
+import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
+import { ageOf, containerCells, hasCondition, labelsText, nameOf, none, selectorText, unset } from './cells.ts';
+import { humanDuration, since } from './duration.ts';
+import { columnsOf, type Printer } from './printer.ts';
+
+const containers = [
+  { name: 'Containers', wide: true, about: 'Names of the containers of the template.' },
+  { name: 'Images', wide: true, about: 'Images of the containers of the template.' },
+];
+const selector = { name: 'Selector', wide: true, about: 'Labels of the pods it manages.' };
+const count = (name: string, about: string) => ({ name, type: 'integer' as const, about });
+
+export const deploymentPrinter: Printer<Deployment> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Ready', about: 'Ready pods, of those wanted.' },
+    { name: 'Up-to-date', about: 'Pods of the newest template.' },
+    { name: 'Available', about: 'Pods that have been ready for long enough.' },
+    'Age',
+    ...containers,
+    selector,
+  ),
+  cells: (object, now) => [
+    nameOf(object),
+    `${object.status?.readyReplicas ?? 0}/${object.spec?.replicas ?? 0}`,
+    object.status?.updatedReplicas ?? 0,
+    object.status?.availableReplicas ?? 0,
+    ageOf(object, now),
+    ...containerCells(object.spec?.template),
+    selectorText(object.spec?.selector),
+  ],
+};
+
+const replicaColumns = columnsOf(
+  'Name',
+  count('Desired', 'Pods wanted.'),
+  count('Current', 'Pods there are.'),
+  count('Ready', 'Pods that are ready.'),
+  'Age',
+  ...containers,
+  selector,
+);
+export const replicaSetPrinter: Printer<ReplicaSet> = {
+  columns: replicaColumns,
+  cells: (object, now) => [
+    nameOf(object),
+    object.spec?.replicas ?? 0,
+    object.status?.replicas ?? 0,
+    object.status?.readyReplicas ?? 0,
+    ageOf(object, now),
+    ...containerCells(object.spec?.template),
+    selectorText(object.spec?.selector),
+  ],
+};
+export const replicationControllerPrinter: Printer<ReplicationController> = {
+  columns: replicaColumns,
+  cells: (object, now) => [
+    nameOf(object),
+    object.spec?.replicas ?? 0,
+    object.status?.replicas ?? 0,
+    object.status?.readyReplicas ?? 0,
+    ageOf(object, now),
+    ...containerCells(object.spec?.template),
+    labelsText(object.spec?.selector),
+  ],
+};
+
+export const daemonSetPrinter: Printer<DaemonSet> = {
+  columns: columnsOf(
+    'Name',
+    count('Desired', 'Nodes that should run the pod.'),
+    count('Current', 'Nodes that run the pod as they should.'),
+    count('Ready', 'Pods that are ready.'),
+    count('Up-to-date', 'Pods of the newest template.'),
+    count('Available', 'Pods that have been ready for long enough.'),
+    { name: 'Node Selector', about: 'Labels of the nodes it runs on.' },
+    'Age',
+    ...containers,
+    selector,
+  ),
+  cells: (object, now) => [
+    nameOf(object),
+    object.status?.desiredNumberScheduled ?? 0,
+    object.status?.currentNumberScheduled ?? 0,
+    object.status?.numberReady ?? 0,
+    object.status?.updatedNumberScheduled ?? 0,
+    object.status?.numberAvailable ?? 0,
+    labelsText(object.spec?.template?.spec?.nodeSelector),
+    ageOf(object, now),
+    ...containerCells(object.spec?.template),
+    selectorText(object.spec?.selector),
+  ],
+};
+
+export const statefulSetPrinter: Printer<StatefulSet> = {
+  columns: columnsOf('Name', { name: 'Ready', about: 'Ready pods, of those wanted.' }, 'Age', ...containers),
+  cells: (object, now) => [
+    nameOf(object),
+    `${object.status?.readyReplicas ?? 0}/${object.spec?.replicas ?? 0}`,
+    ageOf(object, now),
+    ...containerCells(object.spec?.template),
+  ],
+};
+
+export const controllerRevisionPrinter: Printer<ControllerRevision> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Controller', about: 'Whose revision it is.' },
+    { name: 'Revision', about: 'Grows with each change.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const owner = controllerOf(object);
+    const [group] = (owner?.apiVersion ?? '').split('/');
+    return [
+      nameOf(object),
+      owner === undefined ? none : `${owner.kind.toLowerCase()}${owner.apiVersion.includes('/') ? `.${group}` : ''}/${owner.name}`,
+      object.revision ?? 0,
+      ageOf(object, now),
+    ];
+  },
+};
+
+const jobStates = [
+  ['Complete', 'Complete'],
+  ['Failed', 'Failed'],
+  ['', 'Terminating'],
+  ['Suspended', 'Suspended'],
+  ['FailureTarget', 'FailureTarget'],
+  ['SuccessCriteriaMet', 'SuccessCriteriaMet'],
+] as const;
+function jobState(job: Job): string {
+  return (
+    jobStates.find(([type]) =>
+      type === '' ? Boolean(job.metadata?.deletionTimestamp) : hasCondition(job.status?.conditions, type),
+    )?.[1] ?? 'Running'
+  );
+}
+function completions({ spec, status }: Job): string {
+  const succeeded = status?.succeeded ?? 0;
+  if (spec?.completions !== undefined) return `${succeeded}/${spec.completions}`;
+  return (spec?.parallelism ?? 0) > 1 ? `${succeeded}/1 of ${spec?.parallelism}` : `${succeeded}/1`;
+}
+export const jobPrinter: Printer<Job> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Status', about: 'The state of the job in one word.' },
+    { name: 'Completions', about: 'Pods that succeeded, of those needed.' },
+    { name: 'Duration', about: 'How long the job has taken.' },
+    'Age',
+    ...containers,
+    selector,
+  ),
+  cells(job, now) {
+    const { startTime, completionTime } = job.status ?? {};
+    const took = !startTime
+      ? ''
+      : completionTime
+        ? humanDuration(Date.parse(completionTime) - Date.parse(startTime))
+        : since(startTime, now);
+    return [
+      nameOf(job),
+      jobState(job),
+      completions(job),
+      took,
+      ageOf(job, now),
+      ...containerCells(job.spec?.template),
+      selectorText(job.spec?.selector),
+    ];
+  },
+};
+
+export const cronJobPrinter: Printer<CronJob> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Schedule', about: 'When it runs.' },
+    { name: 'Timezone', about: 'Where the schedule is meant.' },
+    { name: 'Suspend', about: 'Whether it is held back.' },
+    count('Active', 'Jobs that run.'),
+    { name: 'Last Schedule', about: 'How long ago it ran last.' },
+    'Age',
+    ...containers,
+    selector,
+  ),
+  cells(object, now) {
+    const { spec, status } = object;
+    return [
+      nameOf(object),
+      spec?.schedule ?? '',
+      spec?.timeZone ?? none,
+      spec?.suspend === undefined ? unset : spec.suspend ? 'True' : 'False',
+      status?.active?.length ?? 0,
+      status?.lastScheduleTime ? since(status.lastScheduleTime, now) : none,
+      ageOf(object, now),
+      ...containerCells(spec?.jobTemplate?.spec?.template),
+      selectorText(spec?.jobTemplate?.spec?.selector),
+    ];
+  },
+};
+
+export const podTemplatePrinter: Printer<PodTemplate> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Containers', about: 'Names of the containers.' },
+    { name: 'Images', about: 'Images of the containers.' },
+    { name: 'Pod Labels', about: 'Labels of the pods.' },
+  ),
+  cells: (object) => [nameOf(object), ...containerCells(object.template), labelsText(object.template?.metadata?.labels)],
+};
+
+export const disruptionBudgetPrinter: Printer<PodDisruptionBudget> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Min Available', about: 'Pods that must stay.' },
+    { name: 'Max Unavailable', about: 'Pods that may go.' },
+    count('Allowed Disruptions', 'Pods that may be evicted now.'),
+    'Age',
+  ),
+  cells: (object, now) => [
+    nameOf(object),
+    String(object.spec?.minAvailable ?? 'N/A'),
+    String(object.spec?.maxUnavailable ?? 'N/A'),
+    object.status?.disruptionsAllowed ?? 0,
+    ageOf(object, now),
+  ],
+};
+
+/** v1 and v2 differ in how targets are written; the rest is alike. */
+export const autoscalerPrinter: Printer<HorizontalPodAutoscaler> = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Reference', about: 'What is scaled.' },
+    { name: 'Targets', about: 'What is measured, and what it should be.' },
+    { name: 'MinPods', about: 'The fewest pods.' },
+    { name: 'MaxPods', about: 'The most pods.' },
+    { name: 'Replicas', about: 'Pods there are.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const { spec, status } = object;
+    return [
+      nameOf(object),
+      `${spec?.scaleTargetRef?.kind ?? ''}/${spec?.scaleTargetRef?.name ?? ''}`,
+      targets(object),
+      String(spec?.minReplicas ?? unset),
+      spec?.maxReplicas ?? 0,
+      status?.currentReplicas ?? 0,
+      ageOf(object, now),
+    ];
+  },
+};
+
+interface CpuOnly {
+  readonly spec?: { readonly targetCPUUtilizationPercentage?: number };
+  readonly status?: { readonly currentCPUUtilizationPercentage?: number };
+}
+function targets(object: HorizontalPodAutoscaler): string {
+  const v1 = object as CpuOnly;
+  if (v1.spec?.targetCPUUtilizationPercentage !== undefined) {
+    const current = v1.status?.currentCPUUtilizationPercentage;
+    return `cpu: ${current === undefined ? '<unknown>' : `${current}%`}/${v1.spec.targetCPUUtilizationPercentage}%`;
+  }
+  const metrics = object.spec?.metrics ?? [];
+  const texts = metrics.map((metric, index) => {
+    const source = metric.resource ?? metric.containerResource;
+    const wanted = (source ?? metric.pods ?? metric.object ?? metric.external)?.target;
+    const measured = object.status?.currentMetrics?.[index];
+    const current = (measured?.resource ?? measured?.containerResource ?? measured?.pods ?? measured?.object ?? measured?.external)
+      ?.current;
+    const prefix = source === undefined ? '' : `${source.name}: `;
+    if (wanted?.averageUtilization !== undefined)
+      return `${prefix}${current?.averageUtilization === undefined ? '<unknown>' : `${current.averageUtilization}%`}/${wanted.averageUtilization}%`;
+    if (wanted?.averageValue !== undefined)
+      return `${prefix}${current?.averageValue ?? '<unknown>'}/${wanted.averageValue}${source === undefined && metric.pods === undefined ? ' (avg)' : ''}`;
+    return `${prefix}${current?.value ?? '<unknown>'}/${wanted?.value ?? '<auto>'}`;
+  });
+  if (texts.length === 0) return none;
+  return texts.length > 2 ? `${texts.slice(0, 2).join(', ')} + ${texts.length - 2} more...` : texts.join(', ');
+}
+
+/** Of what the scale subresource of any kind answers. */
+export const scalePrinter: Printer = {
+  columns: columnsOf(
+    'Name',
+    { name: 'Desired', type: 'integer', about: 'How many pods are wanted.' },
+    { name: 'Available', type: 'integer', about: 'How many there are.' },
+    'Age',
+  ),
+  cells(object, now) {
+    const { spec, status } = object as Scale;
+    return [nameOf(object), spec?.replicas ?? 0, status?.replicas ?? 0, ageOf(object, now)];
+  },
+};

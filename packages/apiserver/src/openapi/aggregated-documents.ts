@@ -1,0 +1,55 @@
+import { isObject } from '@oarlock/api/json/json';
+import type { OpenApiPart } from './openapi-document.ts';
+import type { Json } from './internal/schema-definitions.ts';
+import { protobufOf } from './internal/openapi-v2-protobuf.ts';
+
+/** The OpenAPI v2 document of another API server, and the groups whose paths are taken from it. */
+export interface AggregatedDocument {
+  readonly groups: readonly string[];
+  readonly document: Json;
+}
+
+/** The parts of a v2 document with what other servers have to say about their groups. What has a name here already is not replaced. */
+export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: readonly AggregatedDocument[]): Generator<OpenApiPart> {
+  const seen = new Set<string>();
+  let pathsDone = false;
+  for (const part of parts) {
+    if (part.kind === 'definition' || part.kind === 'tail') {
+      if (!pathsDone) yield* addedParts('path', 'paths', others, seen);
+      pathsDone = true;
+      if (part.kind === 'tail') yield* addedParts('definition', 'definitions', others, seen);
+    }
+    if (part.kind === 'path' || part.kind === 'definition') seen.add(`${part.kind} ${part.name}`);
+    yield part;
+  }
+}
+
+function* addedParts(
+  kind: 'path' | 'definition',
+  member: 'paths' | 'definitions',
+  others: readonly AggregatedDocument[],
+  seen: Set<string>,
+): Generator<OpenApiPart> {
+  for (const { groups, document } of others) {
+    const values = document[member];
+    if (!isObject(values)) continue;
+    for (const [name, value] of Object.entries(values)) {
+      const theirs = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
+      if (!theirs || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
+      const part: OpenApiPart = { kind, name, value: value as Json };
+      if (!writable(part)) continue;
+      seen.add(`${kind} ${name}`);
+      yield part;
+    }
+  }
+}
+
+/** Others may write what has no place in the protobuf form; both forms say the same. */
+function writable(part: OpenApiPart): boolean {
+  try {
+    for (const _ of protobufOf([part]));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,85 @@
+import type { GroupVersionKind } from '@oarlock/api/kinds';
+import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import type { SchemaDefinitions, Json, OpenApiVersion } from './schema-definitions.ts';
+import type { PublishedKind } from '../../custom-resources/published-kind.ts';
+
+const texts = {
+  apiVersion: 'APIVersion defines the version of the schema that this object is written in.',
+  kind: 'Kind is the name of the resource that this object stands for, in CamelCase.',
+  metadata: 'Standard metadata of an object.',
+};
+
+/** `example.com/v1, Widget` -> `com.example.v1.Widget`. */
+const nameOf = ({ group, version, kind }: GroupVersionKind) => `${group.split('.').reverse().join('.')}.${version}.${kind}`;
+
+/** A reference to the definition of what a CustomResourceDefinition defines. */
+export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
+  const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
+  return definitions.refToGenerated(nameOf(gvk), gvk, (metadata) => bodyOf(kind.publishedSchema.schema ?? {}, metadata, version));
+}
+
+export function refToCustomList(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
+  const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
+  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), gvk, kind.listKind);
+}
+
+function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion): Json {
+  // clients that validate by OpenAPI v2 would refuse each field that is not listed: of what preserves everything they are told nothing
+  if (version === 2 && schema['x-kubernetes-preserve-unknown-fields'] === true) return { type: 'object' };
+  const published = publish(schema, version, metadata);
+  return {
+    ...published,
+    type: 'object',
+    properties: { ...objectProperties(metadata), ...withoutOwn(published['properties'] as Json | undefined) },
+  };
+}
+
+const objectProperties = (metadata: Json): Json => ({
+  apiVersion: { type: 'string', description: texts.apiVersion },
+  kind: { type: 'string', description: texts.kind },
+  metadata: { ...metadata, description: texts.metadata },
+});
+
+function withoutOwn(properties: Json | undefined): Json {
+  const { apiVersion: _apiVersion, kind: _kind, metadata: _metadata, ...rest } = properties ?? {};
+  return rest;
+}
+
+/** Words of JSON schema that OpenAPI v2 has no place for, or that its readers take wrongly. */
+const notInV2: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', '$schema', 'id', 'x-kubernetes-validations']);
+
+function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Json): Json {
+  const result: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (version === 2 && notInV2.has(key)) continue;
+    if (key === 'properties')
+      result[key] = Object.fromEntries(
+        Object.entries(value as Record<string, JSONSchemaProps>).map(([name, property]) => [name, publish(property, version, metadata)]),
+      );
+    else if (key === 'items' || key === 'not') result[key] = publish(value as JSONSchemaProps, version, metadata);
+    else if (key === 'additionalProperties')
+      result[key] = typeof value === 'object' ? publish(value as JSONSchemaProps, version, metadata) : value;
+    else if (key === 'allOf' || key === 'anyOf' || key === 'oneOf')
+      result[key] = (value as readonly JSONSchemaProps[]).map((part) => publish(part, version, metadata));
+    else result[key] = value;
+  }
+  if (version === 2) forV2(schema, result);
+  if (schema['x-kubernetes-embedded-resource'] === true)
+    result['properties'] = { ...objectProperties(metadata), ...withoutOwn(result['properties'] as Json | undefined) };
+  return result;
+}
+
+/** Clients that validate by OpenAPI v2 refuse what they do not know and every null: where they would be wrong they are told less. */
+function forV2(schema: JSONSchemaProps, result: Record<string, unknown>): void {
+  const free = schema['x-kubernetes-preserve-unknown-fields'] === true || schema.nullable === true;
+  if (free || schema['x-kubernetes-int-or-string'] === true) {
+    for (const key of ['type', 'properties', 'items', 'additionalProperties', 'required', 'format', 'enum']) {
+      if (key === 'properties' && schema['x-kubernetes-preserve-unknown-fields'] === true && schema.type === 'object') continue;
+      delete result[key];
+    }
+    if (schema['x-kubernetes-preserve-unknown-fields'] === true && schema.type === 'object' && schema.nullable !== true)
+      result['type'] = 'object';
+  }
+  // an array without items is none in OpenAPI v2
+  if (result['type'] === 'array' && result['items'] === undefined) delete result['type'];
+}

@@ -1,0 +1,225 @@
+import { createHash } from 'node:crypto';
+import { finished } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
+import { createGzip } from 'node:zlib';
+import type { Kind } from '@oarlock/api/kinds';
+import { servedGroups } from '../discovery/discovery.ts';
+import type { AggregatedApis } from '../discovery/aggregated-groups.ts';
+import { sendDocument, etagOf, type StaticDocument } from '../http/static-document.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Query } from '../http/path.ts';
+import { notAcceptable, parseAccept } from '../negotiation/negotiation.ts';
+import { allDescriptions } from './openapi-descriptions.ts';
+import { jsonOf, openApiParts } from './openapi-document.ts';
+import { withAggregatedDocuments, type AggregatedDocument } from './aggregated-documents.ts';
+import { protobufOf } from './internal/openapi-v2-protobuf.ts';
+
+const v2ProtobufTypes: ReadonlySet<string> = new Set([
+  'com.github.proto-openapi.spec.v2@v1.0+protobuf',
+  'com.github.proto-openapi.spec.v2.v1.0+protobuf',
+]);
+/** Clients that ask for the older name cannot parse it in an answer. */
+const v2Protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf';
+const longestTurnMs = 5;
+const yearSeconds = 31_536_000;
+
+interface OpenApiSnapshot {
+  readonly served: readonly Kind[];
+  readonly byPath: ReadonlyMap<string, { readonly kinds: readonly Kind[]; readonly hash: string }>;
+  readonly hash: string;
+}
+
+/**
+ * OpenAPI of what is served. Documents are made when first asked for, a little at a time, and only their compressed bytes are kept.
+ * They are known by a hash of what they are made from, so that the index of v3 can name them all without making one.
+ */
+export class OpenApiEndpoints {
+  readonly #served: () => readonly Kind[];
+  readonly #version: string;
+  readonly #remote: () => AggregatedApis;
+  readonly #others: () => Promise<readonly AggregatedDocument[]>;
+  readonly #descriptions: () => string;
+  #commonHash: Buffer | undefined;
+  #state: OpenApiSnapshot | undefined;
+  #documents = new Map<string, Promise<StaticDocument>>();
+
+  /**
+   * `remote` names what documents of v3 other servers have; requests for those go on there before they get here. Of v2 there is one
+   * document for all: `others` brings theirs. `descriptions` is what documents of our own kinds say besides.
+   */
+  constructor(
+    served: () => readonly Kind[],
+    version: string,
+    remote: () => AggregatedApis = () => [],
+    others: () => Promise<readonly AggregatedDocument[]> = async () => [],
+    descriptions = allDescriptions,
+  ) {
+    this.#descriptions = descriptions;
+    this.#remote = remote;
+    this.#others = others;
+    this.#served = served;
+    this.#version = version;
+  }
+
+  get paths(): readonly string[] {
+    return ['/openapi/v2', '/openapi/v3', ...this.#current().byPath.keys()];
+  }
+  has(path: string): boolean {
+    return path === '/openapi/v2' || path === '/openapi/v3' || path === '/openapi/v3/' || this.#current().byPath.has(path);
+  }
+
+  async send(exchange: Exchange, path: string, query: Query): Promise<void> {
+    if (path === '/openapi/v2') return this.#sendV2(exchange);
+    if (path === '/openapi/v3' || path === '/openapi/v3/') return this.#sendIndex(exchange);
+    return this.#sendV3(exchange, path, query);
+  }
+
+  async #sendV2(exchange: Exchange): Promise<void> {
+    const { served, hash } = this.#current();
+    const form = v2Form(exchange.headers.accept);
+    if (form === undefined) throw notAcceptable(['application/json', v2Protobuf]);
+    const others = await this.#others();
+    const tag = others.length === 0 ? hash : createHash('sha256').update(hash).update(JSON.stringify(others)).digest('hex').toUpperCase();
+    const key = `v2 ${form} ${tag}`;
+    const document = await this.#document(key, () => {
+      for (const old of this.#documents.keys()) if (old.startsWith(`v2 ${form} `) && old !== key) this.#documents.delete(old);
+      const own = openApiParts(served, 2, this.#version);
+      const parts = others.length === 0 ? own : withAggregatedDocuments(own, others);
+      return build(
+        form === 'json' ? 'application/json' : v2Protobuf,
+        form === 'json' ? jsonOf(parts, 2) : protobufOf(parts),
+        `"${tag}${form === 'json' ? '' : '-PB'}"`,
+      );
+    });
+    await sendDocument(exchange, document);
+  }
+
+  async #sendIndex(exchange: Exchange): Promise<void> {
+    const paths = Object.fromEntries(
+      [...this.#current().byPath].map(([path, { hash }]) => [
+        path.slice('/openapi/v3/'.length),
+        { serverRelativeURL: `${path}?hash=${hash}` },
+      ]),
+    );
+    for (const { group, version, openApiHash } of this.#remote())
+      if (openApiHash !== undefined)
+        paths[`apis/${group}/${version}`] ??= {
+          serverRelativeURL: `/openapi/v3/apis/${group}/${version}${openApiHash === '' ? '' : `?hash=${encodeURIComponent(openApiHash)}`}`,
+        };
+    const content = `${JSON.stringify({ paths })}\n`;
+    await sendDocument(exchange, {
+      contentType: 'application/json',
+      etag: etagOf(content),
+      bytes: Buffer.from(content),
+      compressed: false,
+    });
+  }
+
+  async #sendV3(exchange: Exchange, path: string, query: Query): Promise<void> {
+    const entry = this.#current().byPath.get(path);
+    if (entry === undefined) return;
+    const { kinds, hash } = entry;
+    const asked = query.first['hash'];
+    if (asked !== undefined && asked !== '' && asked !== hash) {
+      exchange.setHeader('Location', `${path}?hash=${hash}`);
+      exchange.setHeader('Cache-Control', 'no-cache, private');
+      exchange.send(301, '');
+      return;
+    }
+    if (!acceptsJson(exchange.headers.accept)) throw notAcceptable(['application/json']);
+    if (asked === hash) {
+      exchange.setHeader('Cache-Control', `public, immutable, max-age=${yearSeconds}`);
+      exchange.setHeader('Expires', new Date(Date.now() + yearSeconds * 1000).toUTCString());
+    }
+    await sendDocument(
+      exchange,
+      await this.#document(`${path} ${hash}`, () =>
+        build('application/json', jsonOf(openApiParts(kinds, 3, this.#version), 3), `"${hash}"`),
+      ),
+    );
+  }
+
+  /** Made once, also when several ask at the same time; a failure is not kept. */
+  #document(key: string, make: () => Promise<StaticDocument>): Promise<StaticDocument> {
+    let document = this.#documents.get(key);
+    if (document === undefined) {
+      document = make();
+      this.#documents.set(key, document);
+      document.catch(() => {
+        this.#documents.delete(key);
+      });
+    }
+    return document;
+  }
+
+  /** What all documents have in common, as a hash: what is said of fields changes with releases of ours, and not with that of the API. */
+  #common(): Buffer {
+    this.#commonHash ??= createHash('sha256').update(this.#version).update('\0').update(this.#descriptions()).digest();
+    return this.#commonHash;
+  }
+
+  #current(): OpenApiSnapshot {
+    const served = this.#served();
+    if (this.#state?.served === served) return this.#state;
+    const byPath = new Map<string, { readonly kinds: readonly Kind[]; readonly hash: string }>();
+    for (const { name, versions } of servedGroups(served)) {
+      for (const { version, kinds } of versions)
+        byPath.set(name === '' ? `/openapi/v3/api/${version}` : `/openapi/v3/apis/${name}/${version}`, { kinds, hash: this.#hash(kinds) });
+    }
+    const kept = new Set([...byPath].map(([path, { hash }]) => `${path} ${hash}`));
+    for (const key of this.#documents.keys()) if (!kept.has(key)) this.#documents.delete(key);
+    this.#state = { served, byPath, hash: this.#hash(served) };
+    return this.#state;
+  }
+
+  #hash(kinds: readonly Kind[]): string {
+    const hash = createHash('sha256').update(this.#common());
+    for (const kind of kinds) hash.update(kindText(kind));
+    return hash.digest('hex').toUpperCase();
+  }
+}
+
+const texts = new WeakMap<Kind, string>();
+
+/** Kinds stay the same objects as long as nothing about them changes. */
+function kindText(kind: Kind): string {
+  let text = texts.get(kind);
+  if (text === undefined) texts.set(kind, (text = JSON.stringify(kind)));
+  return text;
+}
+
+/** Gathers and compresses the pieces of a document, giving way to others in between. */
+async function build(contentType: string, pieces: Iterable<string | Buffer>, etag: string): Promise<StaticDocument> {
+  const gzip = createGzip();
+  const chunks: Buffer[] = [];
+  gzip.on('data', (chunk: Buffer) => {
+    chunks.push(chunk);
+  });
+  let began = performance.now();
+  for (const piece of pieces) {
+    gzip.write(piece);
+    if (performance.now() - began < longestTurnMs) continue;
+    await setImmediate();
+    began = performance.now();
+  }
+  gzip.end();
+  await finished(gzip);
+  return { contentType, etag, bytes: Buffer.concat(chunks), compressed: true };
+}
+
+function v2Form(accept: string | undefined): 'json' | 'protobuf' | undefined {
+  if (accept === undefined || accept === '') return 'json';
+  for (const { type, subtype } of parseAccept(accept)) {
+    if (type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json'))) return 'json';
+    if (type === 'application' && v2ProtobufTypes.has(subtype)) return 'protobuf';
+  }
+  return undefined;
+}
+
+function acceptsJson(accept: string | undefined): boolean {
+  return (
+    accept === undefined ||
+    accept === '' ||
+    parseAccept(accept).some(({ type, subtype }) => type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')))
+  );
+}

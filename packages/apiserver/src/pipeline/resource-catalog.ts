@@ -1,0 +1,147 @@
+import { kinds, type Kind } from '@oarlock/api/kinds';
+import { groupResource } from '@oarlock/api/resource';
+import type { CustomResources } from '../custom-resources/custom-resources.ts';
+import type { ServiceAllocator } from '../registry/strategies/service-allocator.ts';
+import { servedKind, storedKind, cachedResource, type ServedKind, type StoredKind } from '../registry/served-kind.ts';
+import { versionConversions } from '../registry/strategies/conversions.ts';
+import { allStrategies, strategyOf } from '../registry/strategies/strategies.ts';
+import type { Strategy } from '../registry/strategy.ts';
+import { reviews } from '../handlers/subresources/reviews.ts';
+import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
+
+const storageVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
+/** Subresources with their own handler; others are served if the kind has a strategy for them. */
+const handledSubresources: ReadonlySet<string> = new Set([
+  'pods/binding',
+  'pods/eviction',
+  'pods/log',
+  'pods/exec',
+  'pods/attach',
+  'pods/portforward',
+  'pods/proxy',
+  'services/proxy',
+  'nodes/proxy',
+  'serviceaccounts/token',
+  'deployments.apps/scale',
+  'replicasets.apps/scale',
+  'statefulsets.apps/scale',
+  'replicationcontrollers/scale',
+]);
+
+const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'resource'>) => `${group}/${version}/${resource}`;
+
+/** The kinds that this server serves, and their strategies. */
+export class ResourceCatalog {
+  readonly resources: readonly CachedResource[];
+  /** The built-in kinds that are served. */
+  readonly #builtinKinds: readonly Kind[];
+  #served: readonly Kind[] | undefined;
+  #custom: CustomResources | undefined;
+  /** The storage version of each resource that is served in any version. */
+  readonly #storedKinds: readonly Kind[];
+  readonly #strategies: ReadonlyMap<string, Strategy>;
+  readonly #servedKinds = new Map<string, ServedKind>();
+  readonly #allowLoopback: boolean;
+  #versions: { readonly of: readonly Kind[]; readonly by: Map<string, readonly ServedKind[]> } = { of: [], by: new Map() };
+
+  constructor(
+    ranges: ServiceAllocator,
+    allowLoopback: boolean,
+    enabled: (kind: Kind) => boolean = ({ servedByDefault }) => servedByDefault,
+  ) {
+    this.#allowLoopback = allowLoopback;
+    this.#strategies = allStrategies(ranges);
+    this.#builtinKinds = kinds
+      .filter((kind) => enabled(kind) && (isStored(kind) || isVirtual(kind)))
+      .map((kind) => this.#withServedSubresources(kind));
+    this.#storedKinds = storedKinds(this.#builtinKinds);
+    this.resources = this.#storedKinds.map((kind) => cachedResource(kind, this.#strategy(kind)));
+  }
+
+  /** The served kinds with their served subresources, for routes and discovery. The same array until something changes. */
+  get served(): readonly Kind[] {
+    if (this.#served === undefined) {
+      const custom = (this.#custom?.kinds() ?? []).filter((kind) => !this.#servedKinds.has(keyOf(kind)));
+      this.#served = custom.length === 0 ? this.#builtinKinds : [...this.#builtinKinds, ...custom];
+    }
+    return this.#served;
+  }
+
+  /** Adds the kinds of CustomResourceDefinitions. */
+  addCustomResources(custom: CustomResources): void {
+    this.#custom = custom;
+    this.#served = undefined;
+  }
+
+  /** Rebuilds `served` on the next access, because the kinds of CustomResourceDefinitions changed. */
+  invalidate(): void {
+    this.#served = undefined;
+  }
+
+  /** Connects the kinds to their caches; called once the cache exists. */
+  setResourceCaches(cacheOf: (name: string) => ResourceCache): void {
+    const stores = new Map<string, StoredKind>();
+    const served = new Set(this.#builtinKinds.map(keyOf));
+    for (const kind of this.#storedKinds) {
+      const store = storedKind(kind, cacheOf(groupResource(kind)));
+      stores.set(keyOf(kind), store);
+      if (served.has(keyOf(kind)))
+        this.#servedKinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
+    }
+    for (const kind of this.#builtinKinds) {
+      const other = versionConversions.get(keyOf(kind));
+      const store = other && stores.get(other.stored);
+      if (other && store)
+        this.#servedKinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), other.conversion, this.#allowLoopback));
+    }
+  }
+
+  find(group: string, version: string, resource: string): ServedKind | undefined {
+    return this.#servedKinds.get(`${group}/${version}/${resource}`) ?? this.#custom?.find(group, version, resource);
+  }
+
+  /** Returns the served versions of a resource; the same array until something changes. */
+  versions(kind: ServedKind): readonly ServedKind[] {
+    const { served } = this;
+    if (this.#versions.of !== served) this.#versions = { of: served, by: new Map() };
+    let versions = this.#versions.by.get(kind.storedKind.storagePrefix);
+    if (versions === undefined) {
+      versions = served.flatMap(({ group, version, resource }) => {
+        const other = this.find(group, version, resource);
+        return other?.storedKind.storagePrefix === kind.storedKind.storagePrefix ? [other] : [];
+      });
+      this.#versions.by.set(kind.storedKind.storagePrefix, versions);
+    }
+    return versions;
+  }
+
+  #strategy(kind: Kind): Strategy {
+    return strategyOf(this.#strategies, kind);
+  }
+
+  #withServedSubresources(kind: Kind): Kind {
+    const what = groupResource(kind);
+    const rules = this.#strategy(kind).subresources ?? {};
+    return {
+      ...kind,
+      subresources: kind.subresources.filter(
+        ({ name }) => name === 'status' || name in rules || handledSubresources.has(`${what}/${name}`),
+      ),
+    };
+  }
+}
+
+/** Returns the storage versions of the served resources, whether that version is served or not. */
+function storedKinds(served: readonly Kind[]): readonly Kind[] {
+  const keys = new Set(served.filter(isStored).map((kind) => versionConversions.get(keyOf(kind))?.stored ?? keyOf(kind)));
+  return kinds.filter((kind) => keys.has(keyOf(kind)));
+}
+
+/** Returns true if objects of the kind can be created; componentstatuses are computed. */
+function isStored(kind: Kind): boolean {
+  return kind.verbs.includes('create') && kind.verbs.some((verb) => storageVerbs.has(verb));
+}
+
+export function isVirtual(kind: Pick<Kind, 'group' | 'resource'>): boolean {
+  return groupResource(kind) in reviews || (kind.group === '' && (kind.resource === 'bindings' || kind.resource === 'componentstatuses'));
+}

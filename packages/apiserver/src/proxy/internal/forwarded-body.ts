@@ -1,0 +1,85 @@
+import type { ClientRequest, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { Transform, type Readable } from 'node:stream';
+import { badRequest } from '@oarlock/api/status';
+import type { Exchange } from '../../http/exchange.ts';
+
+/** Headers of one connection (RFC 9110, 7.6.1), besides those that `Connection` names. */
+const hopByHop: ReadonlySet<string> = new Set([
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Returns a predicate of lower-case header names that belong to one connection and are not forwarded. */
+export function connectionHeaders(connection: string | undefined): (name: string) => boolean {
+  const named = new Set((connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  return (name) => hopByHop.has(name) || named.has(name);
+}
+
+/**
+ * Rejects codings that a proxy which drops `Transfer-Encoding` would hide from the recipient, and closes the connection (RFC 9112, 6.1).
+ * HTTP/2 has no such header. @throws StatusError `BadRequest`
+ */
+export function checkTransferCoding(exchange: Pick<Exchange, 'headers' | 'setHeader'>): void {
+  const coding = exchange.headers['transfer-encoding'];
+  if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return;
+  exchange.setHeader('Connection', 'close');
+  throw badRequest(`unsupported transfer encoding ${JSON.stringify(coding)}`);
+}
+
+/** Rejects an upgrade with a body: its bytes would be read as the upgraded protocol, or as another request. @throws StatusError `BadRequest` */
+export function checkUpgradeBody(headers: IncomingHttpHeaders): void {
+  if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0)
+    throw badRequest('an upgrade request must not have a body');
+}
+
+/**
+ * Adds the framing of a body to the headers of a forwarded request: the declared length, else chunks. node frames bodies of POST, PUT and PATCH
+ * by itself and those of GET, HEAD, DELETE and OPTIONS not at all: the backend would read such a body as the next request of the connection.
+ */
+export function framed(headers: OutgoingHttpHeaders, body: Readable | undefined): OutgoingHttpHeaders {
+  const { 'content-length': length, ...others } = headers;
+  if (body === undefined) return others;
+  return length === undefined ? { ...others, 'transfer-encoding': 'chunked' } : { ...others, 'content-length': length };
+}
+
+/** Pipes a body into a request; fails the request when the body breaks off or has another length than the headers declare. */
+export function sendBody(body: Readable, request: ClientRequest): void {
+  const declared = request.getHeader('content-length');
+  const fail = (error: Error) => {
+    request.destroy(error);
+  };
+  let ended = false;
+  body.once('end', () => {
+    ended = true;
+  });
+  body.once('error', fail);
+  body.once('close', () => {
+    if (!ended) fail(new Error('the client closed the connection before the whole body was read'));
+  });
+  if (declared === undefined) body.pipe(request);
+  else body.pipe(exactly(Number(declared)).once('error', fail)).pipe(request);
+}
+
+/** Passes bytes on, and fails where they are not as many as `length`. */
+function exactly(length: number): Transform {
+  const mismatch = () => new Error(`the body of the request is not ${length} bytes long, as its Content-Length declares`);
+  let passed = 0;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      passed += chunk.length;
+      if (passed > length) done(mismatch());
+      else done(null, chunk);
+    },
+    flush(done) {
+      done(passed === length ? null : mismatch());
+    },
+  });
+}

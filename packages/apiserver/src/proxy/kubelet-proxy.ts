@@ -1,0 +1,238 @@
+import { request as httpsRequest, Agent, type RequestOptions } from 'node:https';
+import { createSecureContext } from 'node:tls';
+import {
+  request as httpRequest,
+  STATUS_CODES,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { badRequest, failure, StatusError } from '@oarlock/api/status';
+import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import type { LocalNodes } from '@oarlock/spi/local-nodes';
+import { kubeletClientRequest } from './kubelet-client-request.ts';
+import type { ProxyAddresses } from './proxy-addresses.ts';
+import { requiresVerification, type ServingCertificateVerification } from './proxy-client-certificate.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { internalError } from '../http/errors.ts';
+import type { PipelineResponse } from '../request/response.ts';
+import { checkUpgradeBody, connectionHeaders } from './internal/forwarded-body.ts';
+import { proxyUpgrade, type UpgradeClient } from './internal/upgrade.ts';
+
+type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
+
+const connectMs = 30_000;
+const maxErrorBytes = 50_000;
+const maxConnectionsPerNode = 64;
+/** Of the sender's credentials, or framing of a body that an upgrade does not have: not for the kubelet. */
+const strippedHeaders: ReadonlySet<string> = new Set(['authorization', 'content-length', 'cookie', 'host']);
+
+export interface KubeletUpgrade extends UpgradeClient {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface KubeletProxyOptions {
+  readonly addresses: ProxyAddresses;
+  /** Which kubelets have to have certificates of the cluster's CA. */
+  readonly verify?: ServingCertificateVerification;
+  /** Kubelets of this process, which are reached without sockets and TLS. */
+  readonly local?: LocalNodes | undefined;
+}
+
+/**
+ * Goes on at a node: the API server as a client of kubelets. They know it by its certificate, and it knows Oarlock's by the cluster's CA; a kubelet of
+ * this process gave it a door of its own.
+ */
+export class KubeletProxy {
+  readonly #keys: ClusterKeys;
+  readonly #addresses: ProxyAddresses;
+  readonly #verify: ServingCertificateVerification;
+  readonly #local: LocalNodes | undefined;
+  /** By whether they verify. */
+  readonly #agents = new Map<boolean, Promise<Agent>>();
+
+  constructor(keys: ClusterKeys, signal: AbortSignal, { addresses, verify = true, local }: KubeletProxyOptions) {
+    this.#keys = keys;
+    this.#addresses = addresses;
+    this.#verify = verify;
+    this.#local = local;
+    signal.addEventListener(
+      'abort',
+      () => {
+        for (const agent of this.#agents.values())
+          agent.then(
+            (one) => {
+              one.destroy();
+            },
+            () => undefined,
+          );
+      },
+      { once: true },
+    );
+  }
+
+  /** Answers with what the kubelet answers, as it comes: logs, whether they follow or not. @throws StatusError */
+  async stream(target: KubeletTarget, exchange: Exchange): Promise<void> {
+    const { signal } = exchange;
+    const response = await this.#get(target, signal);
+    const code = response.statusCode ?? 502;
+    if (code < 200 || code > 206) throw await kubeletError(response, code);
+    exchange.setHeader('Content-Type', response.headers['content-type'] ?? 'text/plain');
+    const outlet = exchange.openStream(code);
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        if (!outlet.write([chunk])) await outlet.waitForDrain();
+        if (outlet.closed) return;
+      }
+      outlet.end();
+    } catch {
+      exchange.abort(); // cut off at the node's end: the client must not take it for the whole
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /** Joins the client's connection with one to the kubelet once that agrees to the upgrade; else passes its refusal on. @throws StatusError */
+  async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: KubeletUpgrade): Promise<void> {
+    checkUpgradeBody(headers);
+    const options: RequestOptions = {
+      ...this.#address(target),
+      method,
+      path: target.path,
+      headers: { ...forwardedHeaders(headers), connection: 'Upgrade', upgrade: headers.upgrade ?? '' },
+    };
+    try {
+      const request =
+        this.#within(target, options) ?? httpsRequest({ ...(await this.#connections(target)).options, ...options, agent: false });
+      responseWithinTimeout(request);
+      await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
+    } catch (error) {
+      throw unreachableError(target, error);
+    }
+  }
+
+  async #get(target: KubeletTarget, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
+    const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
+    let request = this.#within(target, options);
+    if (request === undefined) {
+      const agent = await this.#connections(target);
+      request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
+    }
+    return this.#answer(request, target, signal);
+  }
+
+  #answer(request: ClientRequest, target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      responseWithinTimeout(request);
+      request.once('error', (error: NodeJS.ErrnoException) => {
+        // the kubelet closed a connection it had not heard of for a while, just as it was used again
+        if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
+          resolve(this.#get(target, signal, true));
+          return;
+        }
+        reject(unreachableError(target, error));
+      });
+      request.once('response', resolve);
+      request.end();
+    });
+  }
+
+  /** A request to a kubelet of this process. Where it listens has to be where the Node says that its kubelet does. */
+  #within({ nodeName, host, port }: KubeletTarget, options: RequestOptions): ClientRequest | undefined {
+    const door = this.#local?.find(nodeName);
+    if (door === undefined || door.host !== host || door.port !== port) return undefined;
+    return httpRequest({ ...options, createConnection: () => door.connect() });
+  }
+
+  #address({ host, port }: KubeletTarget): RequestOptions {
+    const lookup = this.#addresses.lookup({ host, port, allowLoopback: true });
+    return { host, port, lookup, ...(host.includes(':') && { family: 6 }) };
+  }
+
+  /** The certificate is issued when it is first needed; a failure is not kept. */
+  #connections({ own }: KubeletTarget): Promise<Agent> {
+    const verify = requiresVerification(this.#verify, own);
+    let agent = this.#agents.get(verify);
+    if (agent === undefined) {
+      agent = this.#keys.issue(kubeletClientRequest).then((pair) => agentOf(pair, this.#keys.caBundle, verify));
+      this.#agents.set(verify, agent);
+      agent.catch(() => this.#agents.delete(verify));
+    }
+    return agent;
+  }
+}
+
+/** Gives up a request that was sent and that nobody answers. */
+function responseWithinTimeout(request: ClientRequest): void {
+  request.once('socket', () => {
+    const timer = setTimeout(() => {
+      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+    }, connectMs);
+    for (const end of ['response', 'upgrade', 'close']) request.once(end, () => clearTimeout(timer));
+  });
+}
+
+function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {
+  return new Agent({
+    rejectUnauthorized: verify,
+    // made once: to read keys and certificates takes longer than to shake hands
+    secureContext: createSecureContext({ cert: certificate, key, ca, minVersion: 'TLSv1.2' }),
+    ALPNProtocols: ['http/1.1'],
+    keepAlive: true,
+    maxSockets: maxConnectionsPerNode,
+    maxFreeSockets: 2,
+  });
+}
+
+function forwardedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  const ofConnection = connectionHeaders(headers.connection);
+  return Object.fromEntries(
+    Object.entries(headers).filter(
+      ([name]) => !strippedHeaders.has(name) && !ofConnection(name) && !name.startsWith('impersonate-') && !name.startsWith(':'),
+    ),
+  );
+}
+
+function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return internalError(`error dialing backend of node ${nodeName} at ${host}:${port}: ${why}`, error);
+}
+
+/** What the kubelet says is wrong, under the code that Kubernetes gives it. */
+async function kubeletError(response: IncomingMessage, code: number): Promise<StatusError> {
+  const text = await errorText(response);
+  switch (code) {
+    case 400:
+      return badRequest(text);
+    case 500:
+      return internalError(text);
+    case 404:
+      return failure('NotFound', `the server could not find the requested resource: ${text}`, {});
+    default:
+      return failure('InternalError', text, {}, code);
+  }
+}
+
+async function errorText(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    chunks.push(chunk.subarray(0, maxErrorBytes - size));
+    size += chunk.length;
+    if (size >= maxErrorBytes) break;
+  }
+  return Buffer.concat(chunks).toString('utf8').trim();
+}
+
+async function forwardRejection(response: IncomingMessage, socket: Duplex): Promise<void> {
+  const text = await errorText(response);
+  const type = response.headers['content-type'] ?? 'text/plain';
+  const code = response.statusCode ?? 502;
+  socket.end(
+    `HTTP/1.1 ${code} ${STATUS_CODES[code] ?? ''}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+  );
+}

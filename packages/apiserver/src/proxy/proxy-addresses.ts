@@ -1,0 +1,107 @@
+import { lookup as resolve, type LookupAddress } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { ipFamily, isLoopback } from '@oarlock/api/net/ip';
+import { badRequest, type StatusError } from '@oarlock/api/status';
+
+/** Addresses that no host of a cluster has: what Go's `IsGlobalUnicast` excludes, without loopback. IPv4-mapped IPv6 is looked up as IPv4. */
+const neverProxied = new BlockList();
+for (const [net, prefix, family] of [
+  ['0.0.0.0', 32, 'ipv4'],
+  ['169.254.0.0', 16, 'ipv4'],
+  ['224.0.0.0', 4, 'ipv4'],
+  ['255.255.255.255', 32, 'ipv4'],
+  ['::', 128, 'ipv6'],
+  ['fe80::', 10, 'ipv6'],
+  ['ff00::', 8, 'ipv6'],
+] as const)
+  neverProxied.addSubnet(net, prefix, family);
+
+const familyOf = (address: string) => (ipFamily(address) === 6 ? 'ipv6' : 'ipv4');
+/** `ErrAddressNotAllowed` of Kubernetes' pkg/proxy/util. */
+export const addressNotAllowed = (): StatusError => badRequest('address not allowed');
+
+/** Reports whether an IP address may be one of a host of the cluster; anything else than an IP address may not. */
+export const isProxyable = (address: string, allowLoopback: boolean): boolean =>
+  ipFamily(address) !== 0 && !neverProxied.check(address, familyOf(address)) && (allowLoopback || !isLoopback(address));
+
+export interface Listener {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Destination of a connection of this server's. `allowLoopback`: it may be on this machine's loopback interface. */
+export interface Destination extends Listener {
+  readonly allowLoopback: boolean;
+}
+
+export interface ProxyAddressesOptions {
+  /** Where this API server listens, and under which addresses others reach it. */
+  listeners(): readonly Listener[];
+  /** Addresses that lead to an API server on every port, such as that of the Service `kubernetes`. */
+  readonly services?: readonly string[];
+}
+
+/**
+ * Decides to which addresses the API server connects on behalf of objects and clients. The decision is on the addresses that a connection is made to,
+ * after names are resolved: `localhost`, `2130706433`, `0177.0.0.1` and `::ffff:127.0.0.1` are all the same destination.
+ *
+ * The rule, and why:
+ * - An API server is never a destination: a request that arrives there again would count as one of the API server's own. Its listeners are
+ *   excluded by address and port, because pods and kubelets of a machine may share the address.
+ * - Unspecified, link-local and multicast addresses are never one. No pod or node has such an address, as in Kubernetes.
+ * - Loopback is one for ports of pods and nodes only where the cluster's own ranges are on loopback (plugin network-host): in other clusters a pod
+ *   with such an address leads to whatever listens on this machine. As in Kubernetes, the kubelet endpoint that a Node reports, and the Service
+ *   that an administrator registers as an APIService, may be on loopback: single-machine clusters have them there, and the client identities
+ *   that are shown to them have no rights of administrators.
+ */
+export class ProxyAddresses {
+  readonly #options: ProxyAddressesOptions;
+
+  constructor(options: ProxyAddressesOptions) {
+    this.#options = options;
+  }
+
+  allows(address: string, { port, allowLoopback }: Omit<Destination, 'host'>): boolean {
+    return isProxyable(address, allowLoopback) && !this.#isApiServer(address, port);
+  }
+
+  /**
+   * Checks a destination that is an IP address, and returns the resolver that checks those of a name.
+   * @throws StatusError `BadRequest`
+   */
+  lookup(destination: Destination): LookupFunction {
+    if (isIP(destination.host) !== 0 && !this.allows(destination.host, destination)) throw addressNotAllowed();
+    return (hostname, options, done) => {
+      resolve(hostname, { ...options, all: true }, (error, found: LookupAddress[] = []) => {
+        const allowed = found.filter(({ address }) => this.allows(address, destination));
+        const [first] = allowed;
+        if (error !== null) done(error, '');
+        else if (first === undefined) done(lookupError(), '');
+        else if (options.all === true) done(null, allowed);
+        else done(null, first.address, first.family);
+      });
+    };
+  }
+
+  #isApiServer(address: string, port: number): boolean {
+    const own = new BlockList();
+    for (const service of this.#options.services ?? []) if (ipFamily(service) !== 0) own.addAddress(service, familyOf(service));
+    for (const listener of this.#options.listeners()) {
+      if (listener.port !== port || ipFamily(listener.host) === 0) continue;
+      own.addAddress(listener.host, familyOf(listener.host));
+      if (listener.host === '0.0.0.0' || listener.host === '::') addThisMachine(own);
+    }
+    return own.check(address, familyOf(address));
+  }
+}
+
+/** Node's type of resolver errors has a text for a code; the error reaches the proxies as it is. */
+const lookupError = (): Error => addressNotAllowed() as Error;
+
+/** A listener on every address is reached through all of 127.0.0.0/8 and through each interface. */
+function addThisMachine(list: BlockList): void {
+  list.addSubnet('127.0.0.0', 8, 'ipv4');
+  list.addAddress('::1', 'ipv6');
+  for (const { address } of Object.values(networkInterfaces()).flatMap((found) => found ?? [])) list.addAddress(address, familyOf(address));
+}

@@ -1,0 +1,53 @@
+import { badRequest } from '@oarlock/api/status';
+import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
+import type { RequestTarget } from '../http/path.ts';
+import type { PipelineResponse } from '../request/response.ts';
+import type { ProxyClientCertificate } from './proxy-client-certificate.ts';
+import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
+
+type Destination = Extract<PipelineResponse, { kind: 'proxy' }>;
+
+/** Pods, services and nodes behind `/proxy`: whatever the client says to them goes on as it came. */
+export class ProxyEndpoints {
+  readonly #proxy: ReverseProxy;
+  readonly #kubelets: ProxyClientCertificate;
+
+  constructor(proxy: ReverseProxy, kubelets: ProxyClientCertificate) {
+    this.#proxy = proxy;
+    this.#kubelets = kubelets;
+  }
+
+  /** @throws StatusError `ServiceUnavailable` when nobody answers there */
+  async serve(
+    { scheme, host, port, kubelet, allowLoopback = false }: Destination,
+    exchange: Exchange,
+    { rest }: RequestTarget,
+    upgrade: UpgradeRequest | undefined,
+  ) {
+    if (rest === undefined) throw badRequest('the request target has to name a proxy');
+    const [path = '', query] = split(exchange.target, '?');
+    const prefix = path.slice(0, path.length - rest.length);
+    if (rest === '' && upgrade === undefined && (exchange.method === 'GET' || exchange.method === 'HEAD')) {
+      // relative links of the page that is there have to lead through the proxy
+      exchange.setHeader('Location', `${path}/${query === undefined ? '' : `?${query}`}`);
+      exchange.send(301, '');
+      return;
+    }
+    const target: ProxyTarget = {
+      scheme,
+      host,
+      port,
+      allowLoopback: allowLoopback || kubelet !== undefined,
+      path: `${rest === '' ? '/' : rest}${query === undefined ? '' : `?${query}`}`,
+      rewriting: { prefix, host: `${host.includes(':') ? `[${host}]` : host}:${port}` },
+      ...(kubelet && { tls: await this.#kubelets.tls(kubelet.own) }),
+    };
+    if (upgrade === undefined) await this.#proxy.forward(target, exchange);
+    else await this.#proxy.upgrade(target, exchange, upgrade);
+  }
+}
+
+function split(text: string, at: string): readonly [string, string | undefined] {
+  const index = text.indexOf(at);
+  return index < 0 ? [text, undefined] : [text.slice(0, index), text.slice(index + 1)];
+}

@@ -1,0 +1,295 @@
+import {
+  Agent as HttpAgent,
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 'node:https';
+import type { Duplex, Readable } from 'node:stream';
+import { badRequest, failure, StatusError } from '@oarlock/api/status';
+import type { Exchange } from '../http/exchange.ts';
+import type { ProxyAddresses } from './proxy-addresses.ts';
+import { checkTransferCoding, checkUpgradeBody, connectionHeaders, framed, sendBody } from './internal/forwarded-body.ts';
+import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
+import { HtmlLinkRewriter } from './internal/html-links.ts';
+import { rewriteLink, type LinkRewriting } from './internal/location.ts';
+
+/** Where a request goes on, and as whom. */
+export interface ProxyTarget {
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly port: number;
+  /** Whether the destination may be on this machine's loopback interface. */
+  readonly allowLoopback: boolean;
+  /** With the query. */
+  readonly path: string;
+  /** How the two know each other; one agent is kept for each object. Absent: nothing is known of the other side. */
+  readonly tls?: ProxyTls;
+  /** Sent besides, or in place of, what the client sent; undefined takes a header away. */
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** How links of the answers are made to lead back through this server; absent: they stay. */
+  readonly rewriting?: LinkRewriting;
+}
+export type ProxyTls = Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'>;
+
+/** A request that this server makes itself. `signal` gives it up, at whatever point. */
+export interface ProxyRequest {
+  readonly method?: string;
+  readonly body?: Buffer | undefined;
+  readonly signal: AbortSignal;
+}
+
+interface OutgoingRequest {
+  readonly target: ProxyTarget;
+  readonly method: string;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: Readable | Buffer | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface ProxyUpgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  begin(code: number): void;
+}
+
+const connectMs = 30_000;
+const maxSockets = 256;
+const maxAgents = 256;
+const unknownPeer: ProxyTls = { rejectUnauthorized: false };
+/** Passes requests on as they come, bodies and answers as streams, upgrades as bytes. */
+export class ReverseProxy {
+  readonly #signal: AbortSignal;
+  readonly #addresses: ProxyAddresses;
+  readonly #plain = new HttpAgent({ keepAlive: true, maxSockets, maxFreeSockets: 8 });
+  #agents = new Map<ProxyTls, HttpsAgent>();
+
+  /** `signal` closes every connection. */
+  constructor(signal: AbortSignal, addresses: ProxyAddresses) {
+    this.#signal = signal;
+    this.#addresses = addresses;
+    signal.addEventListener(
+      'abort',
+      () => {
+        this.#plain.destroy();
+        for (const agent of this.#agents.values()) agent.destroy();
+      },
+      { once: true },
+    );
+  }
+
+  /** @throws StatusError `ServiceUnavailable` when nobody answers there */
+  async forward(target: ProxyTarget, exchange: Exchange): Promise<void> {
+    const { signal, method } = exchange;
+    checkTransferCoding(exchange);
+    const body = exchange.requestStream();
+    const response = await this.#send({ target, method, headers: framed(this.#headers(target, exchange), body), body, signal });
+    const code = response.statusCode ?? 502;
+    const html = target.rewriting !== undefined && isHtml(response.headers) && exchange.method !== 'HEAD';
+    for (const [name, value] of Object.entries(returnedHeaders(response.headers, target.rewriting, exchange)))
+      if (!((html || code === 204) && name === 'content-length')) exchange.setHeader(name, value);
+    if (exchange.method === 'HEAD' || code === 204 || code === 304) {
+      response.resume();
+      exchange.openStream(code).end();
+      return;
+    }
+    const outlet = exchange.openStream(code);
+    const links = html && target.rewriting !== undefined ? new HtmlLinkRewriter(target.rewriting) : undefined;
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        const bytes = links === undefined ? chunk : links.write(chunk);
+        if (bytes.length > 0 && !outlet.write([bytes])) await outlet.waitForDrain();
+        if (outlet.closed) return;
+      }
+      const rest = links?.end();
+      if (rest !== undefined && rest.length > 0) outlet.write([rest]);
+      outlet.end();
+    } catch {
+      exchange.abort(); // cut off at the other end: the client must not take what it has for the whole
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /** Joins the two connections once the other side agrees; else passes its refusal on. @throws StatusError */
+  async upgrade(target: ProxyTarget, exchange: Exchange, { socket, head, begin }: ProxyUpgrade): Promise<void> {
+    const { signal, method } = exchange;
+    checkUpgradeBody(exchange.headers);
+    const headers = {
+      ...framed(this.#headers(target, exchange), undefined),
+      connection: 'Upgrade',
+      upgrade: exchange.headers.upgrade ?? '',
+    };
+    const request = this.#request(target, method, headers, true);
+    limitDialTime(request);
+    try {
+      await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
+    } catch (error) {
+      throw unreachableError(error);
+    }
+  }
+
+  /** The head of the answer to a request of this server's own, and its body to be read or destroyed. @throws StatusError `ServiceUnavailable` when nobody answers there */
+  async open(target: ProxyTarget, { method = 'GET', body, signal }: ProxyRequest): Promise<IncomingMessage> {
+    const headers = definedOf({ ...target.headers, ...(body && { 'content-length': String(body.length) }) });
+    return this.#send({ target, method, headers, body, signal });
+  }
+
+  /** A connection that the other side closed just then is tried again, where nothing of a body was sent. */
+  #send(sent: OutgoingRequest, fresh = false): Promise<IncomingMessage> {
+    const { target, method, headers, body, signal } = sent;
+    return new Promise((resolve, reject) => {
+      const request = this.#request(target, method, headers, fresh);
+      const abandon = () => {
+        request.destroy();
+      };
+      signal.addEventListener('abort', abandon, { once: true });
+      limitDialTime(request);
+      request.once('error', (error: NodeJS.ErrnoException) => {
+        signal.removeEventListener('abort', abandon);
+        if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
+          resolve(this.#send(sent, true));
+        else reject(unreachableError(error));
+      });
+      // node destroys the connection without an error when the other side switches protocols unasked
+      request.once('close', () => {
+        reject(unreachableError(new Error('the connection was closed before there was an answer')));
+      });
+      request.once('response', (response) => {
+        response.once('close', () => {
+          signal.removeEventListener('abort', abandon);
+        });
+        const coding = response.headers['transfer-encoding'];
+        if (coding === undefined || coding.trim().toLowerCase() === 'chunked') {
+          resolve(response);
+          return;
+        }
+        response.destroy();
+        reject(unreachableError(new Error(`unsupported transfer encoding ${JSON.stringify(coding)}`)));
+      });
+      if (body === undefined || Buffer.isBuffer(body)) request.end(body);
+      else sendBody(body, request);
+    });
+  }
+
+  #request(target: ProxyTarget, method: string, headers: OutgoingHttpHeaders, fresh: boolean): ClientRequest {
+    const { scheme, host, port, path, tls } = target;
+    const lookup = this.#addresses.lookup(target);
+    const address = { lookup, host, port, method, path, headers, setHost: headers['host'] === undefined, insecureHTTPParser: false };
+    try {
+      if (scheme === 'http') return httpRequest({ ...address, agent: fresh ? false : this.#plain });
+      const agent = this.#agentFor(tls ?? unknownPeer);
+      return httpsRequest(fresh ? { ...agent.options, ...address, agent: false } : { ...address, agent });
+    } catch (error) {
+      // node refuses characters that no request line may have
+      throw badRequest(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #headers(target: ProxyTarget, exchange: Exchange): OutgoingHttpHeaders {
+    const { headers, connection } = exchange;
+    const ofConnection = connectionHeaders(headers.connection);
+    const passed: Record<string, string | readonly string[]> = {};
+    for (const [name, value] of Object.entries(headers)) {
+      if (value === undefined || name.startsWith(':') || name.startsWith('impersonate-') || name === 'authorization' || ofConnection(name))
+        continue;
+      passed[name] = value;
+    }
+    const host = headers.host ?? (headers[':authority'] as string | undefined);
+    if (host !== undefined) passed['host'] = host;
+    const length = headers['content-length'];
+    if (length !== undefined) passed['content-length'] = length;
+    if (connection.remoteAddress !== undefined)
+      passed['x-forwarded-for'] = [headers['x-forwarded-for'], connection.remoteAddress].filter((part) => part !== undefined).join(', ');
+    const { rewriting } = target;
+    if (rewriting !== undefined) {
+      passed['x-forwarded-uri'] = rewriting.prefix + target.path.split('?', 1)[0];
+      passed['x-forwarded-proto'] = 'https';
+      if (host !== undefined) passed['x-forwarded-host'] = host;
+      // links in compressed text cannot be found
+      if (exchange.method === 'GET' && headers.accept?.includes('text/html') === true) passed['accept-encoding'] = 'identity';
+    }
+    return definedOf({ ...passed, ...target.headers });
+  }
+
+  #agentFor(tls: ProxyTls): HttpsAgent {
+    let agent = this.#agents.get(tls);
+    if (agent === undefined) {
+      if (this.#agents.size >= maxAgents) {
+        const [[oldest, unused] = []] = this.#agents;
+        if (oldest !== undefined) this.#agents.delete(oldest);
+        unused?.destroy();
+      }
+      agent = new HttpsAgent({
+        ...tls,
+        minVersion: 'TLSv1.2',
+        ALPNProtocols: ['http/1.1'],
+        keepAlive: true,
+        maxSockets,
+        maxFreeSockets: 8,
+      });
+      if (!this.#signal.aborted) this.#agents.set(tls, agent);
+    }
+    return agent;
+  }
+}
+
+function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHeaders {
+  const result: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined) result[name] = typeof value === 'string' ? value : [...value];
+  return result;
+}
+
+const isHtml = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
+
+/** What the answer is about, without what the connection is about. */
+function returnedHeaders(
+  headers: IncomingHttpHeaders,
+  rewriting: LinkRewriting | undefined,
+  exchange: Exchange,
+): Readonly<Record<string, string | readonly string[]>> {
+  const result: Record<string, string | readonly string[]> = {};
+  const ofConnection = connectionHeaders(headers.connection);
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined && name !== 'authorization' && name !== 'audit-id' && !ofConnection(name)) result[name] = value;
+  if (rewriting !== undefined && headers.location !== undefined)
+    result['location'] = rewriteLink(
+      headers.location,
+      rewriting,
+      exchange.headers.host ?? (exchange.headers[':authority'] as string | undefined),
+    );
+  return result;
+}
+
+function unreachableError(error: unknown): StatusError {
+  if (error instanceof StatusError) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${why}`, {});
+  return new StatusError(status, { cause: error });
+}
+
+/** Who cannot be reached is not waited for; how long an answer takes is between the two. */
+function limitDialTime(request: ClientRequest): void {
+  request.once('socket', (socket) => {
+    if (!socket.connecting) return;
+    socket.setTimeout(connectMs, () => {
+      request.destroy(new Error(`dial tcp: no connection within ${connectMs / 1000} seconds`));
+    });
+    socket.once('connect', () => {
+      socket.setTimeout(0);
+    });
+  });
+}
+
+async function forwardRejection(response: IncomingMessage, socket: Duplex): Promise<void> {
+  socket.write(responseHead(response.statusCode ?? 502, response, 'Connection: close\r\n'));
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    if (!socket.write(chunk)) await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
+    if (socket.destroyed) return;
+  }
+  socket.end();
+}

@@ -1,0 +1,113 @@
+import { escapeFieldValue, parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
+import type { KubeObject } from '@oarlock/api/object';
+import type { EncodedObject, WatchFrame } from '../request/response.ts';
+import type { ServedKind } from './served-kind.ts';
+import { withMetadata } from './strategy.ts';
+import { SharedWatchFrame, Item, DerivedObject } from '../watch-cache/item.ts';
+import type { Watcher } from '../watch-cache/watcher.ts';
+
+/**
+ * A field selector of a custom resource whose versions a webhook converts, split into the part that stored objects can answer (metadata)
+ * and the part that only converted objects can answer.
+ */
+export interface SplitFieldSelector {
+  readonly stored: FieldSelector;
+  matches(object: KubeObject): boolean;
+}
+
+/** Splits a field selector; returns undefined if stored objects can answer all of it. */
+export function splitFieldSelector(
+  { customResource: custom, fields: readers }: ServedKind,
+  fields: FieldSelector,
+): SplitFieldSelector | undefined {
+  if (custom?.convertsByWebhook !== true) return undefined;
+  const isMeta = (field: string) => field.startsWith('metadata.');
+  const own = fields.requirements.filter(({ field }) => isMeta(field));
+  const others = fields.requirements.filter(({ field }) => !isMeta(field));
+  if (others.length === 0) return undefined;
+  const text = own.map(({ field, operator, value }) => `${field}${operator}${escapeFieldValue(value)}`).join(',');
+  return {
+    stored: parseFieldSelector(text),
+    matches: (object) => others.every(({ field, operator, value }) => (readers[field]?.(object) === value) === (operator === '=')),
+  };
+}
+
+/** Returns the items whose converted objects match the selector. */
+export async function filterConverted(
+  kind: ServedKind,
+  split: SplitFieldSelector,
+  items: readonly Item[],
+  signal: AbortSignal | undefined,
+): Promise<readonly Item[]> {
+  await kind.customResource?.prepareConversion(items, signal);
+  return items.filter((item) => split.matches(convertedItem(kind, item).object));
+}
+
+const convertedItem = ({ toServedItem: viewer }: ServedKind, item: Item): EncodedObject => (viewer === undefined ? item : viewer(item));
+
+/**
+ * Converts the frames of a watch to the served version, batch by batch.
+ *
+ * With `split`, only frames of matching objects pass, with the event type that a watcher of the converted objects sees. `before` are the
+ * items that existed when the watch began and that the watch does not send itself.
+ */
+export function convertWatch(
+  kind: ServedKind,
+  watcher: Watcher,
+  split: SplitFieldSelector | undefined,
+  before: readonly Item[],
+  signal: AbortSignal | undefined,
+): AsyncIterable<readonly WatchFrame[]> {
+  return {
+    [Symbol.asyncIterator]() {
+      const batches = batchesOf(kind, watcher, split, before, signal);
+      return {
+        next: () => batches.next(),
+        // ends a concurrent read from the watcher too
+        async return() {
+          await watcher.return();
+          return batches.return(undefined);
+        },
+      };
+    },
+  };
+}
+
+async function* batchesOf(
+  kind: ServedKind,
+  watcher: Watcher,
+  split: SplitFieldSelector | undefined,
+  before: readonly Item[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly WatchFrame[]> {
+  const known = new Map<string, EncodedObject>();
+  if (split !== undefined)
+    for (const item of await filterConverted(kind, split, before, signal)) known.set(item.key, convertedItem(kind, item));
+  for await (const batch of watcher) {
+    const items = batch.flatMap(({ item }) => (item instanceof Item ? [item] : []));
+    await kind.customResource?.prepareConversion(items, signal);
+    const shown = batch.flatMap((frame) => frameOf(kind, frame, split, known) ?? []);
+    if (shown.length > 0) yield shown;
+  }
+}
+
+function frameOf(
+  kind: ServedKind,
+  frame: WatchFrame,
+  split: SplitFieldSelector | undefined,
+  known: Map<string, EncodedObject>,
+): WatchFrame | undefined {
+  const { type, item, spanContext } = frame;
+  if (!(item instanceof Item)) return frame;
+  const view = convertedItem(kind, item);
+  if (split === undefined) return view === item ? frame : new SharedWatchFrame(type, view, spanContext);
+  const last = known.get(item.key);
+  if (type !== 'DELETED' && split.matches(view.object)) {
+    known.set(item.key, view);
+    return new SharedWatchFrame(last === undefined ? 'ADDED' : 'MODIFIED', view, spanContext);
+  }
+  if (last === undefined) return undefined;
+  known.delete(item.key);
+  const gone = withMetadata(last.object, { resourceVersion: String(item.revision) });
+  return new SharedWatchFrame('DELETED', new DerivedObject(gone, item.revision), spanContext);
+}

@@ -1,0 +1,201 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { conflict, failure, objectModified } from '@oarlock/api/status';
+import { SpanStatusCode } from '@opentelemetry/api';
+import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
+import type { RequestContext } from '../request/request-context.ts';
+import type { StoredKind } from './served-kind.ts';
+import type { Allocation } from './strategy.ts';
+import { toStatusError } from '../storage/storage-error.ts';
+import type { Item } from '../watch-cache/item.ts';
+import { PendingWrite } from '../watch-cache/pending-writes.ts';
+import type { WatchCache } from '../watch-cache/watch-cache.ts';
+
+/** What a guaranteed update does with the current object. */
+export type WriteDecision =
+  | {
+      readonly action: 'put';
+      readonly object: KubeObject;
+      readonly ttlSeconds?: number | undefined;
+      readonly reservation?: Allocation | undefined;
+    }
+  | { readonly action: 'delete'; readonly reservation?: Allocation | undefined }
+  /** The object needs no write. */
+  | { readonly action: 'keep' };
+export type DecideWrite = (current: Item | undefined) => WriteDecision | Promise<WriteDecision>;
+
+export interface WriteResult {
+  /** The new state; after a delete, the last state at the revision of the deletion. */
+  readonly item: Item;
+  readonly deleted: boolean;
+}
+
+const maxAttempts = 64;
+
+/**
+ * Writes objects with optimistic concurrency. Decisions are based on the cached state; a decision that rejects the write is repeated on the
+ * newest stored state before it becomes final.
+ */
+export class ObjectStore {
+  readonly #storage: StorageDriver;
+  readonly #cache: WatchCache;
+  readonly #isStale: (value: Uint8Array) => boolean;
+
+  /** `stale` returns true for a stored value that must be rewritten although its content is unchanged, such as after a key rotation. */
+  constructor(storage: StorageDriver, cache: WatchCache, stale: (value: Uint8Array) => boolean = () => false) {
+    this.#storage = storage;
+    this.#cache = cache;
+    this.#isStale = stale;
+  }
+
+  /** Creates an object; returns undefined if an object of that name exists. */
+  async create(
+    kind: StoredKind,
+    key: string,
+    object: KubeObject,
+    context: RequestContext,
+    more: { readonly ttlSeconds?: number | undefined; readonly reservation?: Allocation | undefined } = {},
+  ): Promise<Item | undefined | 'taken'> {
+    const storageKey = kind.storagePrefix + key;
+    const write = new PendingWrite(kind.codec, key, object, kind.codec.encode(object), context.spanContext);
+    const commit = await this.#commit(kind, storageKey, write, 0, more.ttlSeconds, more.reservation, context);
+    if (commit.ok) return write.item(commit.revision);
+    if (commit.key === storageKey) return undefined;
+    more.reservation?.onConflict(commit.key, commit.current !== undefined);
+    return 'taken';
+  }
+
+  /**
+   * Calls `decide` and commits its decision, and repeats both until no other write interferes. An error that `decide` throws is final only
+   * if `decide` saw the newest state.
+   * @throws StatusError the error of `decide`; Conflict after too many concurrent writes
+   */
+  async guaranteedUpdate(kind: StoredKind, key: string, context: RequestContext, decide: DecideWrite): Promise<WriteResult | undefined> {
+    const storageKey = kind.storagePrefix + key;
+    let current = kind.cache.get(key);
+    let newest = false;
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      context.request.signal?.throwIfAborted();
+      let decision: WriteDecision;
+      try {
+        const decided = decide(current);
+        decision = decided instanceof Promise ? await decided : decided;
+        if (decision.action === 'keep' && !newest) {
+          const read = await this.read(kind, key);
+          newest = true;
+          if (read?.revision !== current?.revision) {
+            current = read;
+            continue;
+          }
+        }
+      } catch (error) {
+        if (newest) throw error;
+        const read = await this.read(kind, key);
+        newest = true;
+        if (read?.revision === current?.revision) throw error;
+        current = read;
+        continue;
+      }
+      if (decision.action === 'keep' || (decision.action === 'delete' && current === undefined))
+        return current && { item: current, deleted: false };
+      const value = decision.action === 'put' ? kind.codec.encode(decision.object) : null;
+      if (
+        value !== null &&
+        decision.action === 'put' &&
+        current !== undefined &&
+        unchanged(decision.object, value, current) &&
+        !this.#isStale(current.value)
+      ) {
+        // nothing changes: no write, but the response must show the newest state
+        if (newest) return { item: current, deleted: false };
+        const read = await this.read(kind, key);
+        newest = true;
+        if (read?.revision === current.revision) return { item: current, deleted: false };
+        current = read;
+        continue;
+      }
+      const write = new PendingWrite(kind.codec, key, decision.action === 'put' ? decision.object : undefined, value, context.spanContext);
+      const ttl = decision.action === 'put' ? decision.ttlSeconds : undefined;
+      const commit = await this.#commit(kind, storageKey, write, current?.revision ?? 0, ttl, decision.reservation, context);
+      if (commit.ok)
+        return decision.action === 'put'
+          ? { item: write.item(commit.revision), deleted: false }
+          : { item: (current as Item).withRevision(commit.revision), deleted: true };
+      if (commit.key === storageKey) {
+        current =
+          commit.current &&
+          (this.#cachedItem(kind, key, commit.current.revision) ?? kind.codec.parse(key, commit.current.value, commit.current.revision));
+        newest = true;
+      } else decision.reservation?.onConflict(commit.key, commit.current !== undefined);
+    }
+    throw conflict(kind.resource, key.slice(key.indexOf('/') + 1), objectModified);
+  }
+
+  /** Reads the newest state from storage. */
+  async read(kind: StoredKind, key: string): Promise<Item | undefined> {
+    try {
+      const { entry } = await this.#storage.get(kind.storagePrefix + key);
+      return entry && (this.#cachedItem(kind, key, entry.revision) ?? kind.codec.parse(key, entry.value, entry.revision));
+    } catch (error) {
+      throw toStatusError(error);
+    }
+  }
+
+  #cachedItem(kind: StoredKind, key: string, revision: number): Item | undefined {
+    const item = kind.cache.get(key);
+    return item?.revision === revision ? item : undefined;
+  }
+
+  async #commit(
+    kind: StoredKind,
+    storageKey: string,
+    write: PendingWrite,
+    revision: number,
+    ttlSeconds: number | undefined,
+    reservation: Allocation | undefined,
+    context: RequestContext,
+  ): Promise<CommitResult> {
+    const { pendingWrites: writes } = this.#cache;
+    const span = context.startChildSpan('storage write');
+    const main: Write = { key: storageKey, value: write.value, ...(ttlSeconds !== undefined && { ttlSeconds }) };
+    const expect: Precondition = { key: storageKey, revision };
+    writes.add(storageKey, write);
+    let ok = false;
+    try {
+      const commit = await this.#storage.commit(
+        reservation === undefined ? [main] : [main, ...reservation.writes],
+        reservation === undefined ? [expect] : [expect, ...reservation.expect],
+      );
+      ok = commit.ok;
+      if (commit.ok) {
+        write.revision = commit.revision;
+        span?.setAttribute('oarlock.revision', commit.revision);
+        context.setRevision(commit.revision);
+        // the watch may have delivered the change before the commit returned
+        if (this.#cache.revision >= commit.revision) writes.remove(storageKey, write);
+      }
+      return commit;
+    } catch (error) {
+      span?.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
+      const fault = toStatusError(error);
+      throw fault === error ? failure('InternalError', `Internal error occurred: ${String(error)}`) : fault;
+    } finally {
+      if (!ok) writes.remove(storageKey, write);
+      span?.end();
+    }
+  }
+}
+
+/** Returns true if a value encodes the same content as the current item. Field order may differ; it does not affect the length. */
+function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolean {
+  if (value.length !== current.value.length) return false;
+  if (Buffer.compare(value, current.value) === 0) return true;
+  // objects that differ mostly differ outside the metadata, which is the larger part of small objects
+  const metadata = undefined;
+  return (
+    jsonEqual(
+      { ...current.object, metadata },
+      { ...object, kind: current.object.kind, apiVersion: object.apiVersion ?? current.object.apiVersion, metadata },
+    ) && jsonEqual({ ...current.object.metadata, resourceVersion: undefined }, { ...object.metadata, resourceVersion: undefined })
+  );
+}

@@ -1,0 +1,107 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
+import { formatTime } from '@oarlock/api/values/time';
+import type { ServedKind } from './served-kind.ts';
+import { fieldOf, withMetadata, withFields, type StrategyContext, type SubresourceStrategy } from './strategy.ts';
+
+const systemFields: ReadonlySet<string> = new Set([
+  'selfLink',
+  'managedFields',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'resourceVersion',
+  'generation',
+]);
+
+const hasStatus = ({ kind }: ServedKind) => kind.subresources.some(({ name }) => name === 'status');
+
+/** Sets the fields that the server owns on a new object (rest.BeforeCreate): uid, creation time, generation, and an empty status. */
+export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: string, context: StrategyContext): KubeObject {
+  const { strategy } = kind;
+  const metadata: Record<string, unknown> = {};
+  const given = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
+  for (const field in given) if (!systemFields.has(field)) metadata[field] = given[field];
+  metadata['uid'] = uid;
+  metadata['creationTimestamp'] = formatTime(context.now);
+  if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;
+  let fresh: KubeObject = { ...object, metadata: metadata as ObjectMeta };
+  if (hasStatus(kind) && strategy.keepsStatusOnCreate !== true) fresh = withFields(fresh, { status: {} });
+  return strategy.prepareForCreate?.(fresh, context) ?? fresh;
+}
+
+/** Prepares an update (rest.BeforeUpdate): keeps the server's fields, and the status, which only its subresource may change. */
+export function prepareForUpdate(kind: ServedKind, object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject {
+  const { strategy } = kind;
+  const next = hasStatus(kind) ? withFields(object, { status: fieldOf(old, 'status') }) : object;
+  return restoreServerFields(kind, strategy.prepareForUpdate?.(next, old, context) ?? next, old);
+}
+
+const defaultStatusStrategy: SubresourceStrategy = {
+  prepareForUpdate: (object, old) => {
+    const parts: Record<string, unknown> = { ...old };
+    for (const name of ['kind', 'apiVersion', 'metadata', 'status']) delete parts[name];
+    for (const name of Object.keys(object))
+      if (!(name in parts) && !['kind', 'apiVersion', 'metadata', 'status'].includes(name)) parts[name] = undefined;
+    return withFields(object, parts);
+  },
+};
+
+/** Returns the strategy of a subresource that updates its object; undefined if the kind has none. */
+export function subresourceStrategy({ strategy, kind }: ServedKind, subresource: string): SubresourceStrategy | undefined {
+  const rules = strategy.subresources?.[subresource];
+  return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);
+}
+
+export function prepareForSubresourceUpdate(
+  kind: ServedKind,
+  rules: SubresourceStrategy,
+  object: KubeObject,
+  old: KubeObject,
+  context: StrategyContext,
+): KubeObject {
+  return restoreServerFields(kind, rules.prepareForUpdate(object, old, context), old, true);
+}
+
+/** Restores the server's fields whatever the client sent, and increments the generation if the update changes what it counts. */
+function restoreServerFields({ strategy }: ServedKind, object: KubeObject, old: KubeObject, subresource = false): KubeObject {
+  const before = old.metadata ?? {};
+  const metadata: Record<string, unknown> = { ...object.metadata };
+  delete metadata['selfLink'];
+  delete metadata['managedFields'];
+  if (!metadata['uid'] && before.uid !== undefined) metadata['uid'] = before.uid;
+  restoreField(metadata, before, 'creationTimestamp');
+  if (before.deletionTimestamp !== undefined) metadata['deletionTimestamp'] = before.deletionTimestamp;
+  if (before.deletionGracePeriodSeconds !== undefined) metadata['deletionGracePeriodSeconds'] ??= before.deletionGracePeriodSeconds;
+  if (subresource) {
+    if (metadata['generation'] === undefined || !isGenerationCounted(object, old)) restoreField(metadata, before, 'generation');
+    return { ...object, metadata: metadata as ObjectMeta };
+  }
+  restoreField(metadata, before, 'generation');
+  const { generation } = strategy;
+  if (generation !== undefined && generation !== false) {
+    const changed = generation === true ? !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')) : generation(object, old);
+    if (changed) metadata['generation'] = (before.generation ?? 0) + 1;
+  }
+  return { ...object, metadata: metadata as ObjectMeta };
+}
+
+/** Returns true if the strategy of a subresource that changes the spec has incremented the generation already. */
+function isGenerationCounted(object: KubeObject, old: KubeObject): boolean {
+  return object.metadata?.generation === (old.metadata?.generation ?? 0) + 1 && !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec'));
+}
+
+function restoreField(metadata: Record<string, unknown>, before: ObjectMeta, name: keyof ObjectMeta): void {
+  if (before[name] === undefined || before[name] === null) delete metadata[name];
+  else metadata[name] = before[name];
+}
+
+/** Marks an object as being deleted while finalizers or its grace period still hold it, as upstream's rest.BeforeDelete does. */
+export function markDeleting(object: KubeObject, deletionTimestamp: string, graceSeconds: number | undefined): KubeObject {
+  const { metadata } = object;
+  const begins = metadata?.deletionTimestamp === undefined;
+  return withMetadata(object, {
+    deletionTimestamp,
+    ...(graceSeconds !== undefined && { deletionGracePeriodSeconds: graceSeconds }),
+    ...(begins && (metadata?.generation ?? 0) > 0 && { generation: (metadata?.generation ?? 0) + 1 }),
+  });
+}

@@ -1,0 +1,289 @@
+import type { ListMeta } from '@oarlock/api/object';
+import { expired, failure, notFound, StatusError } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/primitives/clock';
+import { StorageError, type StorageDriver } from '@oarlock/spi/storage';
+import { convertWatch, filterConverted, splitFieldSelector } from './converted-reads.ts';
+import {
+  inconsistentContinueToken,
+  formatContinueToken,
+  parseListOptions,
+  parseResourceVersion,
+  parseWatchOptions,
+  type ListOptions,
+} from './list-options.ts';
+import type { EncodedObject, PipelineResponse, WatchFrame } from '../request/response.ts';
+import { toServed, type ServedKind } from './served-kind.ts';
+import { toStatusError } from '../storage/storage-error.ts';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { SharedWatchFrame, DerivedObject, type Item, type ItemConverter } from '../watch-cache/item.ts';
+import type { ResourceCache } from '../watch-cache/resource-cache.ts';
+import { selection, type Selection } from '../watch-cache/selection.ts';
+import type { Caller, WatchCache } from '../watch-cache/watch-cache.ts';
+import { Watcher } from '../watch-cache/watcher.ts';
+
+export interface ReaderOptions {
+  readonly storage: StorageDriver;
+  readonly watchCache: WatchCache;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+interface ListResult {
+  readonly items: readonly Item[];
+  readonly revision: number;
+  readonly next: string | undefined;
+  readonly remaining: number | undefined;
+}
+
+const minWatchMs = 30 * 60_000;
+/** KEP-3157. */
+const initialEventsEnd = 'k8s.io/initial-events-end';
+
+/** Serves get, list and watch from the watch cache; only pages at revisions that left the cache are read from storage. */
+export class Reader {
+  readonly #storage: StorageDriver;
+  readonly #cache: WatchCache;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+
+  constructor({ storage, watchCache: cache, clock, random }: ReaderOptions) {
+    this.#storage = storage;
+    this.#cache = cache;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /** Returns an object in the served version. @throws StatusError NotFound */
+  async get(kind: ServedKind, request: ApiRequest): Promise<EncodedObject> {
+    const { namespace, name, query } = request;
+    await this.#waitForRevision(parseResourceVersion(query['resourceVersion'] ?? ''), request);
+    const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
+    if (item === undefined) throw notFound(kind.resource, name);
+    return toServed(kind, item, request);
+  }
+
+  /** Returns the newest stored state of an object (a consistent read). @throws StatusError NotFound */
+  async getLatest(kind: ServedKind, namespace: string, name: string, signal?: AbortSignal): Promise<Item> {
+    await this.#cache.waitUntilFresh({ signal });
+    const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
+    if (item === undefined) throw notFound(kind.resource, name);
+    return item;
+  }
+
+  async list(kind: ServedKind, request: ApiRequest): Promise<PipelineResponse> {
+    const { items, revision, next, remaining } = await this.select(kind, request);
+    const metadata: ListMeta = {
+      resourceVersion: String(revision),
+      ...(next !== undefined && { continue: next }),
+      ...(remaining !== undefined && { remainingItemCount: remaining }),
+    };
+    return { kind: 'list', resource: kind.resource, items: await toServedItems(kind, items, request.signal), metadata, warnings: [] };
+  }
+
+  /** Returns the stored items that a list request selects. */
+  async select(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<ListResult> {
+    const asked = parseListOptions(query, kind.fields);
+    const split = splitFieldSelector(kind, asked.fields);
+    const options = split === undefined ? asked : { ...asked, fields: split.stored, limit: 0 };
+    const listed = await this.#listPage(kind, namespace, options, signal);
+    return split === undefined ? listed : truncatePage(await filterConverted(kind, split, listed.items, signal), asked, listed.revision);
+  }
+
+  async #listPage(kind: ServedKind, namespace: string, options: ListOptions, signal: AbortSignal | undefined): Promise<ListResult> {
+    const { token, revision, match } = options;
+    const wanted = selectionOf(kind, namespace, options);
+    if (token !== undefined && token.revision > 0) return this.#listAtRevision(kind, wanted, options, token.revision, token.after, signal);
+    if (match === 'Exact' && revision !== undefined) return this.#listAtRevision(kind, wanted, options, revision, '', signal);
+    await this.#waitForRevision(token === undefined ? revision : undefined, { signal });
+    return this.#listCurrent(kind, wanted, options, token?.after ?? '', this.#cache.revision);
+  }
+
+  #listCurrent(kind: ServedKind, wanted: Selection, { limit, labels, fields }: ListOptions, after: string, revision: number): ListResult {
+    const { cache } = kind;
+    if (limit === 0 && after === '') return { items: cache.select(wanted), revision, next: undefined, remaining: undefined };
+    const prefix = keyPrefixOf(wanted);
+    const { items, more } = cache.page(prefix, after, limit === 0 ? Number.MAX_SAFE_INTEGER : limit, (item) =>
+      isSelected(wanted, cache, item),
+    );
+    const last = items.at(-1)?.key ?? after;
+    return {
+      items,
+      revision,
+      next: more ? formatContinueToken({ revision, after: last }) : undefined,
+      remaining: more && labels.empty && fields.empty ? cache.count(prefix, last) : undefined,
+    };
+  }
+
+  /** Lists at an exact revision: from the recent events in the cache, otherwise from storage. */
+  async #listAtRevision(
+    kind: ServedKind,
+    wanted: Selection,
+    options: ListOptions,
+    revision: number,
+    after: string,
+    signal: AbortSignal | undefined,
+  ): Promise<ListResult> {
+    if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, signal)))
+      throw this.#futureRevisionError(revision);
+    const { cache } = kind;
+    if (revision >= cache.lastChangeRevision) return this.#listCurrent(kind, wanted, options, after, revision);
+    const prefix = keyPrefixOf(wanted);
+    const all = cache.eventsReplayedTo(prefix, revision);
+    if (all === undefined) return this.#listFromStorage(kind, wanted, options, revision, after);
+    const matching = (item: Item) => item.key > after && isSelected(wanted, cache, item);
+    return truncatePage(all.filter(matching), options, revision);
+  }
+
+  async #listFromStorage(kind: ServedKind, wanted: Selection, options: ListOptions, revision: number, after: string): Promise<ListResult> {
+    const { limit } = options;
+    const prefix = kind.storedKind.storagePrefix + keyPrefixOf(wanted);
+    const found: Item[] = [];
+    let from = after === '' ? '' : kind.storedKind.storagePrefix + after;
+    try {
+      for (;;) {
+        const page = await this.#storage.range({ prefix, limit: 500, revision, ...(from !== '' && { after: from }) });
+        for (const entry of page.entries) {
+          const item = kind.storedKind.codec.parse(entry.key.slice(kind.storedKind.storagePrefix.length), entry.value, entry.revision);
+          if (isSelected(wanted, kind.cache, item)) found.push(item);
+        }
+        const last = page.entries.at(-1);
+        if (!page.more || last === undefined) return truncatePage(found, options, revision);
+        if (limit > 0 && found.length > limit) {
+          const part = truncatePage(found, options, revision);
+          const lastKey = part.items.at(-1)?.key ?? '';
+          const plain = options.labels.empty && options.fields.empty;
+          return { ...part, remaining: plain ? found.filter((item) => item.key > lastKey).length + page.remaining : undefined };
+        }
+        from = last.key;
+      }
+    } catch (error) {
+      if (!(error instanceof StorageError) || error.code !== 'Compacted') throw toStatusError(error);
+      throw after === ''
+        ? expired(`The resourceVersion for the provided list is too old.`)
+        : new StatusError(inconsistentContinueToken(after), { cause: error });
+    }
+  }
+
+  async watch(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<PipelineResponse> {
+    const asked = parseWatchOptions(query, kind.fields);
+    const split = splitFieldSelector(kind, asked.fields);
+    const options = split === undefined ? asked : { ...asked, fields: split.stored };
+    const { revision, sendInitialEvents } = options;
+    const wanted = selectionOf(kind, namespace, options);
+    const fromNow = revision === undefined || revision === 0;
+    // without a revision the initial state must be consistent; with one the watch starts with NotOlderThan semantics
+    if (revision === undefined || sendInitialEvents === true) await this.#waitForRevision(revision, { signal });
+    const initial = sendInitialEvents === true || (sendInitialEvents === undefined && fromNow);
+    const { cache } = kind;
+    const { oldestRevision: floor } = cache.ring;
+    const at = this.#cache.revision;
+    const watcher = new Watcher({
+      selection: wanted,
+      viewer: itemConverterOf(kind),
+      indexOf: (item) => (item === undefined ? undefined : cache.resource.index?.value(item.object)),
+      after: initial || fromNow ? at : revision,
+      clock: this.#clock,
+      random: this.#random,
+      signal,
+      initial: initial
+        ? this.#initialEvents(kind, cache.select(wanted), sendInitialEvents === true && options.bookmarks ? at : undefined)
+        : [][Symbol.iterator](),
+      bookmark: options.bookmarks ? () => bookmarkFrame(kind, this.#cache.revision) : undefined,
+      timeoutMs: options.timeoutSeconds === undefined ? minWatchMs * (1 + this.#random()) : options.timeoutSeconds * 1000,
+      onEnd: () => cache.watchers.remove(watcher),
+    });
+    // an accepted watch reports its errors as an event
+    if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
+    if (!watcher.ended) {
+      if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
+      cache.watchers.add(watcher);
+    }
+    if (kind.customResource?.convertsByWebhook !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };
+    const before = split === undefined || initial ? [] : (cache.eventsReplayedTo(keyPrefixOf(wanted), fromNow ? at : revision) ?? []);
+    return { kind: 'watch', resource: kind.resource, frames: convertWatch(kind, watcher, split, before, signal) };
+  }
+
+  /** Yields the current objects as ADDED events; with `end`, also the bookmark that ends the initial events (KEP-3157). */
+  *#initialEvents(kind: ServedKind, items: readonly Item[], end: number | undefined): Generator<WatchFrame> {
+    const viewer = itemConverterOf(kind);
+    for (const item of items) {
+      const spanContext = this.#cache.spanContexts.get(item.revision);
+      yield new SharedWatchFrame('ADDED', viewer?.(item) ?? item, spanContext);
+    }
+    if (end !== undefined) yield bookmarkFrame(kind, end, { [initialEventsEnd]: 'true' });
+  }
+
+  /** Waits until the cache has reached a revision: the newest if `revision` is undefined; 0 does not wait. */
+  async #waitForRevision(revision: number | undefined, asker: Caller): Promise<void> {
+    if (revision === undefined) await this.#cache.waitUntilFresh(asker);
+    else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, asker.signal)))
+      throw this.#futureRevisionError(revision);
+  }
+
+  #futureRevisionError(revision: number): StatusError {
+    return failure('Timeout', `Timeout: Too large resource version: ${revision}, current: ${this.#cache.revision}`, {
+      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+      retryAfterSeconds: 1,
+    });
+  }
+}
+
+function selectionOf(kind: ServedKind, namespace: string, { labels, fields }: Pick<ListOptions, 'labels' | 'fields'>): Selection {
+  return selection({
+    namespaced: kind.namespaced,
+    namespace,
+    labels,
+    fields,
+    readers: kind.fields,
+    indexField: kind.storedKind.index?.field,
+  });
+}
+
+const keyPrefixOf = ({ namespace }: Selection) => (namespace === '' ? '' : `${namespace}/`);
+
+function isSelected({ key, indexed, matches }: Selection, cache: ResourceCache, item: Item): boolean {
+  return (
+    (key === undefined || item.key === key) &&
+    (indexed === undefined || cache.resource.index?.value(item.object) === indexed) &&
+    (matches === undefined || matches(item.object))
+  );
+}
+
+/** Returns the first page of the items at a revision. */
+function truncatePage(items: readonly Item[], { limit, labels, fields }: ListOptions, revision: number): ListResult {
+  if (limit === 0 || items.length <= limit) return { items, revision, next: undefined, remaining: undefined };
+  const page = items.slice(0, limit);
+  return {
+    items: page,
+    revision,
+    next: formatContinueToken({ revision, after: page.at(-1)?.key ?? '' }),
+    remaining: labels.empty && fields.empty ? items.length - limit : undefined,
+  };
+}
+
+export async function toServedItems(kind: ServedKind, items: readonly Item[], signal?: AbortSignal): Promise<readonly EncodedObject[]> {
+  const { toServedItem: viewer, customResource: custom } = kind;
+  if (viewer === undefined) return items;
+  const ready = custom?.prepareConversion(items, signal);
+  if (ready !== undefined) await ready;
+  return items.map(viewer);
+}
+
+/** A watch of a kind that a webhook converts yields stored items first; convertWatch converts them. */
+const itemConverterOf = ({ toServedItem: viewer, customResource: custom }: ServedKind): ItemConverter | undefined =>
+  custom?.convertsByWebhook === true ? undefined : viewer;
+
+function bookmarkFrame(
+  { resource, apiVersion }: Pick<ServedKind, 'resource' | 'apiVersion'>,
+  revision: number,
+  annotations?: Readonly<Record<string, string>>,
+): SharedWatchFrame {
+  return new SharedWatchFrame(
+    'BOOKMARK',
+    new DerivedObject(
+      { kind: resource.kind, apiVersion, metadata: { resourceVersion: String(revision), ...(annotations && { annotations }) } },
+      revision,
+    ),
+    undefined,
+  );
+}

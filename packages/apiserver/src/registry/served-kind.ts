@@ -1,0 +1,185 @@
+import type { GroupVersionKind, Kind } from '@oarlock/api/kinds';
+import type { FieldError } from '@oarlock/api/field/field-error';
+import type { FieldType } from '@oarlock/api/managed-fields/field-type';
+import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf, groupResource, resource, type Resource } from '@oarlock/api/resource';
+import { applyDefaults } from '@oarlock/api/defaulting/apply-defaults';
+import { withNonOmittedFields } from '@oarlock/api/schema/non-omitted-fields';
+import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
+import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
+import type { EncodedObject } from '../request/response.ts';
+import type { Strategy } from './strategy.ts';
+import { Codec, DerivedObject, type Item, type ItemConverter } from '../watch-cache/item.ts';
+import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
+import type { FieldReaders } from '../watch-cache/selection.ts';
+import { storageRoot, type Caller } from '../watch-cache/watch-cache.ts';
+
+/** A stored resource: its storage version, its key prefix and its cache. */
+export interface StoredKind extends CachedResource {
+  readonly resource: Resource;
+  /** `/registry/pods/` */
+  readonly storagePrefix: string;
+  readonly cache: ResourceCache;
+}
+
+/** Converts between a served version and the storage version. */
+export interface VersionConversion {
+  toStored(object: KubeObject): KubeObject;
+  fromStored(object: KubeObject): KubeObject;
+  /** The fields that selectors of this version may name. */
+  readonly fields?: FieldReaders;
+}
+
+/** What a custom resource does differently from built-in kinds. */
+export interface CustomResourceRules {
+  /** True while the CustomResourceDefinition is being deleted: new objects are rejected. */
+  readonly isTerminating: boolean;
+  /** True if a webhook converts objects of other versions: `prepareConversion` must complete before `toServedItem`. */
+  readonly convertsByWebhook: boolean;
+  /** Checks the types of metadata, prunes unknown fields and applies defaults. @throws StatusError BadRequest */
+  withDefaults(object: KubeObject): KubeObject;
+  /** Returns the validation errors, instead of the validation of @oarlock/api. `sent` is the body that contained the object. */
+  validate(object: KubeObject, old: KubeObject | undefined, subresource: string, sent: unknown): readonly FieldError[];
+  /** Returns the fields that the schema does not declare, in the form of strict decoding errors. */
+  unknownFields(object: KubeObject): readonly string[];
+  /** Converts to the storage version. Strategies and validation see the served version. */
+  toStored(object: KubeObject): KubeObject | Promise<KubeObject>;
+  /** Converts an object of another version to this version. @throws StatusError InternalError */
+  convert(object: KubeObject): KubeObject | Promise<KubeObject>;
+  /** Converts items that `toServedItem` will return; undefined if there is nothing to wait for. @throws StatusError InternalError */
+  prepareConversion(items: readonly Item[], signal?: AbortSignal): Promise<void> | undefined;
+  /** The paths of the scale subresource; undefined if this version has none. */
+  readonly scale: CustomResourceSubresourceScale | undefined;
+}
+
+/** One resource in one served version. */
+export interface ServedKind {
+  readonly kind: Kind;
+  readonly resource: Resource;
+  readonly gvk: GroupVersionKind;
+  readonly apiVersion: string;
+  readonly namespaced: boolean;
+  /** The deprecation warning for clients of this version. */
+  readonly warning: string | undefined;
+  readonly schema: Schema | undefined;
+  /** The type for server-side apply; derived from `schema` if absent. Custom resources derive it from their own schema. */
+  readonly fieldType?: FieldType | undefined;
+  readonly strategy: Strategy;
+  /** True if Services and endpoints may have loopback addresses, because all pods of the cluster do. */
+  readonly allowLoopback: boolean;
+  /** All fields that field selectors may name. The readers take stored objects. */
+  readonly fields: FieldReaders;
+  readonly storedKind: StoredKind;
+  readonly cache: ResourceCache;
+  readonly conversion: VersionConversion | undefined;
+  /** Converts stored items to this version; undefined for the storage version. */
+  readonly toServedItem: ItemConverter | undefined;
+  /** Undefined for built-in kinds. */
+  readonly customResource?: CustomResourceRules;
+}
+
+/** Deprecated versions that are served by default, by `group/version/resource`. */
+const deprecationWarnings: Readonly<Record<string, string>> = {
+  '/v1/endpoints': 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
+};
+/** Returns the deprecation warning of a version of a resource; undefined if it is not deprecated. */
+export const deprecationWarning = (group: string, version: string, resource: string): string | undefined =>
+  deprecationWarnings[`${group}/${version}/${resource}`];
+
+const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
+const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
+
+/** Resources with many objects that no component in this process reads. */
+const rarelyReadResources: ReadonlySet<string> = new Set(['events']);
+/** Groups whose objects contain arbitrary user values, such as defaults in schemas, whose numbers keep every digit. */
+export const groupsPreservingNumbers: ReadonlySet<string> = new Set(['apiextensions.k8s.io']);
+
+/** Returns the part of a stored kind that the cache needs before it exists. */
+export function cachedResource(
+  { group, version, resource: name, kind, namespaced }: Kind,
+  { fields, indexField }: Strategy,
+): CachedResource {
+  const read = indexField === undefined ? undefined : fields?.[indexField];
+  return {
+    name: groupResource({ group, resource: name }),
+    namespaced,
+    codec: new Codec(apiVersionOf({ group, version }), kind, {
+      seldomRead: rarelyReadResources.has(groupResource({ group, resource: name })),
+      exact: groupsPreservingNumbers.has(group),
+    }),
+    ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
+  };
+}
+
+export function storedKind(kind: Kind, cache: ResourceCache): StoredKind {
+  return { ...cache.resource, resource: resourceOf(kind), storagePrefix: `${storageRoot}${cache.resource.name}/`, cache };
+}
+
+export function servedKind(
+  kind: Kind,
+  store: StoredKind,
+  strategy: Strategy,
+  conversion: VersionConversion | undefined,
+  allowLoopback: boolean,
+): ServedKind {
+  const { group, version, namespaced } = kind;
+  const gvk = { group, version, kind: kind.kind };
+  return {
+    kind,
+    resource: resourceOf(kind),
+    gvk,
+    apiVersion: apiVersionOf({ group, version }),
+    namespaced,
+    warning: deprecationWarning(group, version, kind.resource),
+    schema: schemaOf(gvk),
+    strategy,
+    allowLoopback,
+    storedKind: store,
+    cache: store.cache,
+    conversion,
+    fields: { ...(namespaced ? namespacedFields : metaFields), ...(conversion?.fields ?? strategy.fields) },
+    toServedItem: conversion && itemConverter(conversion),
+  };
+}
+
+const resourceOf = ({ group, version, resource: name, kind, namespaced }: Kind) => resource(group, version, name, kind, namespaced);
+
+function itemConverter({ fromStored }: VersionConversion): ItemConverter {
+  const views = new WeakMap<Item, DerivedObject>();
+  return (item) => {
+    let view = views.get(item);
+    if (view === undefined) views.set(item, (view = new DerivedObject(fromStored(item.object), item.revision)));
+    return view;
+  };
+}
+
+/** Returns the key of an object within its resource. */
+export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace: string, name: string): string {
+  return namespaced ? `${namespace}/${name}` : name;
+}
+
+/** Applies the defaults of the kind. @throws StatusError BadRequest */
+export function withDefaults(kind: Pick<ServedKind, 'gvk' | 'customResource'>, object: KubeObject): KubeObject {
+  return kind.customResource === undefined ? applyDefaults(kind.gvk, object) : kind.customResource.withDefaults(object);
+}
+
+/** Returns the object, in its storage version, with the empty fields that Go encodes without omitempty. */
+export function withEmptyFields(
+  { schema, conversion, customResource: custom, storedKind: store }: ServedKind,
+  object: KubeObject,
+): KubeObject {
+  if (custom !== undefined) return object;
+  const stored = conversion === undefined ? schema : schemaOf(store.resource);
+  return stored === undefined ? object : withNonOmittedFields(stored, object);
+}
+
+/** Converts a stored item to the served version; returns a promise if a webhook must convert it. */
+export function toServed(
+  { toServedItem: viewer, customResource: custom }: ServedKind,
+  item: Item,
+  asker?: Caller,
+): EncodedObject | Promise<EncodedObject> {
+  if (viewer === undefined) return item;
+  const ready = custom?.prepareConversion([item], asker?.signal);
+  return ready === undefined ? viewer(item) : ready.then(() => viewer(item));
+}

@@ -1,0 +1,224 @@
+import type { KubeObject } from '@oarlock/api/object';
+import type { HorizontalPodAutoscaler as V1 } from '@oarlock/api/types/autoscaling-v1';
+import type { HorizontalPodAutoscaler as V2, MetricSpec, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
+import type { Event as CoreEvent } from '@oarlock/api/types/core-v1';
+import type { Event } from '@oarlock/api/types/events-v1';
+import { isObject } from '@oarlock/api/json/json';
+import type { VersionConversion } from '../served-kind.ts';
+import { events } from './core.ts';
+import { olderDeviceVersions } from './device-conversions.ts';
+
+/** Drops members that are undefined. */
+function withoutUndefined<T extends object>(object: T): T {
+  for (const key of Object.keys(object))
+    if ((object as Record<string, unknown>)[key] === undefined) delete (object as Record<string, unknown>)[key];
+  return object;
+}
+
+const eventField = (name: string) => events.fields?.[name] ?? (() => '');
+
+/** events.k8s.io/v1 over what is stored as core/v1. */
+const eventsV1: VersionConversion = {
+  toStored(object) {
+    const event = object as Event;
+    return withoutUndefined({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: event.metadata,
+      involvedObject: event.regarding ?? {},
+      related: event.related,
+      reason: event.reason,
+      message: event.note,
+      type: event.type,
+      action: event.action,
+      eventTime: event.eventTime,
+      series: event.series,
+      reportingComponent: event.reportingController,
+      reportingInstance: event.reportingInstance,
+      source: event.deprecatedSource,
+      firstTimestamp: event.deprecatedFirstTimestamp,
+      lastTimestamp: event.deprecatedLastTimestamp,
+      count: event.deprecatedCount,
+    }) as KubeObject;
+  },
+  fromStored(object) {
+    const event = object as CoreEvent;
+    return withoutUndefined({
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: event.metadata,
+      eventTime: event.eventTime ?? null,
+      series: event.series,
+      reportingController: event.reportingComponent,
+      reportingInstance: event.reportingInstance,
+      action: event.action,
+      reason: event.reason,
+      regarding: event.involvedObject,
+      related: event.related,
+      note: event.message,
+      type: event.type,
+      deprecatedSource: event.source,
+      deprecatedFirstTimestamp: event.firstTimestamp,
+      deprecatedLastTimestamp: event.lastTimestamp,
+      deprecatedCount: event.count,
+    }) as KubeObject;
+  },
+  fields: {
+    ...Object.fromEntries(
+      ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'].map((name) => [
+        `regarding.${name}`,
+        eventField(`involvedObject.${name}`),
+      ]),
+    ),
+    reason: eventField('reason'),
+    reportingController: eventField('reportingComponent'),
+    type: eventField('type'),
+  },
+};
+
+const metricsKey = 'autoscaling.alpha.kubernetes.io/metrics';
+const currentKey = 'autoscaling.alpha.kubernetes.io/current-metrics';
+const conditionsKey = 'autoscaling.alpha.kubernetes.io/conditions';
+const behaviorKey = 'autoscaling.alpha.kubernetes.io/behavior';
+
+const isCpu = (metric: MetricSpec) =>
+  metric.type === 'Resource' && metric.resource?.name === 'cpu' && metric.resource.target.averageUtilization !== undefined;
+
+function parsed(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    // an annotation that users may write; what is no JSON says nothing
+    return undefined;
+  }
+}
+
+/** autoscaling/v1 over what is stored as autoscaling/v2: what v1 has no field for travels in annotations. */
+const autoscalersV1: VersionConversion = {
+  toStored(object) {
+    const { metadata, spec, status } = object as V1;
+    const {
+      [metricsKey]: metrics,
+      [currentKey]: current,
+      [conditionsKey]: conditions,
+      [behaviorKey]: behavior,
+      ...annotations
+    } = metadata?.annotations ?? {};
+    const cpu: readonly MetricSpec[] =
+      spec?.targetCPUUtilizationPercentage === undefined
+        ? []
+        : [
+            {
+              type: 'Resource',
+              resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } },
+            },
+          ];
+    const [others, rules, seen, states] = [parsed(metrics), parsed(behavior), parsed(current), parsed(conditions)];
+    const all = [...cpu, ...(Array.isArray(others) ? (others as MetricSpec[]) : [])];
+    const cpuNow: readonly MetricStatus[] =
+      status?.currentCPUUtilizationPercentage === undefined
+        ? []
+        : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
+    const allNow = Array.isArray(seen) ? (seen as MetricStatus[]) : cpuNow;
+    return {
+      apiVersion: 'autoscaling/v2',
+      kind: 'HorizontalPodAutoscaler',
+      metadata: withoutUndefined({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
+      spec: withoutUndefined({
+        scaleTargetRef: spec?.scaleTargetRef,
+        minReplicas: spec?.minReplicas,
+        maxReplicas: spec?.maxReplicas,
+        metrics: all.length === 0 ? undefined : all,
+        behavior: isObject(rules) ? rules : undefined,
+      }),
+      status: withoutUndefined({
+        observedGeneration: status?.observedGeneration,
+        lastScaleTime: status?.lastScaleTime,
+        currentReplicas: status?.currentReplicas ?? 0,
+        desiredReplicas: status?.desiredReplicas ?? 0,
+        currentMetrics: allNow.length === 0 ? undefined : allNow,
+        conditions: Array.isArray(states) ? states : undefined,
+      }),
+    } as KubeObject;
+  },
+  fromStored(object) {
+    const { metadata, spec, status } = object as V2;
+    const metrics = spec?.metrics ?? [];
+    const cpu = metrics.find(isCpu);
+    const others = metrics.filter((metric) => metric !== cpu);
+    const cpuNow = status?.currentMetrics?.find(({ type, resource }) => type === 'Resource' && resource?.name === 'cpu')?.resource?.current
+      .averageUtilization;
+    const annotations = withoutUndefined({
+      ...metadata?.annotations,
+      [metricsKey]: others.length === 0 ? undefined : JSON.stringify(others),
+      [currentKey]: (status?.currentMetrics ?? []).length === 0 ? undefined : JSON.stringify(status?.currentMetrics),
+      [conditionsKey]: (status?.conditions ?? []).length === 0 ? undefined : JSON.stringify(status?.conditions),
+      [behaviorKey]: spec?.behavior === undefined ? undefined : JSON.stringify(spec.behavior),
+    });
+    return {
+      apiVersion: 'autoscaling/v1',
+      kind: 'HorizontalPodAutoscaler',
+      metadata: withoutUndefined({ ...metadata, annotations: Object.keys(annotations).length === 0 ? undefined : annotations }),
+      spec: withoutUndefined({
+        scaleTargetRef: spec?.scaleTargetRef,
+        minReplicas: spec?.minReplicas,
+        maxReplicas: spec?.maxReplicas,
+        targetCPUUtilizationPercentage: cpu?.resource?.target.averageUtilization,
+      }),
+      status: withoutUndefined({
+        observedGeneration: status?.observedGeneration,
+        lastScaleTime: status?.lastScaleTime,
+        currentReplicas: status?.currentReplicas ?? 0,
+        desiredReplicas: status?.desiredReplicas ?? 0,
+        currentCPUUtilizationPercentage: cpuNow,
+      }),
+    } as KubeObject;
+  },
+};
+
+/** Versions that differ in nothing but their name. */
+function renamedField(stored: string, served: string): VersionConversion {
+  const [from = '', to = ''] = [stored, served].map((key) => key.slice(0, key.lastIndexOf('/')));
+  return {
+    toStored: (object) => ({ ...object, apiVersion: from }),
+    fromStored: (object) => ({ ...object, apiVersion: to }),
+  };
+}
+
+interface StoredVersion {
+  readonly stored: string;
+  readonly conversion: VersionConversion;
+}
+
+/** The version in which the objects of a resource are stored, and the others in which they can be served unchanged. */
+const sameSchema = (group: string, version: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
+  resources.flatMap((resource) =>
+    others.map((other): [string, StoredVersion] => {
+      const [stored, served] = [`${group}/${version}/${resource}`, `${group}/${other}/${resource}`];
+      return [served, { stored, conversion: renamedField(stored, served) }];
+    }),
+  );
+
+/** Served versions that are not the stored one, by `group/version/resource`, with the resource that is stored. */
+export const versionConversions: ReadonlyMap<string, StoredVersion> = new Map([
+  ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: eventsV1 }],
+  ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: autoscalersV1 }],
+  ...sameSchema(
+    'admissionregistration.k8s.io',
+    'v1',
+    ['v1beta1', 'v1alpha1'],
+    ['mutatingadmissionpolicies', 'mutatingadmissionpolicybindings'],
+  ),
+  ...sameSchema('certificates.k8s.io', 'v1beta1', ['v1alpha1'], ['clustertrustbundles']),
+  ...sameSchema('coordination.k8s.io', 'v1beta1', ['v1alpha2'], ['leasecandidates']),
+  ...sameSchema('networking.k8s.io', 'v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
+  ...sameSchema('storage.k8s.io', 'v1', ['v1beta1'], ['volumeattributesclasses']),
+  ...sameSchema('resource.k8s.io', 'v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
+  ...sameSchema('resource.k8s.io', 'v1', ['v1beta1'], ['deviceclasses']),
+  ...sameSchema('resource.k8s.io', 'v1beta2', ['v1alpha3'], ['devicetaintrules']),
+  ...Object.entries(olderDeviceVersions).map(([resource, conversion]): [string, StoredVersion] => [
+    `resource.k8s.io/v1beta1/${resource}`,
+    { stored: `resource.k8s.io/v1/${resource}`, conversion },
+  ]),
+]);

@@ -1,0 +1,200 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { formatTime } from '@oarlock/api/values/time';
+import type {
+  Event,
+  Node,
+  PersistentVolumeSpec,
+  PersistentVolumeStatus,
+  PersistentVolumeClaimSpec,
+  Secret,
+  ServiceAccount,
+} from '@oarlock/api/types/core-v1';
+import type {
+  CertificateSigningRequest,
+  CertificateSigningRequestSpec,
+  CertificateSigningRequestStatus,
+} from '@oarlock/api/types/certificates-v1';
+import { jsonEqual } from '@oarlock/api/json/json';
+import { sourceAddressAnnotation } from '@oarlock/spi/cluster';
+import { fieldOf, specOf, statusOf, withFields, type Strategy } from '../strategy.ts';
+
+const text =
+  <T>(read: (object: T) => string | undefined) =>
+  (object: KubeObject) =>
+    read(object as T) ?? '';
+
+/** Nodes register with their status. */
+export const nodes: Strategy = {
+  fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
+  keepsStatusOnCreate: true,
+};
+
+/** `stringData` is only for writing: it becomes `data`. */
+function withoutStringData(object: KubeObject): KubeObject {
+  const { stringData, data } = object as Secret;
+  if (stringData === undefined) return object;
+  const encoded = Object.fromEntries(Object.entries(stringData).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
+  return withFields(object, { data: { ...data, ...encoded }, stringData: undefined });
+}
+
+export const secrets: Strategy = {
+  fields: { type: text<Secret>(({ type }) => type) },
+  prepareForCreate: withoutStringData,
+  prepareForUpdate: withoutStringData,
+};
+
+/** Secrets are referred to by name alone. */
+function cleaned(object: KubeObject): KubeObject {
+  const { secrets } = object as ServiceAccount;
+  return secrets === undefined
+    ? object
+    : withFields(object, { secrets: secrets.map(({ name }) => ({ ...(name !== undefined && { name }) })) });
+}
+export const serviceAccounts: Strategy = { returnsDeletedObject: true, prepareForCreate: cleaned, prepareForUpdate: cleaned };
+
+export const events: Strategy = {
+  fields: {
+    'involvedObject.kind': text<Event>(({ involvedObject }) => involvedObject?.kind),
+    'involvedObject.namespace': text<Event>(({ involvedObject }) => involvedObject?.namespace),
+    'involvedObject.name': text<Event>(({ involvedObject }) => involvedObject?.name),
+    'involvedObject.uid': text<Event>(({ involvedObject }) => involvedObject?.uid),
+    'involvedObject.apiVersion': text<Event>(({ involvedObject }) => involvedObject?.apiVersion),
+    'involvedObject.resourceVersion': text<Event>(({ involvedObject }) => involvedObject?.resourceVersion),
+    'involvedObject.fieldPath': text<Event>(({ involvedObject }) => involvedObject?.fieldPath),
+    reason: text<Event>(({ reason }) => reason),
+    reportingComponent: text<Event>(({ reportingComponent }) => reportingComponent),
+    source: text<Event>(({ source, reportingComponent }) => source?.component || reportingComponent),
+    type: text<Event>(({ type }) => type),
+  },
+  allowCreateOnUpdate: true,
+  defaultGarbageCollectionPolicy: 'unsupported',
+  ttlSeconds: 3600,
+};
+
+const claimSpec = (object: KubeObject) => specOf<PersistentVolumeClaimSpec>(object);
+const core = new Set([undefined, '']);
+
+/** The old and the new way to name where data comes from say the same, where the old one can say it. */
+function sameSources(object: KubeObject): KubeObject {
+  const { dataSource, dataSourceRef } = claimSpec(object);
+  if (dataSource !== undefined && dataSourceRef === undefined)
+    return withFields(object, { spec: { ...claimSpec(object), dataSourceRef: dataSource } });
+  if (dataSource !== undefined || dataSourceRef === undefined || (dataSourceRef.namespace ?? '') !== '') return object;
+  const { apiGroup, kind, name } = dataSourceRef;
+  const known =
+    (core.has(apiGroup) && kind === 'PersistentVolumeClaim') || (apiGroup === 'snapshot.storage.k8s.io' && kind === 'VolumeSnapshot');
+  return known
+    ? withFields(object, { spec: { ...claimSpec(object), dataSource: { ...(apiGroup !== undefined && { apiGroup }), kind, name } } })
+    : object;
+}
+
+export const persistentVolumeClaims: Strategy = {
+  returnsDeletedObject: true,
+  prepareForCreate: (object) => sameSources(withFields(object, { status: { phase: 'Pending' } })),
+  prepareForUpdate: sameSources,
+};
+
+const volumeStatus = (object: KubeObject) => statusOf<PersistentVolumeStatus>(object);
+export const persistentVolumes: Strategy = {
+  returnsDeletedObject: true,
+  fields: { name: ({ metadata }) => metadata?.name ?? '' },
+  prepareForCreate: (object, { now }) => withFields(object, { status: { phase: 'Pending', lastPhaseTransitionTime: formatTime(now) } }),
+  subresources: {
+    status: {
+      prepareForUpdate(object, old, { now }) {
+        const [next, before] = [volumeStatus(object), volumeStatus(old)];
+        const at =
+          next.phase === before.phase
+            ? (next.lastPhaseTransitionTime ?? before.lastPhaseTransitionTime)
+            : next.lastPhaseTransitionTime === undefined || next.lastPhaseTransitionTime === before.lastPhaseTransitionTime
+              ? formatTime(now)
+              : next.lastPhaseTransitionTime;
+        return withFields(object, {
+          spec: specOf<PersistentVolumeSpec>(old),
+          status: { ...next, ...(at !== undefined && { lastPhaseTransitionTime: at }) },
+        });
+      },
+    },
+  },
+};
+
+const csrSpec = (object: KubeObject) => specOf<CertificateSigningRequestSpec>(object);
+const csrStatus = (object: KubeObject) => statusOf<CertificateSigningRequestStatus>(object);
+const decidedConditionTypes = new Set(['Approved', 'Denied']);
+/** Approval of a serving certificate relies on the annotation: clients neither set nor change it. */
+function withSourceAddress(object: KubeObject, source: string | undefined): KubeObject {
+  if (object.metadata?.annotations?.[sourceAddressAnnotation] === source) return object;
+  const { [sourceAddressAnnotation]: _given, ...annotations } = object.metadata?.annotations ?? {};
+  return {
+    ...object,
+    metadata: { ...object.metadata, annotations: { ...annotations, ...(source && { [sourceAddressAnnotation]: source }) } },
+  };
+}
+
+export const certificateSigningRequests: Strategy = {
+  fields: { 'spec.signerName': text<CertificateSigningRequest>(({ spec }) => spec.signerName) },
+  // who asks is written down by the server
+  prepareForCreate(object, { identity, sourceAddress }) {
+    const { username: _name, uid: _uid, groups: _groups, extra: _extra, ...given } = csrSpec(object);
+    const source = given.signerName === 'kubernetes.io/kubelet-serving' ? sourceAddress : undefined;
+    return withFields(withSourceAddress(object, source), {
+      spec: {
+        ...given,
+        username: identity.name,
+        ...(identity.uid !== undefined && { uid: identity.uid }),
+        groups: [...identity.groups],
+        ...(identity.extra !== undefined && Object.keys(identity.extra).length > 0 && { extra: structuredClone(identity.extra) }),
+      },
+      status: undefined,
+    });
+  },
+  prepareForUpdate: (object, old) =>
+    withFields(withSourceAddress(object, old.metadata?.annotations?.[sourceAddressAnnotation]), {
+      spec: fieldOf(old, 'spec'),
+      status: fieldOf(old, 'status'),
+    }),
+  subresources: {
+    status: {
+      prepareForUpdate(object, old, { now }) {
+        const next = csrStatus(object);
+        const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decidedConditionTypes.has(type));
+        const others = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
+        return withConditionTimes(
+          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...others] } }),
+          old,
+          now,
+        );
+      },
+    },
+    approval: {
+      prepareForUpdate: (object, old, { now }) => {
+        const { certificate: _mine, ...next } = csrStatus(object);
+        const { certificate } = csrStatus(old);
+        return withConditionTimes(
+          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, ...(certificate !== undefined && { certificate }) } }),
+          old,
+          now,
+        );
+      },
+    },
+  },
+};
+
+/** Conditions get their times from the server. */
+function withConditionTimes(object: KubeObject, old: KubeObject, now: number): KubeObject {
+  const at = formatTime(now);
+  const before = csrStatus(old).conditions ?? [];
+  const conditions = csrStatus(object).conditions?.map((condition) => {
+    const same = before.find(({ type }) => type === condition.type);
+    const changed = !jsonEqual(
+      { ...same, lastUpdateTime: undefined, lastTransitionTime: undefined },
+      { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
+    );
+    return {
+      ...condition,
+      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (same?.lastUpdateTime ?? at)),
+      lastTransitionTime: condition.lastTransitionTime ?? (same?.status === condition.status ? (same.lastTransitionTime ?? at) : at),
+    };
+  });
+  return conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
+}

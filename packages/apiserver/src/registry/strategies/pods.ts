@@ -1,0 +1,243 @@
+import { qosClass } from '@oarlock/api/component-helpers/qos-class';
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { isDns1123Label } from '@oarlock/api/values/names';
+import { formatTime } from '@oarlock/api/values/time';
+import type {
+  Affinity,
+  Container,
+  Pod,
+  PodAffinityTerm,
+  PodCondition,
+  PodSpec,
+  PodStatus,
+  TopologySpreadConstraint,
+} from '@oarlock/api/types/core-v1';
+import type { LabelSelector } from '@oarlock/api/types/meta-v1';
+import { specOf, statusOf, withMetadata, withFields, type Strategy, type SubresourceStrategy } from '../strategy.ts';
+
+type Labels = Readonly<Record<string, string>>;
+
+const spec = (object: KubeObject) => specOf<PodSpec>(object);
+const status = (object: KubeObject) => statusOf<PodStatus>(object);
+
+/** Sets a condition; its transition time changes with its status alone. */
+export function withCondition(
+  conditions: readonly PodCondition[] | undefined,
+  condition: Pick<PodCondition, 'type' | 'status' | 'reason' | 'message'>,
+  now: number,
+): readonly PodCondition[] {
+  const old = conditions?.find(({ type }) => type === condition.type);
+  const lastTransitionTime = old?.status === condition.status ? old.lastTransitionTime : formatTime(now);
+  const next: PodCondition = { ...condition, ...(lastTransitionTime !== undefined && { lastTransitionTime }) };
+  if (old === undefined) return [...(conditions ?? []), next];
+  return (conditions ?? []).map((other) => (other === old ? next : other));
+}
+
+const extendedSelector = (
+  selector: LabelSelector | undefined,
+  keys: readonly string[] | undefined,
+  operator: 'In' | 'NotIn',
+  labels: Labels,
+): LabelSelector | undefined => {
+  const added = (keys ?? []).flatMap((key) => (Object.hasOwn(labels, key) ? [{ key, operator, values: [labels[key] ?? ''] }] : []));
+  return selector === undefined || added.length === 0
+    ? selector
+    : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
+};
+
+/** KEP-3633: the pod's own labels become part of what it is placed by. */
+function mergedTerm(term: PodAffinityTerm, labels: Labels): PodAffinityTerm {
+  const labelSelector = extendedSelector(
+    extendedSelector(term.labelSelector, term.matchLabelKeys, 'In', labels),
+    term.mismatchLabelKeys,
+    'NotIn',
+    labels,
+  );
+  return labelSelector === undefined ? term : { ...term, labelSelector };
+}
+
+function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
+  const merge = <T extends NonNullable<Affinity['podAffinity']>>(part: T | undefined) =>
+    part && {
+      ...part,
+      ...(part.requiredDuringSchedulingIgnoredDuringExecution && {
+        requiredDuringSchedulingIgnoredDuringExecution: part.requiredDuringSchedulingIgnoredDuringExecution.map((term) =>
+          mergedTerm(term, labels),
+        ),
+      }),
+      ...(part.preferredDuringSchedulingIgnoredDuringExecution && {
+        preferredDuringSchedulingIgnoredDuringExecution: part.preferredDuringSchedulingIgnoredDuringExecution.map((term) => ({
+          ...term,
+          // validation tells of a term that is missing
+          podAffinityTerm: mergedTerm((term.podAffinityTerm as PodAffinityTerm | undefined) ?? { topologyKey: '' }, labels),
+        })),
+      }),
+    };
+  const podAffinity = merge(affinity.podAffinity);
+  const podAntiAffinity = merge(affinity.podAntiAffinity);
+  return { ...affinity, ...(podAffinity && { podAffinity }), ...(podAntiAffinity && { podAntiAffinity }) };
+}
+
+/** KEP-3243. */
+function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): TopologySpreadConstraint {
+  const labelSelector = extendedSelector(constraint.labelSelector, constraint.matchLabelKeys, 'In', labels);
+  return labelSelector === undefined ? constraint : { ...constraint, labelSelector };
+}
+
+function preparePodForCreate(object: KubeObject, now: number): KubeObject {
+  const given = spec(object) as PodSpec;
+  const labels = object.metadata?.labels ?? {};
+  const merged: PodSpec =
+    given.affinity === undefined && given.topologySpreadConstraints === undefined
+      ? given
+      : {
+          ...given,
+          ...(given.affinity && { affinity: mergedAffinity(given.affinity, labels) }),
+          ...(given.topologySpreadConstraints && {
+            topologySpreadConstraints: given.topologySpreadConstraints.map((constraint) => mergedSpread(constraint, labels)),
+          }),
+        };
+  const gated = (given.schedulingGates?.length ?? 0) > 0;
+  const newStatus: PodStatus = {
+    phase: 'Pending',
+    ...(gated && {
+      conditions: withCondition(
+        undefined,
+        {
+          type: 'PodScheduled',
+          status: 'False',
+          reason: 'SchedulingGated',
+          message: 'Scheduling is blocked due to non-empty scheduling gates',
+        },
+        now,
+      ),
+    }),
+    qosClass: qosClass({ ...given, containers: given.containers ?? [] }),
+  };
+  return withFields(object, { spec: merged, status: newStatus });
+}
+
+/** What the kubelet of old leaves out stays. */
+function withKeptGenerations(next: PodStatus, old: PodStatus): PodStatus {
+  const observed = next.observedGeneration ?? old.observedGeneration;
+  const known = new Map((old.conditions ?? []).map((condition) => [condition.type, condition.observedGeneration]));
+  const conditions = next.conditions?.map((condition) => {
+    const generation = condition.observedGeneration ?? known.get(condition.type);
+    return generation === undefined || condition.observedGeneration !== undefined
+      ? condition
+      : { ...condition, observedGeneration: generation };
+  });
+  return { ...next, ...(observed !== undefined && { observedGeneration: observed }), ...(conditions && { conditions }) };
+}
+
+const statusRules: SubresourceStrategy = {
+  prepareForUpdate(object, old) {
+    const { metadata: _metadata, ...rest } = object;
+    const next = status(object);
+    const { ownerReferences } = old.metadata ?? {};
+    const { ownerReferences: _owners, deletionTimestamp: _gone, ...metadata } = object.metadata ?? {};
+    const kept: PodStatus = withKeptGenerations(next, status(old));
+    const qos = kept.qosClass ?? status(old).qosClass;
+    return withFields(rest, {
+      metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) },
+      spec: spec(old),
+      status: { ...kept, ...(qos !== undefined && { qosClass: qos }) },
+    });
+  },
+};
+
+/** Only metadata that status updates may touch, and the ephemeral containers. */
+const ephemeralContainers: SubresourceStrategy = {
+  prepareForUpdate(object, old) {
+    const { ephemeralContainers } = spec(object);
+    return withBumpedGeneration(
+      {
+        ...old,
+        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        ...{ spec: { ...spec(old), ...(ephemeralContainers && { ephemeralContainers }) } },
+      } as KubeObject,
+      old,
+    );
+  },
+};
+
+const resizedContainers = (
+  next: readonly Container[] | undefined,
+  old: readonly Container[] | undefined,
+): readonly Container[] | undefined => {
+  if (next === undefined || old === undefined || next.length !== old.length || next.some(({ name }, i) => name !== old[i]?.name))
+    return undefined;
+  return old.map((container, i) => {
+    const { resources, resizePolicy } = next[i] ?? {};
+    return { ...container, ...(resources && { resources }), ...(resizePolicy && { resizePolicy }) };
+  });
+};
+
+/** KEP-1287, KEP-5419: only resources and resize policies of containers that are there, and resources of the pod as a whole. */
+const resize: SubresourceStrategy = {
+  prepareForUpdate(object, old) {
+    const before = spec(old);
+    const containers = resizedContainers(spec(object).containers, before.containers);
+    const initContainers =
+      before.initContainers === undefined ? undefined : resizedContainers(spec(object).initContainers, before.initContainers);
+    // added, renamed or reordered containers are left in for validation to refuse
+    if (containers === undefined || (before.initContainers !== undefined && initContainers === undefined))
+      return withBumpedGeneration(withFields(object, { status: status(old) }), old);
+    return withBumpedGeneration(
+      {
+        ...old,
+        metadata: { ...old.metadata, resourceVersion: object.metadata?.resourceVersion ?? '' },
+        ...{
+          spec: {
+            ...before,
+            containers,
+            ...(initContainers && { initContainers }),
+            ...(spec(object).resources !== undefined && { resources: spec(object).resources }),
+          },
+        },
+      } as KubeObject,
+      old,
+    );
+  },
+};
+
+function withBumpedGeneration(object: KubeObject, old: KubeObject): KubeObject {
+  return withMetadata(object, { generation: (old.metadata?.generation ?? 0) + (jsonEqual(spec(object), spec(old)) ? 0 : 1) });
+}
+
+const text = (read: (pod: Pod) => string | undefined) => (object: KubeObject) => read(object as Pod) ?? '';
+
+export const pods: Strategy = {
+  fields: {
+    'spec.nodeName': text(({ spec }) => spec?.nodeName),
+    'spec.restartPolicy': text(({ spec }) => spec?.restartPolicy),
+    'spec.schedulerName': text(({ spec }) => spec?.schedulerName),
+    'spec.serviceAccountName': text(({ spec }) => spec?.serviceAccountName),
+    'spec.hostNetwork': text(({ spec }) => String(spec?.hostNetwork ?? false)),
+    'status.phase': text(({ status }) => status?.phase),
+    'status.podIP': text(({ status }) => status?.podIPs?.[0]?.ip ?? status?.podIP),
+    'status.podIPs': text(({ status }) => status?.podIPs?.[0]?.ip ?? status?.podIP),
+    'status.nominatedNodeName': text(({ status }) => status?.nominatedNodeName),
+  },
+  indexField: 'spec.nodeName',
+  returnsDeletedObject: true,
+  generation: true,
+  prepareForCreate(object, { now, warn }) {
+    const name = object.metadata?.name ?? '';
+    const wrong = isDns1123Label(name);
+    if (name !== '' && wrong.length > 0)
+      warn(
+        `metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [${wrong.join(' ')}]`,
+      );
+    return preparePodForCreate(object, now);
+  },
+  subresources: { status: statusRules, ephemeralcontainers: ephemeralContainers, resize },
+  gracePeriod(object, requested) {
+    const { nodeName, terminationGracePeriodSeconds } = spec(object);
+    const { phase } = status(object);
+    if ((nodeName ?? '') === '' || phase === 'Failed' || phase === 'Succeeded') return 0;
+    const period = requested ?? terminationGracePeriodSeconds ?? 0;
+    return period < 0 ? 1 : period;
+  },
+};

@@ -1,0 +1,107 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { Kind } from '@oarlock/api/kinds';
+import { groupResource } from '@oarlock/api/resource';
+import type { ServiceAllocator } from './service-allocator.ts';
+import { certificateSigningRequests, events, nodes, persistentVolumeClaims, persistentVolumes, secrets, serviceAccounts } from './core.ts';
+import { customResourceDefinitions } from '../../custom-resources/definition/strategy.ts';
+import { namespaces } from './namespaces.ts';
+import { pods } from './pods.ts';
+import { servicesStrategy } from './services.ts';
+import { fieldOf, withFields, type Strategy } from '../strategy.ts';
+import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
+
+const generation: Strategy = { generation: true };
+const guarded: Strategy = { allowUnconditionalUpdate: false };
+const upsert: Strategy = { allowCreateOnUpdate: true };
+const returned: Strategy = { returnsDeletedObject: true };
+
+/** Rules of kinds that differ from the generic ones, by `groupResource`. */
+export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Strategy> {
+  return new Map<string, Strategy>(
+    Object.entries({
+      pods,
+      namespaces,
+      nodes,
+      secrets,
+      events,
+      services: servicesStrategy(ranges),
+      serviceaccounts: serviceAccounts,
+      persistentvolumes: persistentVolumes,
+      persistentvolumeclaims: persistentVolumeClaims,
+      replicationcontrollers: replicationControllers,
+      podtemplates: podTemplates,
+      endpoints: upsert,
+      limitranges: upsert,
+      resourcequotas: returned,
+      'deployments.apps': deployments,
+      'replicasets.apps': replicaSets,
+      'daemonsets.apps': daemonSets,
+      'statefulsets.apps': generation,
+      'jobs.batch': jobs,
+      'cronjobs.batch': generation,
+      'certificatesigningrequests.certificates.k8s.io': certificateSigningRequests,
+      'leases.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
+      'endpointslices.discovery.k8s.io': {
+        // labels count: consumers find the slices of a Service by them
+        generation: (object, old) =>
+          !jsonEqual(bare(object), bare(old)) || !jsonEqual(object.metadata?.labels ?? {}, old.metadata?.labels ?? {}),
+      },
+      'ingresses.networking.k8s.io': generation,
+      'ingressclasses.networking.k8s.io': generation,
+      'networkpolicies.networking.k8s.io': generation,
+      'poddisruptionbudgets.policy': { generation: true, allowUnconditionalUpdate: false },
+      'priorityclasses.scheduling.k8s.io': generation,
+      'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
+      'apiservices.apiregistration.k8s.io': guarded,
+      'mutatingwebhookconfigurations.admissionregistration.k8s.io': {
+        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
+        allowUnconditionalUpdate: false,
+      },
+      'validatingwebhookconfigurations.admissionregistration.k8s.io': {
+        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
+        allowUnconditionalUpdate: false,
+      },
+      'validatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+      'validatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+      'mutatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+      'mutatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+      'flowschemas.flowcontrol.apiserver.k8s.io': generation,
+      'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': generation,
+      'deviceclasses.resource.k8s.io': generation,
+      'resourceslices.resource.k8s.io': {
+        generation: true,
+        fields: { 'spec.nodeName': specText('nodeName'), 'spec.driver': specText('driver') },
+      },
+      'runtimeclasses.node.k8s.io': guarded,
+      'roles.rbac.authorization.k8s.io': upsert,
+      'rolebindings.rbac.authorization.k8s.io': upsert,
+      'clusterroles.rbac.authorization.k8s.io': upsert,
+      'clusterrolebindings.rbac.authorization.k8s.io': upsert,
+      'clustertrustbundles.certificates.k8s.io': { fields: { 'spec.signerName': specText('signerName') } },
+      'podcertificaterequests.certificates.k8s.io': {
+        fields: { 'spec.signerName': specText('signerName'), 'spec.podName': specText('podName'), 'spec.nodeName': specText('nodeName') },
+      },
+      'leasecandidates.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
+      'csidrivers.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+      'csinodes.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+      'csistoragecapacities.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+      'storageclasses.storage.k8s.io': returned,
+      'volumeattachments.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+      'volumeattributesclasses.storage.k8s.io': returned,
+    } satisfies Record<string, Strategy>),
+  );
+}
+
+function specText(name: string) {
+  return (object: Parameters<typeof fieldOf>[0]): string => {
+    const value = (fieldOf(object, 'spec') as Readonly<Record<string, unknown>> | undefined)?.[name];
+    return typeof value === 'string' ? value : '';
+  };
+}
+
+/** Without metadata. */
+const bare = (object: Parameters<typeof withFields>[0]) =>
+  withFields(object, { metadata: undefined, kind: undefined, apiVersion: undefined });
+
+const none: Strategy = {};
+export const strategyOf = (table: ReadonlyMap<string, Strategy>, kind: Kind): Strategy => table.get(groupResource(kind)) ?? none;

@@ -1,0 +1,76 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { DaemonSetSpec } from '@oarlock/api/types/apps-v1';
+import type { Job, JobSpec } from '@oarlock/api/types/batch-v1';
+import type { ReplicaSet } from '@oarlock/api/types/apps-v1';
+import { fieldOf, specOf, withMetadata, withFields, type Strategy } from '../strategy.ts';
+
+const templateGeneration = 'deprecated.daemonset.template.generation';
+const replicas = (object: KubeObject) => String((object as ReplicaSet).status?.replicas ?? 0);
+
+export const deployments: Strategy = {
+  // annotations count: rollbacks are recorded in them
+  generation: (object, old) =>
+    !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')) ||
+    !jsonEqual(object.metadata?.annotations ?? {}, old.metadata?.annotations ?? {}),
+  subresources: {
+    status: {
+      prepareForUpdate: (object, old) => withMetadata(withFields(object, { spec: fieldOf(old, 'spec') }), { labels: old.metadata?.labels }),
+    },
+  },
+};
+
+export const replicaSets: Strategy = { generation: true, fields: { 'status.replicas': replicas } };
+export const replicationControllers: Strategy = {
+  generation: true,
+  defaultGarbageCollectionPolicy: 'orphan',
+  fields: { 'status.replicas': replicas },
+};
+
+export const daemonSets: Strategy = {
+  generation: true,
+  prepareForCreate: (object) =>
+    withMetadata(object, {
+      annotations: { ...object.metadata?.annotations, [templateGeneration]: object.metadata?.annotations?.[templateGeneration] ?? '1' },
+    }),
+  prepareForUpdate(object, old) {
+    const before = Number(old.metadata?.annotations?.[templateGeneration] ?? '0');
+    const changed = !jsonEqual(specOf<DaemonSetSpec>(object).template, specOf<DaemonSetSpec>(old).template);
+    return withMetadata(object, {
+      annotations: { ...object.metadata?.annotations, [templateGeneration]: String(before + (changed ? 1 : 0)) },
+    });
+  },
+};
+
+const jobUid = 'batch.kubernetes.io/controller-uid';
+const jobName = 'batch.kubernetes.io/job-name';
+
+/** Jobs select their pods by the job's uid, unless the user brings a selector. */
+function selecting(object: KubeObject): KubeObject {
+  const spec = specOf<JobSpec>(object) as JobSpec;
+  if (spec.manualSelector === true) return object;
+  const { uid = '', name = '' } = object.metadata ?? {};
+  const labels = { ...spec.template?.metadata?.labels, 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name };
+  // whoever reads it finds the template's labels at a Job that has none
+  const labelled = Object.keys(object.metadata?.labels ?? {}).length === 0 ? withMetadata(object, { labels }) : object;
+  return withFields(labelled, {
+    spec: {
+      ...spec,
+      selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },
+      template: { ...spec.template, metadata: { ...spec.template?.metadata, labels } },
+    },
+  });
+}
+
+export const jobs: Strategy = {
+  generation: true,
+  defaultGarbageCollectionPolicy: 'orphan',
+  fields: { 'status.successful': (object) => String((object as Job).status?.succeeded ?? 0) },
+  prepareForCreate: selecting,
+};
+
+export const podTemplates: Strategy = {
+  generation: (object, old) => !jsonEqual(fieldOf(object, 'template'), fieldOf(old, 'template')),
+  allowCreateOnUpdate: true,
+  returnsDeletedObject: true,
+};

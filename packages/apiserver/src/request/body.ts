@@ -1,0 +1,127 @@
+import { checkJson, conformToSchema as convertBySchema, UnmarshalTypeError } from '@oarlock/api/schema/conform';
+import { isObject } from '@oarlock/api/json/json';
+import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
+import type { KubeObject } from '@oarlock/api/object';
+import { apiVersionOf } from '@oarlock/api/resource';
+import type { Schema } from '@oarlock/api/schema/schema';
+import { badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
+import { checkTypeMeta } from './type-meta.ts';
+
+/** The kind that a body must have, and its schema. */
+export interface BodyOptions {
+  readonly gvk: GroupVersionKind;
+  readonly schema: Schema | undefined;
+}
+
+/**
+ * Decodes a request body into an object of a kind: checks kind and version, converts types, and drops unknown fields.
+ * @param known a conforming object of the same kind; parts of the body that are identical to its parts are not checked again
+ * @throws StatusError BadRequest with upstream's message
+ */
+export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions, known?: KubeObject): T {
+  if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
+  const apiVersion = apiVersionOf(gvk);
+  const kind = stringMember(body, 'kind') || gvk.kind;
+  const given = stringMember(body, 'apiVersion') || apiVersion;
+  if (kind !== gvk.kind || given !== apiVersion) {
+    if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: given }, gvk);
+    throw wrongKind(kind, given, gvk);
+  }
+  const object = body as unknown as T;
+  const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
+  return { ...(whole ?? conformToSchema<T>(object, { gvk, schema })), kind: gvk.kind, apiVersion };
+}
+
+function stringMember(body: Readonly<Record<string, unknown>>, name: 'kind' | 'apiVersion'): string {
+  const value = body[name] ?? '';
+  if (typeof value === 'string') return value;
+  throw badRequest(
+    `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go struct field .${name} of type string`,
+  );
+}
+
+/** Objects that conform to a schema already. */
+const conformingSchemas = new WeakMap<object, Schema>();
+
+/** Marks a decoded value as conforming, so that `conformToSchema` returns it unchecked. */
+export function markConforming<T extends object>(value: T, schema: Schema | undefined): T {
+  if (schema !== undefined) conformingSchemas.set(value, schema);
+  return value;
+}
+
+/** Conforms only the parts that `known` does not share; returns undefined if nothing is shared. @throws StatusError BadRequest */
+function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, options: BodyOptions): T | undefined {
+  const [given, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
+  let shared: Record<string, unknown> | undefined;
+  const rest: Record<string, unknown> = {};
+  for (const name in given) {
+    const part = given[name];
+    // only a frozen part cannot have changed since it was checked
+    if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
+    else rest[name] = part;
+  }
+  return shared && ({ ...conformToSchema(rest, options), ...shared } as unknown as T);
+}
+
+/** Converts a value to the types of a schema and drops unknown fields. @throws StatusError BadRequest */
+export function conformToSchema<T extends object>(value: T, { gvk, schema }: BodyOptions): T {
+  if (schema === undefined) {
+    checkJson(value);
+    const { metadata } = value as { readonly metadata?: unknown };
+    if (metadata !== undefined && metadata !== null && !isObject(metadata)) {
+      const type = Array.isArray(metadata) ? 'array' : typeof metadata;
+      throw badRequest(
+        `${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: json: cannot unmarshal ${type} into Go struct field .metadata of type v1.ObjectMeta`,
+      );
+    }
+    return value;
+  }
+  if (conformingSchemas.get(value) === schema) return value;
+  try {
+    return convertBySchema(schema, value);
+  } catch (error) {
+    if (error instanceof UnmarshalTypeError)
+      throw badRequest(`${gvk.kind} in version ${JSON.stringify(gvk.version)} cannot be handled as a ${gvk.kind}: ${error.message}`);
+    throw error;
+  }
+}
+
+/**
+ * Conforms the result of mutating admission as if it were a request body: fields that Go omits when empty are omitted.
+ * @throws StatusError InternalError, because the client did not cause the error
+ */
+export function conformAdmitted<T extends KubeObject>(answer: T, before: KubeObject, { gvk, schema }: BodyOptions): T {
+  if (answer === before || schema === undefined) return answer;
+  try {
+    return conformUnshared(answer, before, { gvk, schema }) ?? conformToSchema(answer, { gvk, schema });
+  } catch (error) {
+    if (!isStatus(error, 'BadRequest')) throw error;
+    const message = `admission made something else of an object: ${error.message}`;
+    throw new StatusError(failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] }).status, {
+      cause: error,
+    });
+  }
+}
+
+function wrongKind(kind: string, apiVersion: string, expected: GroupVersionKind) {
+  const { group, version } = parseApiVersion(apiVersion);
+  if (kind !== expected.kind || group !== expected.group) {
+    return badRequest(
+      `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${expected.kind}: converting (${version}.${kind}) to (${expected.version}.${expected.kind}): unknown conversion`,
+    );
+  }
+  return badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
+}
+
+/** Copies a value deeply; frozen parts are shared. */
+export function copyUnlessFrozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  if (Array.isArray(value)) return value.map(copyUnlessFrozen) as T;
+  const copy: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) {
+    const member = copyUnlessFrozen((value as Record<string, unknown>)[key]);
+    if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
+    if (member !== undefined) copy[key] = member;
+  }
+  return copy as T;
+}

@@ -1,0 +1,116 @@
+import { ROOT_CONTEXT, trace, type Attributes, type Context, type Span, type Tracer } from '@opentelemetry/api';
+import { groupResource } from '@oarlock/api/resource';
+import { isStatus, StatusError } from '@oarlock/api/status';
+import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
+import { eventLoop } from '@oarlock/primitives/event-loop';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { isConfidential } from './confidential.ts';
+
+const maxWarnings = 64;
+/** Requests with larger bodies, in bytes, yield the event loop between their steps. */
+const largeBodyBytes = 262_144;
+const writeVerbs: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
+/** Lease renewals are not traced: in large clusters their spans would displace all others. */
+const isLeaseRenewal = ({ resource, verb }: ApiRequest) =>
+  resource.resource === 'leases' && resource.group === 'coordination.k8s.io' && (verb === 'update' || verb === 'patch');
+
+/** The state of one request while it passes the steps of the pipeline: warnings, trace span and time. */
+export class RequestContext {
+  readonly request: ApiRequest;
+  /** Milliseconds since the epoch at which the request arrived; used for all timestamps that the request writes. */
+  readonly now: number;
+  dryRun: boolean;
+  readonly warnings: string[] = [];
+  /** Reservation keys that this request tried and found taken. */
+  readonly takenReservations = new Set<string>();
+  readonly #tracer: Tracer;
+  readonly #span: Span | undefined;
+  #childContext: Context | undefined;
+  /** The span context for the watch events of this request's writes, and for calls that plugins make on its behalf. */
+  readonly spanContext: SpanContext | undefined;
+
+  constructor(request: ApiRequest, now: number, tracer: Tracer) {
+    this.request = request;
+    this.now = now;
+    this.#tracer = tracer;
+    this.dryRun = request.query['dryRun'] === 'All';
+    const traced = request.spanContext?.isRemote === true || (writeVerbs.has(request.verb) && !isLeaseRenewal(request));
+    const { authentication } = request;
+    if (traced)
+      this.#span = startSpan(tracer, this.#name(), {
+        spanContext: request.spanContext,
+        ...(authentication && { startTime: authentication.from }),
+      });
+    this.spanContext = this.#span === undefined ? request.spanContext : spanContextOf(this.#span);
+    if (this.#span?.isRecording()) {
+      if (authentication)
+        startSpan(tracer, 'authentication', { spanContext: this.#span.spanContext(), startTime: authentication.from }).end(
+          authentication.to,
+        );
+      this.#span.setAttributes({ 'oarlock.verb': request.verb, 'oarlock.user': request.identity.name });
+      if (request.name !== '') this.setObjectName(request.name);
+    }
+  }
+
+  /** Starts a child of the request's span if that is recorded. The caller ends it. Frozen attributes are shared. */
+  startChildSpan(name: string, attributes?: Attributes): Span | undefined {
+    const span = this.#span;
+    if (span === undefined || !span.isRecording()) return undefined;
+    this.#childContext ??= trace.setSpanContext(ROOT_CONTEXT, span.spanContext());
+    return this.#tracer.startSpan(name, attributes && { attributes }, this.#childContext);
+  }
+
+  /** True if each step of the request may block the event loop for long. */
+  get isLarge(): boolean {
+    return (this.request.bytes ?? 0) > largeBodyBytes;
+  }
+
+  /** Yields the event loop; called between two steps of a large request. */
+  yieldEventLoop(): Promise<void> {
+    return eventLoop.yield();
+  }
+
+  setObjectName(name: string): void {
+    const { resource, namespace } = this.request;
+    this.#span?.setAttribute('oarlock.object', [groupResource(resource), namespace, name].filter((part) => part !== '').join('/'));
+  }
+
+  setRevision(revision: number): void {
+    this.#span?.setAttribute('oarlock.revision', revision);
+  }
+
+  warn(message: string): void {
+    if (message !== '' && this.warnings.length < maxWarnings && !this.warnings.includes(message)) this.warnings.push(message);
+  }
+
+  /** Adds an annotation to the audit event of the request, if there is one. */
+  annotate(key: string, value: string, level?: 'Request'): void {
+    this.request.annotate?.(key, value, level);
+  }
+
+  end(code: number, error?: unknown): void {
+    if (this.#span === undefined) return;
+    this.#span.setAttribute('http.response.status_code', code);
+    if (error !== undefined && !this.#isExpectedRace(error)) failSpan(this.#span, this.#confidential ? nameOf(error) : error);
+    this.#span.end();
+  }
+
+  get #confidential(): boolean {
+    const { resource, subresource } = this.request;
+    return isConfidential(resource.group, resource.resource, subresource);
+  }
+
+  /** Returns true for conflicts with a concurrent request: they are expected, so the span is not marked as failed. */
+  #isExpectedRace(error: unknown): boolean {
+    return isStatus(error, 'Conflict') || (this.request.verb === 'delete' && isStatus(error, 'NotFound'));
+  }
+
+  #name(): string {
+    const { verb, resource, subresource } = this.request;
+    return `${verb} ${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`;
+  }
+}
+
+/** Returns the reason or name of an error without its message, which may quote the request body. */
+const nameOf = (error: unknown): string =>
+  error instanceof StatusError ? error.reason : error instanceof Error ? error.name : typeof error;

@@ -1,0 +1,285 @@
+import { badRequest, failure } from '@oarlock/api/status';
+import { pods } from '@oarlock/api/resources';
+import { silentLogger } from '@oarlock/primitives/logger';
+import type { AuditEvent } from '@oarlock/spi/audit';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { AuditScope } from '../../src/audit/audit-policy.ts';
+import { Auditor } from '../../src/audit/auditor.ts';
+import { configMap, encoded } from '../support/fake-pipeline.ts';
+import { startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
+
+const map = '/api/v1/namespaces/default/configmaps/a';
+const maps = '/api/v1/namespaces/default/configmaps';
+let server: TestServer;
+let events: AuditEvent[];
+const at = (level: AuditScope['level'], more: Partial<AuditScope> = {}) => {
+  const scope: AuditScope = { level, omitStages: new Set(), omitManagedFields: false, ...more };
+  return () => scope;
+};
+async function start(settings: ServerSettings = {}) {
+  events = [];
+  server = await startServer({ audit: [{ record: (event) => void events.push(event) }], ...settings });
+  server.pipeline.object(configMap('a'));
+}
+afterEach(() => server.stop());
+const good = { authorization: 'Bearer good' };
+const agent = { 'user-agent': 'kubectl/v1.36.0' };
+const complete = () => events.filter(({ stage }) => stage === 'ResponseComplete');
+
+it('tells of each request when it comes and when it is answered, as Events of audit.k8s.io/v1', async () => {
+  await start();
+  await server.http1('GET', `${map}?pretty=1`, {
+    headers: { ...good, ...agent, 'audit-id': 'given', 'x-forwarded-for': '192.0.2.7, junk' },
+  });
+  const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000Z$/);
+  const common = {
+    kind: 'Event',
+    apiVersion: 'audit.k8s.io/v1',
+    level: 'Metadata',
+    auditID: 'given',
+    requestURI: `${map}?pretty=1`,
+    verb: 'get',
+    user: { username: 'token-user', groups: ['testers', 'system:authenticated'] },
+    sourceIPs: ['192.0.2.7', '127.0.0.1'],
+    userAgent: 'kubectl/v1.36.0',
+    objectRef: { resource: 'configmaps', namespace: 'default', name: 'a', apiVersion: 'v1' },
+    requestReceivedTimestamp: time,
+    stageTimestamp: time,
+  };
+  expect(events).toEqual([
+    { ...common, stage: 'RequestReceived' },
+    { ...common, stage: 'ResponseComplete', responseStatus: { metadata: {}, code: 200 } },
+  ]);
+});
+
+it('tells of paths that are no resources, with the decision about them', async () => {
+  await start();
+  await server.http1('GET', '/version');
+  expect(events.at(-1)).toMatchObject({
+    requestURI: '/version',
+    verb: 'get',
+    responseStatus: { code: 200 },
+    annotations: { 'authorization.k8s.io/decision': 'allow' },
+  });
+  expect(events.at(-1)).not.toHaveProperty('objectRef');
+});
+
+it('tells of those who are not known', async () => {
+  await start();
+  await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } });
+  expect(events).toMatchObject([
+    { stage: 'ResponseStarted', user: {}, responseStatus: { code: 401, message: 'Authentication failed, attempted: bearer' } },
+  ]);
+});
+
+it('tells who asked, and for whom', async () => {
+  await start();
+  await server.http1('GET', map, { headers: { ...good, 'impersonate-user': 'eve', 'impersonate-group': 'staff' } });
+  expect(events.map(({ user, impersonatedUser }) => [user.username, impersonatedUser])).toEqual([
+    ['token-user', undefined],
+    ['token-user', { username: 'eve', groups: ['staff', 'system:authenticated'] }],
+  ]);
+});
+
+it('tells by which verb somebody was impersonated, where one names it', async () => {
+  await start({
+    authz: [{ authorize: ({ verb }) => (verb === 'impersonate' ? { decision: 'no-opinion' } : { decision: 'allow', reason: '' }) }],
+  });
+  await server.http1('GET', map, { headers: { ...good, 'impersonate-user': 'eve' } });
+  expect(complete()[0]?.authenticationMetadata).toEqual({ impersonationConstraint: 'impersonate:user-info' });
+});
+
+it('tells of refusals, and why', async () => {
+  await start({ authz: [{ authorize: () => ({ decision: 'no-opinion', reason: 'no rule' }) }] });
+  await server.http1('GET', '/metrics', { headers: good });
+  expect(complete()).toMatchObject([
+    {
+      responseStatus: { status: 'Failure', reason: 'Forbidden', code: 403 },
+      annotations: { 'authorization.k8s.io/decision': 'forbid', 'authorization.k8s.io/reason': 'no rule' },
+    },
+  ]);
+});
+
+it('writes down what admission annotated, from then on; the first value of a key stays', async () => {
+  await start();
+  server.pipeline.answer = (request) => {
+    request.annotate?.('policy/first', 'a');
+    request.annotate?.('policy/first', 'b');
+    throw badRequest('no');
+  };
+  await server.http1('GET', map, { headers: good });
+  expect(events.map(({ stage, annotations }) => [stage, annotations])).toEqual([
+    ['RequestReceived', undefined],
+    ['ResponseComplete', { 'policy/first': 'a' }],
+  ]);
+});
+
+it('ends with the stage Panic where the server itself is at fault', async () => {
+  await start();
+  server.pipeline.answer = () => {
+    throw new Error('out of order');
+  };
+  expect((await server.http1('GET', map, { headers: good })).code).toBe(500);
+  expect(events.map(({ stage, responseStatus }) => [stage, responseStatus])).toEqual([
+    ['RequestReceived', undefined],
+    ['Panic', { metadata: {}, status: 'Failure', reason: 'InternalError', code: 500, message: "APIServer panic'd: out of order" }],
+  ]);
+});
+
+it('says of slow requests how long they took, and how the sender was known', async () => {
+  const clock = new FakeClock();
+  const annotations = { 'authentication.k8s.io/legacy-token': 'system:serviceaccount:d:robot' };
+  await start({
+    clock,
+    authn: [{ authenticate: () => ({ outcome: 'authenticated', identity: { name: 'robot', groups: [] }, annotations }) }],
+  });
+  const { answer } = server.pipeline;
+  server.pipeline.answer = async (request) => {
+    await clock.advance(750);
+    return answer(request);
+  };
+  await server.http1('GET', map);
+  expect(complete().map((event) => event.annotations)).toEqual([{ ...annotations, 'apiserver.latency.k8s.io/total': '0.75s' }]);
+});
+
+describe('levels', () => {
+  const body = { ...configMap('a'), metadata: { name: 'b', managedFields: [{ manager: 'me' }] }, data: { secret: 'x' } };
+  const post = () => {
+    server.pipeline.object(configMap('b'), 201);
+    return server.http1('POST', maps, { headers: { ...good, 'content-type': 'application/json' }, body: JSON.stringify(body) });
+  };
+
+  it('Metadata: the name of what was made, and nothing of what is in it', async () => {
+    await start();
+    await post();
+    expect(complete()).toMatchObject([{ objectRef: { namespace: 'default', name: 'b' } }]);
+    expect(JSON.stringify(events)).not.toContain('secret');
+    expect(complete()[0]).not.toHaveProperty('responseObject');
+  });
+
+  it('Request: what was sent', async () => {
+    await start({ auditPolicy: at('Request') });
+    await post();
+    expect(complete()).toMatchObject([{ level: 'Request', requestObject: body }]);
+    expect(complete()[0]).not.toHaveProperty('responseObject');
+    expect(events[0]).not.toHaveProperty('requestObject');
+  });
+
+  it('RequestResponse: what was answered, without field managers where that is said', async () => {
+    await start({ auditPolicy: at('RequestResponse', { omitManagedFields: true, omitStages: new Set(['RequestReceived']) }) });
+    await post();
+    expect(events).toHaveLength(1);
+    expect(events[0]?.requestObject).toEqual({ ...body, metadata: { name: 'b' } });
+    expect(events[0]?.responseObject).toMatchObject({ kind: 'ConfigMap', metadata: { name: 'b' } });
+    server.pipeline.answer = () => {
+      throw failure('Conflict', 'too late');
+    };
+    await server.http1('GET', map, { headers: good });
+    expect(events[1]?.responseObject).toMatchObject({ kind: 'Status', status: 'Failure', reason: 'Conflict', code: 409 });
+  });
+
+  it('RequestResponse: lists', async () => {
+    await start({ auditPolicy: at('RequestResponse') });
+    server.pipeline.list([encoded(configMap('a')), encoded(configMap('b'))]);
+    await server.http1('GET', maps, { headers: good });
+    expect(complete()[0]?.responseObject).toMatchObject({
+      kind: 'ConfigMapList',
+      items: [{ metadata: { name: 'a' } }, { metadata: { name: 'b' } }],
+    });
+  });
+
+  it('None: nothing', async () => {
+    await start({ auditPolicy: () => undefined });
+    await server.http1('GET', map, { headers: good });
+    await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } });
+    expect(events).toEqual([]);
+  });
+});
+
+it('tells of watches when they begin', async () => {
+  await start();
+  server.pipeline.watch(async function* () {});
+  await server.http1('GET', `${maps}?watch=1`, { headers: good });
+  expect(events.map(({ stage, verb }) => [stage, verb])).toEqual([
+    ['RequestReceived', 'watch'],
+    ['ResponseStarted', 'watch'],
+    ['ResponseComplete', 'watch'],
+  ]);
+});
+
+describe('a sink that holds requests back', () => {
+  it('lets the next one begin when it has taken what there was', async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const stages: string[] = [];
+    await start({
+      audit: [
+        {
+          record: ({ stage, auditID }) => {
+            stages.push(`${auditID} ${stage}`);
+            return stage === 'ResponseComplete' ? gate : undefined;
+          },
+        },
+      ],
+    });
+    await server.http1('GET', map, { headers: { ...good, 'audit-id': 'one' } });
+    const second = server.http1('GET', map, { headers: { ...good, 'audit-id': 'two' } });
+    // who is refused does not wait: meanwhile the other one came as far as it may
+    expect((await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } })).code).toBe(401);
+    expect(stages).not.toContain('two RequestReceived');
+    release();
+    expect((await second).code).toBe(200);
+    expect(stages).toContain('two RequestReceived');
+  });
+
+  it('fails the request that cannot be audited, and answers 500', async () => {
+    await start({ audit: [{ record: ({ stage }) => (stage === 'RequestReceived' ? Promise.reject(new Error('full')) : undefined) }] });
+    expect((await server.http1('GET', map, { headers: good })).code).toBe(500);
+    expect(server.pipeline.requests).toEqual([]);
+  });
+});
+
+it('tells of requests in process, too', async () => {
+  await start();
+  const seen: AuditEvent[] = [];
+  const clock = new FakeClock();
+  const auditor = new Auditor([{ record: (event) => void seen.push(event) }], clock, silentLogger);
+  auditor.setPolicy(at('Request'));
+  const scheduler = { name: 'system:kube-scheduler', groups: ['system:authenticated'] };
+  const request = {
+    verb: 'create',
+    resource: pods,
+    subresource: 'binding',
+    namespace: 'a',
+    name: 'p',
+    query: { fieldManager: 'kube-scheduler' },
+    body: { kind: 'Binding' },
+    identity: scheduler,
+    userAgent: 'kube-scheduler/v1.36.0',
+  } as const;
+  const { handle } = auditor.auditPipeline({
+    handle(asked) {
+      asked.annotate?.('authorization.k8s.io/decision', 'allow');
+      throw badRequest('no such node');
+    },
+  });
+  await expect(handle(request)).rejects.toThrow('no such node');
+  expect(seen).toMatchObject([
+    { stage: 'RequestReceived', requestURI: '/api/v1/namespaces/a/pods/p/binding?fieldManager=kube-scheduler' },
+    {
+      stage: 'ResponseComplete',
+      verb: 'create',
+      user: { username: 'system:kube-scheduler' },
+      userAgent: 'kube-scheduler/v1.36.0',
+      objectRef: { resource: 'pods', namespace: 'a', name: 'p', subresource: 'binding' },
+      requestObject: { kind: 'Binding' },
+      responseStatus: { code: 400, message: 'no such node' },
+      annotations: { 'authorization.k8s.io/decision': 'allow' },
+    },
+  ]);
+  await expect(auditor.auditPaths(async () => 'ok')('GET', '/version?a', undefined, scheduler)).resolves.toBe('ok');
+  expect(seen.at(-1)).toMatchObject({ requestURI: '/version?a', verb: 'get', responseStatus: { code: 200 } });
+});

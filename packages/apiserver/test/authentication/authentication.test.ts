@@ -1,0 +1,264 @@
+import { failure } from '@oarlock/api/status';
+import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
+import type { Attributes, Authorizer } from '@oarlock/spi/authz';
+import { afterEach, describe, expect, it } from 'vitest';
+import { configMap } from '../support/fake-pipeline.ts';
+import { byCertificate, startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
+
+const map = '/api/v1/namespaces/default/configmaps/a';
+let server: TestServer;
+const start = async (settings: ServerSettings = {}) => {
+  server = await startServer(settings);
+  server.pipeline.object(configMap('a'));
+};
+afterEach(() => server.stop());
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
+const nobody: Authenticator = { authenticate: () => ({ outcome: 'abstained' }) };
+
+describe('authentication', () => {
+  it('knows tokens, and nobody by a wrong one', async () => {
+    await start({ authn: [byCertificate, { authenticate: () => authenticated(anonymous) }] });
+    await server.http2('GET', map, bearer('good'));
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'token-user', groups: ['testers', 'system:authenticated'] });
+    const answer = await server.http2('GET', map, bearer('bad'));
+    expect(answer.code).toBe(401);
+    expect(answer.json()).toEqual({
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message: 'Unauthorized',
+      reason: 'Unauthorized',
+      code: 401,
+    });
+  });
+
+  it('lets nobody in when all abstain', async () => {
+    await start({ authn: [nobody, nobody] });
+    expect((await server.http1('GET', map)).code).toBe(401);
+    expect((await server.http1('GET', '/healthz')).code).toBe(401);
+    expect(server.pipeline.requests).toHaveLength(0);
+  });
+
+  it('goes on after an authenticator that fails, and lets nobody in as anonymous', async () => {
+    const broken = {
+      authenticate: () => {
+        throw new Error('no database');
+      },
+    };
+    const nameless = { authenticate: () => authenticated(anonymous) };
+    await start({ authn: [broken, nobody, nameless] });
+    expect((await server.http1('GET', map)).code).toBe(401);
+    expect(server.pipeline.requests).toHaveLength(0);
+    await server.stop();
+    await start({ authn: [broken, { authenticate: () => authenticated({ name: 'ada', groups: [] }) }, nameless] });
+    await server.http1('GET', map);
+    expect(server.pipeline.requests.map(({ identity }) => identity.name)).toEqual(['ada']);
+  });
+
+  it('shows authenticators what the request shows', async () => {
+    const seen: unknown[] = [];
+    await start({
+      authn: [
+        {
+          authenticate: (credentials) => {
+            seen.push(credentials);
+            return authenticated({ name: 'x', groups: [] });
+          },
+        },
+      ],
+    });
+    await server.http1('GET', `${map}?x=y`, { headers: { authorization: 'bearer  abc', 'x-remote-user': 'root' } });
+    expect(seen[0]).toMatchObject({ bearerToken: 'abc', path: map, remoteAddress: '127.0.0.1', headers: { 'x-remote-user': 'root' } });
+    expect(seen[0]).not.toHaveProperty('certificate');
+    await server.http1('GET', map, {
+      headers: {
+        'sec-websocket-protocol': `v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.${Buffer.from('secret').toString('base64url')}`,
+      },
+    });
+    expect(seen[1]).toMatchObject({ bearerToken: 'secret' });
+  });
+});
+
+/** Allows what a set names: `verb resource[/subresource] [namespace/]name`. */
+const allowing = (...allowed: string[]): Authorizer & { readonly asked: string[] } => {
+  const asked: string[] = [];
+  return {
+    asked,
+    authorize: (attributes: Attributes) => {
+      const text =
+        attributes.kind === 'path'
+          ? `${attributes.verb} ${attributes.path}`
+          : `${attributes.verb} ${attributes.resource}${attributes.subresource === '' ? '' : `/${attributes.subresource}`}${attributes.group === '' ? '' : `.${attributes.group}`} ${attributes.namespace === '' ? '' : `${attributes.namespace}/`}${attributes.name}`;
+      asked.push(text);
+      return allowed.includes(text) ? { decision: 'allow', reason: 'test' } : { decision: 'no-opinion', reason: 'not listed' };
+    },
+  };
+};
+
+describe('impersonation', () => {
+  const as = (headers: Record<string, string | readonly string[]>) =>
+    server.http1('GET', map, { headers: { authorization: 'Bearer good', ...headers } });
+
+  it('is allowed part by part', async () => {
+    await start({
+      authz: [
+        allowing(
+          'impersonate users jane',
+          'impersonate groups devs',
+          'impersonate groups ops',
+          'impersonate userextras/scopes.authentication.k8s.io a',
+          'impersonate uids.authentication.k8s.io 7',
+        ),
+      ],
+    });
+    expect(
+      (
+        await as({
+          'Impersonate-User': 'jane',
+          'Impersonate-Group': ['devs', 'ops'],
+          'Impersonate-Extra-Scopes': 'a',
+          'Impersonate-Uid': '7',
+        })
+      ).code,
+    ).toBe(200);
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({
+      name: 'jane',
+      uid: '7',
+      groups: ['devs', 'ops', 'system:authenticated'],
+      extra: { scopes: ['a'] },
+    });
+    const refused = await as({ 'Impersonate-User': 'jane', 'Impersonate-Group': ['devs', 'system:masters'] });
+    expect(refused.json()).toMatchObject({
+      code: 403,
+      reason: 'Forbidden',
+      details: { kind: 'groups', name: 'system:masters' },
+      message:
+        'groups "system:masters" is forbidden: User "token-user" cannot impersonate resource "groups" in API group "" at the cluster scope: not listed',
+    });
+    expect((await as({ 'Impersonate-User': 'root' })).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'jane', 'Impersonate-Extra-Scopes': 'b' })).code).toBe(403);
+    expect((await as({ 'Impersonate-Group': 'devs' })).code).toBe(500);
+  });
+
+  it('of service accounts asks for those, and brings their groups', async () => {
+    await start({ authz: [allowing('impersonate serviceaccounts kube-system/bot')] });
+    await as({ 'Impersonate-User': 'system:serviceaccount:kube-system:bot' });
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({
+      name: 'system:serviceaccount:kube-system:bot',
+      groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
+    });
+  });
+
+  it('of anonymous brings no authenticated group', async () => {
+    await start({ authz: [allowing('impersonate users system:anonymous')] });
+    await as({ 'Impersonate-User': 'system:anonymous' });
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'system:anonymous', groups: ['system:unauthenticated'] });
+  });
+});
+
+describe('constrained impersonation', () => {
+  const as = (headers: Record<string, string | readonly string[]>, path = map, method = 'GET') =>
+    server.http1(method, path, { headers: { authorization: 'Bearer good', ...headers } });
+
+  it('of a user is for single actions', async () => {
+    await start({
+      authz: [
+        allowing(
+          'impersonate:user-info users.authentication.k8s.io jane',
+          'impersonate:user-info groups.authentication.k8s.io devs',
+          'impersonate-on:user-info:get configmaps default/a',
+        ),
+      ],
+    });
+    expect((await as({ 'Impersonate-User': 'jane', 'Impersonate-Group': 'devs' })).code).toBe(200);
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'jane', groups: ['devs', 'system:authenticated'] });
+    expect((await as({ 'Impersonate-User': 'jane' }, map, 'DELETE')).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'jane' }, '/api/v1/namespaces/default/configmaps/b')).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'jane', 'Impersonate-Group': 'ops' })).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'joe' })).code).toBe(403);
+  });
+
+  it('of users is none of service accounts or nodes, and those are impersonated as they are', async () => {
+    await start({
+      authz: [
+        allowing(
+          'impersonate:user-info users.authentication.k8s.io system:serviceaccount:default:bot',
+          'impersonate:user-info users.authentication.k8s.io system:node:n1',
+          'impersonate-on:user-info:get configmaps default/a',
+          'impersonate:serviceaccount serviceaccounts.authentication.k8s.io default/robot',
+          'impersonate-on:serviceaccount:get configmaps default/a',
+          'impersonate:arbitrary-node nodes.authentication.k8s.io n2',
+          'impersonate-on:arbitrary-node:get configmaps default/a',
+          'impersonate:associated-node nodes.authentication.k8s.io n3',
+          'impersonate-on:associated-node:get configmaps default/a',
+        ),
+      ],
+    });
+    expect((await as({ 'Impersonate-User': 'system:serviceaccount:default:bot' })).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'system:node:n1' })).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'system:serviceaccount:default:robot' })).code).toBe(200);
+    expect(server.pipeline.requests.at(-1)?.identity.groups).toEqual([
+      'system:serviceaccounts',
+      'system:serviceaccounts:default',
+      'system:authenticated',
+    ]);
+    expect((await as({ 'Impersonate-User': 'system:serviceaccount:default:robot', 'Impersonate-Group': 'system:masters' })).code).toBe(403);
+    expect((await as({ 'Impersonate-User': 'system:node:n2' })).code).toBe(200);
+    expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'system:node:n2', groups: ['system:nodes', 'system:authenticated'] });
+    // the sender is no pod of that node
+    expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(403);
+  });
+
+  it('of the node of a pod is for the pods on it', async () => {
+    const pod = (node: string): Authenticator => ({
+      authenticate: () =>
+        authenticated({
+          name: 'system:serviceaccount:kube-system:agent',
+          groups: [],
+          extra: { 'authentication.kubernetes.io/pod-name': ['p'], 'authentication.kubernetes.io/node-name': [node] },
+        }),
+    });
+    const authz = [
+      allowing('impersonate:associated-node nodes.authentication.k8s.io n3', 'impersonate-on:associated-node:get configmaps default/a'),
+    ];
+    await start({ authn: [pod('n3')], authz });
+    expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(200);
+    await server.stop();
+    await start({ authn: [pod('n4')], authz });
+    expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(403);
+  });
+});
+
+describe('paths', () => {
+  it('are authorized as they are decoded', async () => {
+    const authorizer = allowing('get /version', 'get /api/v1');
+    await start({ authz: [authorizer] });
+    expect((await server.http1('GET', '/version')).code).toBe(200);
+    expect((await server.http1('GET', '/%76ersion')).code).toBe(200);
+    expect((await server.http1('GET', '/api/v1')).code).toBe(200);
+    expect((await server.http1('GET', '/metrics')).json()).toMatchObject({
+      code: 403,
+      message: 'forbidden: User "system:anonymous" cannot get path "/metrics": not listed',
+      details: {},
+    });
+    expect((await server.http1('GET', '/version/..%2fmetrics')).code).toBe(400);
+  });
+
+  it('that are not there are refused first', async () => {
+    await start({ authz: [allowing('get nothings default/x')] });
+    expect((await server.http1('GET', '/api/v1/namespaces/default/nothings/x')).code).toBe(404);
+    expect((await server.http1('GET', '/api/v1/namespaces/default/nothings/y')).code).toBe(403);
+    expect((await server.http1('POST', map)).code).toBe(403);
+  });
+});
+
+it('warns whoever is refused, too', async () => {
+  await start({});
+  server.pipeline.answer = (request) => {
+    request.warn?.('take care');
+    throw failure('Forbidden', 'no');
+  };
+  const { code, headers } = await server.http1('GET', map, bearer('good'));
+  expect([code, headers['warning']]).toEqual([403, '299 - "take care"']);
+});

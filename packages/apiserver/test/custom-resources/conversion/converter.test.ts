@@ -1,0 +1,266 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { KubeObject } from '@oarlock/api/object';
+import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
+import { refusal, type TestServer } from '../../support/pipeline-fixture.ts';
+import { testKeys } from '../../support/keys.ts';
+import {
+  custom,
+  definition,
+  definitions,
+  establish,
+  resourceOf,
+  startServer,
+  stopServers,
+} from '../../support/custom-resource-definitions.ts';
+
+const closing: Server[] = [];
+afterEach(async () => {
+  await stopServers();
+  await Promise.all(
+    closing.splice(0).map(
+      (server) =>
+        new Promise<void>((resolve) => {
+          server.closeAllConnections();
+          server.close(() => resolve());
+        }),
+    ),
+  );
+});
+
+const free: JSONSchemaProps = { type: 'object', properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } } };
+interface Widget extends KubeObject {
+  readonly spec?: Readonly<Record<string, unknown>>;
+}
+
+describe('versions without conversion', () => {
+  it('differ in nothing but their name, and are stored as the definition says', async () => {
+    const server = await startServer();
+    const made = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }, { name: 'v3', served: false }] });
+    const v1 = await establish(server, made);
+    const v2 = resourceOf(made, 'v2');
+    await server.create(v1, custom(v1, 'a', { spec: { x: 1 } }));
+    expect(await server.get(v2, 'a')).toMatchObject({ apiVersion: 'example.com/v2', spec: { x: 1 } });
+    expect((await refusal(server.list(resourceOf(made, 'v3')))).code).toBe(404);
+    const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
+    const versions = stored.spec.versions.map((version) => ({ ...version, storage: version.name === 'v2' }));
+    const moved = await server.update<CustomResourceDefinition>(definitions, {
+      ...stored,
+      spec: { ...stored.spec, versions },
+    } as KubeObject);
+    expect(moved.status?.storedVersions).toEqual(['v1', 'v2']);
+    await server.list(definitions); // the server has seen it
+    const before = await server.get(v1, 'a');
+    expect(before.apiVersion).toBe('example.com/v1');
+    // writing it again is no change of the object, but of what is stored
+    const after = await server.update(v1, before);
+    expect(after.metadata?.resourceVersion).not.toBe(before.metadata?.resourceVersion);
+    const again = await server.update(v1, after);
+    expect(again.metadata?.resourceVersion).toBe(after.metadata?.resourceVersion);
+    const refused = await refusal(server.patch(definitions, 'widgets.example.com', { spec: { versions: versions.slice(1) } }));
+    expect(refused.message).toContain('status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions');
+  });
+
+  it('warn of those that are deprecated', async () => {
+    const server = await startServer();
+    const made = definition({
+      versions: [{ name: 'v2' }, { name: 'v1beta1', deprecated: true }, { name: 'v1', deprecated: true, deprecationWarning: 'go away' }],
+    });
+    await establish(server, made);
+    const abort = new AbortController();
+    const warnings = async (version: string, verb: 'list' | 'watch' = 'list') => {
+      const response = await server.handle(verb, resourceOf(made, version), { signal: abort.signal });
+      return response.kind === 'list' || response.kind === 'watch' ? (response.warnings ?? []) : [];
+    };
+    for (const version of ['v2', 'v1', 'v1beta1']) expect(await warnings(version, 'watch')).toEqual(await warnings(version));
+    abort.abort();
+    expect(await warnings('v2')).toEqual([]);
+    expect(await warnings('v1')).toEqual(['go away']);
+    expect(await warnings('v1beta1')).toEqual(['example.com/v1beta1 Widget is deprecated; use example.com/v2 Widget']);
+  });
+});
+
+type Convert = (object: Widget, desired: string) => unknown;
+
+/** A webhook that converts what it is sent. */
+async function webhook(convert: Convert, answer?: (review: Readonly<Record<string, unknown>>) => unknown) {
+  const keys = await testKeys();
+  const pair = await keys.issue({ commonName: 'webhook', ipAddresses: ['127.0.0.1'], usages: ['server'] });
+  let reviews = 0;
+  const server = createServer({ cert: pair.certificate, key: pair.key }, (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      reviews++;
+      const review = JSON.parse(Buffer.concat(chunks).toString()) as {
+        readonly apiVersion: string;
+        readonly request: { readonly uid: string; readonly desiredAPIVersion: string; readonly objects: readonly Widget[] };
+      };
+      const { uid, desiredAPIVersion, objects } = review.request;
+      const made = answer?.(review as unknown as Readonly<Record<string, unknown>>) ?? {
+        apiVersion: review.apiVersion,
+        kind: 'ConversionReview',
+        response: { uid, result: { status: 'Success' }, convertedObjects: objects.map((object) => convert(object, desiredAPIVersion)) },
+      };
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(made));
+    });
+  });
+  closing.push(server);
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    conversion: {
+      strategy: 'Webhook',
+      webhook: {
+        conversionReviewVersions: ['v1'],
+        clientConfig: { url: `https://127.0.0.1:${port}/convert`, caBundle: Buffer.from(keys.caBundle).toString('base64') },
+      },
+    },
+    reviews: () => reviews,
+  };
+}
+
+/** v1 has one field for host and port, v2 two. */
+const split: Convert = (object, desired) => {
+  const { hostPort, host, port } = (object.spec ?? {}) as { readonly hostPort?: string; readonly host?: string; readonly port?: string };
+  const spec = desired.endsWith('v2') ? { host: hostPort?.split(':')[0], port: hostPort?.split(':')[1] } : { hostPort: `${host}:${port}` };
+  return { ...object, apiVersion: desired, spec };
+};
+
+describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to convert from CR v1 to CR v2', () => {
+  async function start(conversion: CustomResourceDefinition['spec']['conversion']) {
+    const server: TestServer = await startServer();
+    const made = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }], ...(conversion && { conversion }) });
+    const v1 = await establish(server, made);
+    return { server, v1, v2: resourceOf(made, 'v2') };
+  }
+
+  it('converts what is read, listed, watched and written', async () => {
+    const { conversion, reviews } = await webhook(split);
+    const { server, v1, v2 } = await start(conversion);
+    await server.create(v1, custom(v1, 'a', { spec: { hostPort: 'x:1' } }));
+    expect(reviews()).toBe(0);
+    expect(await server.get<Widget>(v2, 'a')).toMatchObject({ apiVersion: 'example.com/v2', spec: { host: 'x', port: '1' } });
+    expect(await server.create<Widget>(v2, custom(v2, 'b', { spec: { host: 'y', port: '2' } }))).toMatchObject({
+      apiVersion: 'example.com/v2',
+    });
+    expect(await server.get<Widget>(v1, 'b')).toMatchObject({ apiVersion: 'example.com/v1', spec: { hostPort: 'y:2' } });
+    const patched = await server.patch<Widget>(v2, 'a', { spec: { port: '3' } });
+    expect(patched.spec).toEqual({ host: 'x', port: '3' });
+    expect((await server.get<Widget>(v1, 'a')).spec).toEqual({ hostPort: 'x:3' });
+    const seen = reviews();
+    expect((await server.list(v1)).items.map(({ object }) => (object as Widget).spec?.['hostPort'])).toEqual(['x:3', 'y:2']);
+    expect(reviews()).toBe(seen);
+    expect((await server.list(v2)).items.map(({ object }) => (object as Widget).spec?.['host'])).toEqual(['x', 'y']);
+    const watch = await server.watch(v2, {});
+    const frame = await watch.next();
+    expect(frame?.item.object).toMatchObject({ spec: { host: 'x', port: '3' } });
+    await watch.next();
+    await server.create(v1, custom(v1, 'c', { spec: { hostPort: 'z:4' } }));
+    expect((await watch.next())?.item.object).toMatchObject({ spec: { host: 'z', port: '4' } });
+    await watch.close();
+    await server.remove(v2, 'c');
+    await server.handle('deletecollection', v2, { namespace: 'default' });
+    expect((await server.list(v1)).names).toEqual([]);
+  });
+
+  it('should be able to convert a non homogeneous list of CRs', async () => {
+    const { conversion } = await webhook(split);
+    const { server, v1, v2 } = await start(conversion);
+    await server.create(v1, custom(v1, 'a', { spec: { hostPort: 'x:1' } }));
+    const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
+    const versions = stored.spec.versions.map((version) => ({ ...version, storage: version.name === 'v2' }));
+    await server.update(definitions, { ...stored, spec: { ...stored.spec, versions } } as KubeObject);
+    await server.list(definitions); // the server has seen it
+    await server.create(v2, custom(v2, 'b', { spec: { host: 'y', port: '2' } }));
+    expect((await server.list(v1)).items.map(({ object }) => (object as Widget).spec)).toEqual([{ hostPort: 'x:1' }, { hostPort: 'y:2' }]);
+    expect((await server.list(v2)).items.map(({ object }) => (object as Widget).spec)).toEqual([
+      { host: 'x', port: '1' },
+      { host: 'y', port: '2' },
+    ]);
+  });
+
+  it('MUST list and watch custom resources matching the field selector [sig-api-machinery CustomResourceFieldSelectors]', async () => {
+    const { conversion } = await webhook(split);
+    const server: TestServer = await startServer();
+    const host = {
+      type: 'object',
+      properties: { host: { type: 'string' }, port: { type: 'string' }, hostPort: { type: 'string' } },
+    } as const;
+    const schema: JSONSchemaProps = { type: 'object', properties: { spec: host } };
+    const made = definition({
+      schema,
+      versions: [
+        { name: 'v1', selectableFields: [{ jsonPath: '.spec.hostPort' }] },
+        { name: 'v2', selectableFields: [{ jsonPath: '.spec.host' }, { jsonPath: '.spec.port' }] },
+      ],
+      ...(conversion && { conversion }),
+    });
+    const v1 = await establish(server, made);
+    const v2 = resourceOf(made, 'v2');
+    for (const [name, hostPort] of Object.entries({ a: 'x:1', b: 'y:1', c: 'x:2' }))
+      await server.create(v1, custom(v1, name, { spec: { hostPort } }));
+    expect((await server.list(v2, { fieldSelector: 'spec.host=x' })).names).toEqual(['a', 'c']);
+    expect((await server.list(v2, { fieldSelector: 'spec.host=x,spec.port!=1' })).names).toEqual(['c']);
+    expect((await server.list(v1, { fieldSelector: 'spec.hostPort=y:1' })).names).toEqual(['b']);
+    const page = await server.list(v2, { fieldSelector: 'spec.host=x', limit: '1' });
+    expect(page.names).toEqual(['a']);
+    const rest = await server.list(v2, { fieldSelector: 'spec.host=x', limit: '1', continue: page.metadata.continue ?? '' });
+    expect([rest.names, rest.metadata.continue]).toEqual([['c'], undefined]);
+    const watch = await server.watch(v2, { fieldSelector: 'spec.host=x' });
+    const later = await server.watch(v2, { fieldSelector: 'spec.host=x', resourceVersion: rest.metadata.resourceVersion ?? '' });
+    expect(await watch.take(2)).toEqual(['ADDED a', 'ADDED c']);
+    await server.patch(v1, 'b', { spec: { hostPort: 'x:9' } });
+    await server.patch(v1, 'a', { spec: { hostPort: 'y:9' } });
+    await server.patch(v1, 'c', { spec: { hostPort: 'x:8' } });
+    await server.remove(v1, 'c');
+    for (const each of [watch, later]) expect(await each.take(4)).toEqual(['ADDED b', 'DELETED a', 'MODIFIED c', 'DELETED c']);
+    await server.handle('deletecollection', v2, { namespace: 'default', query: { fieldSelector: 'spec.host=y' } });
+    expect((await server.list(v1)).names).toEqual(['b']);
+    await watch.close();
+    await later.close();
+    // also one that nobody has read from
+    const unread = await server.watch(v2, { fieldSelector: 'spec.host=x' });
+    await unread.close();
+    expect(await unread.next()).toBeUndefined();
+  });
+
+  it('says why it could not', async () => {
+    const refusing = await webhook(split, (review) => ({
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'ConversionReview',
+      response: { uid: (review['request'] as { readonly uid: string }).uid, result: { status: 'Failed', message: 'not today' } },
+    }));
+    const { server, v1, v2 } = await start(refusing.conversion);
+    await server.create(v1, custom(v1, 'a', { spec: {} }));
+    const refused = await refusal(server.get(v2, 'a'));
+    expect([refused.code, refused.message]).toEqual([500, 'conversion webhook for example.com/v1, Kind=Widget failed: not today']);
+    const untouched = await refusal(server.create(v2, custom(v2, 'b', { spec: {} })));
+    expect(untouched.code).toBe(500);
+    expect((await server.list(v1)).names).toEqual(['a']);
+  });
+
+  it('lets nobody change names', async () => {
+    const renaming = await webhook((object, desired) => ({ ...object, apiVersion: desired, metadata: { ...object.metadata, name: 'z' } }));
+    const { server, v1, v2 } = await start(renaming.conversion);
+    await server.create(v1, custom(v1, 'a', { spec: {} }));
+    expect((await refusal(server.get(v2, 'a'))).message).toContain('must have the same name: a != z');
+  });
+
+  it('says that nobody answers', async () => {
+    const { conversion } = await webhook(split);
+    const { server, v1, v2 } = await start(conversion);
+    await server.create(v1, custom(v1, 'a', { spec: {} }));
+    closing[0]?.closeAllConnections();
+    await new Promise<void>((resolve) => {
+      closing.shift()?.close(() => resolve());
+    });
+    expect((await refusal(server.get(v2, 'a'))).message).toMatch(
+      /^conversion webhook for example.com\/v1, Kind=Widget failed: Post "https:.*ECONNREFUSED/,
+    );
+  });
+});

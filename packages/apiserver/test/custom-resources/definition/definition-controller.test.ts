@@ -1,0 +1,185 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
+import { refusal } from '../../support/pipeline-fixture.ts';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { TestClock } from '../../support/pipeline-fixture.ts';
+import {
+  custom,
+  definition,
+  definitions,
+  establish,
+  resourceOf,
+  startServer,
+  stopServers,
+  untilCondition,
+  untilSeen,
+} from '../../support/custom-resource-definitions.ts';
+
+afterEach(stopServers);
+
+const condition = ({ status }: CustomResourceDefinition, type: string) => status?.conditions?.find((each) => each.type === type);
+
+describe('Custom resource definitions come and go [sig-api-machinery CustomResourceDefinition resources]', () => {
+  it('serves a kind once it is established: creating/deleting custom resource definition objects works', async () => {
+    const server = await startServer();
+    const made = definition();
+    const widgets = resourceOf(made);
+    expect((await refusal(server.create(widgets, custom(widgets, 'a')))).code).toBe(404);
+    await establish(server, made);
+    const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
+    expect(stored.status?.storedVersions).toEqual(['v1']);
+    expect(stored.status?.acceptedNames).toEqual({ plural: 'widgets', singular: 'widget', kind: 'Widget', listKind: 'WidgetList' });
+    expect(condition(stored, 'NamesAccepted')).toMatchObject({ status: 'True', reason: 'NoConflicts', message: 'no conflicts found' });
+    expect(condition(stored, 'Established')).toMatchObject({ status: 'True', reason: 'InitialNamesAccepted' });
+    const a = await server.create(widgets, custom(widgets, 'a', { spec: { x: 1 } }));
+    expect(a).toMatchObject({ kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'a', namespace: 'default', generation: 1 } });
+    expect((await server.list(widgets)).names).toEqual(['a']);
+    expect(server.pipeline.servedKinds().find(({ kind }) => kind === 'Widget')).toMatchObject({
+      group: 'example.com',
+      resource: 'widgets',
+    });
+  });
+
+  it('deletes what is left of a kind, ends its watches and forgets it; it can be made anew', async () => {
+    const server = await startServer();
+    const made = definition();
+    const widgets = await establish(server, made);
+    await server.create(widgets, custom(widgets, 'a'));
+    await server.create(widgets, custom(widgets, 'b', { metadata: { name: 'b', finalizers: ['example.com/hold'] } }));
+    const watch = await server.watch(widgets, { resourceVersion: '0' });
+    expect(await watch.take(2)).toEqual(['ADDED a', 'ADDED b']);
+    const gone = await server.watch(definitions, { fieldSelector: 'metadata.name=widgets.example.com' });
+    const deleted = await server.remove<CustomResourceDefinition>(definitions, 'widgets.example.com');
+    expect(deleted.metadata?.finalizers).toEqual(['customresourcecleanup.apiextensions.k8s.io']);
+    expect(condition(deleted, 'Terminating')).toMatchObject({ status: 'True', reason: 'InstanceDeletionPending' });
+    expect(await watch.take(2)).toEqual(['DELETED a', 'MODIFIED b']);
+    const refused = await refusal(server.create(widgets, custom(widgets, 'c')));
+    expect([refused.code, refused.message]).toEqual([
+      403,
+      'widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating',
+    ]);
+    await server.patch(widgets, 'b', { metadata: { finalizers: null } });
+    expect(await watch.take(1)).toEqual(['DELETED b']);
+    expect(await watch.next()).toBeUndefined();
+    const last = await untilSeen<CustomResourceDefinition>(gone, (_, type) => type === 'DELETED');
+    expect(condition(last, 'Terminating')).toMatchObject({
+      status: 'False',
+      reason: 'InstanceDeletionCompleted',
+      message: 'removed all instances',
+    });
+    expect((await refusal(server.list(widgets))).code).toBe(404);
+    await establish(server, made);
+    expect((await server.list(widgets)).names).toEqual([]);
+    await gone.close();
+  });
+
+  it('lets a definition go that was never established', async () => {
+    const server = await startServer();
+    await establish(server, definition());
+    const made = definition({ kind: 'Gadget', names: { plural: 'gadgets', shortNames: ['widget'] } });
+    await server.create(definitions, made);
+    const refused = await untilCondition(server, 'gadgets.example.com', 'NamesAccepted', 'False');
+    expect(condition(refused, 'NamesAccepted')).toMatchObject({ reason: 'ShortNamesConflict', message: '"widget" is already in use' });
+    expect(condition(refused, 'Established')).toMatchObject({
+      status: 'False',
+      reason: 'NotAccepted',
+      message: 'not all names are accepted',
+    });
+    const gadgets = resourceOf(made);
+    expect((await refusal(server.list(gadgets))).code).toBe(404);
+    const gone = await server.watch(definitions, { fieldSelector: 'metadata.name=gadgets.example.com' });
+    await server.remove(definitions, 'gadgets.example.com');
+    const last = await untilSeen<CustomResourceDefinition>(gone, (_, type) => type === 'DELETED');
+    expect(condition(last, 'Terminating')).toMatchObject({ reason: 'NeverEstablished' });
+    await gone.close();
+  });
+
+  it('gives a name to who waits for it when its owner goes', async () => {
+    const server = await startServer();
+    await establish(server, definition());
+    await server.create(definitions, definition({ kind: 'Gadget', names: { plural: 'gadgets', kind: 'Widget' } }));
+    await untilCondition(server, 'gadgets.example.com', 'NamesAccepted', 'False');
+    await server.remove(definitions, 'widgets.example.com');
+    await untilCondition(server, 'gadgets.example.com', 'Established', 'True');
+  });
+
+  it('listing custom resource definition objects works, and a collection of them is deleted by label', async () => {
+    const server = await startServer();
+    for (const kind of ['Alpha', 'Beta', 'Gamma'])
+      await establish(server, {
+        ...definition({ kind }),
+        metadata: { name: `${kind.toLowerCase()}s.example.com`, labels: { of: 'test' } },
+      });
+    expect((await server.list(definitions, { labelSelector: 'of=test' })).names).toHaveLength(3);
+    const watch = await server.watch(definitions, { labelSelector: 'of=test' });
+    await watch.take(3);
+    await server.handle('deletecollection', definitions, { query: { labelSelector: 'of=test' } });
+    const gone = new Set<string>();
+    while (gone.size < 3) gone.add((await untilSeen(watch, (_, type) => type === 'DELETED')).metadata?.name ?? '');
+    expect((await server.list(definitions)).names).toEqual([]);
+    await watch.close();
+  });
+
+  it('getting/updating/patching custom resource definition status sub-resource works', async () => {
+    const server = await startServer();
+    await establish(server, definition());
+    const current = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com', { subresource: 'status' });
+    const updated = await server.update<CustomResourceDefinition>(
+      definitions,
+      {
+        ...current,
+        spec: { ...current.spec, scope: 'Cluster' },
+        status: {
+          ...current.status,
+          conditions: [...(current.status?.conditions ?? []), { type: 'StatusUpdate', status: 'True', reason: 'E2E', message: 'Set' }],
+        },
+      } as CustomResourceDefinition,
+      { subresource: 'status' },
+    );
+    expect(condition(updated, 'StatusUpdate')).toMatchObject({ message: 'Set' });
+    expect(updated.spec.scope).toBe('Namespaced');
+    expect(updated.metadata?.generation).toBe(1);
+    const refused = await refusal(
+      server.patch(definitions, 'widgets.example.com', { status: { storedVersions: ['v2'] } }, { subresource: 'status' }),
+    );
+    expect(refused.message).toContain('status.storedVersions[0]: Invalid value: "v2": must appear in spec.versions');
+  });
+
+  it('watch on custom resource definition objects', async () => {
+    const server = await startServer();
+    const of = await establish(server, definition({ scope: 'Cluster' }));
+    const [first, second] = await Promise.all(
+      ['name1', 'name2'].map((name) => server.watch(of, { fieldSelector: `metadata.name=${name}` })),
+    );
+    for (const name of ['name1', 'name2']) await server.create(of, custom(of, name));
+    for (const name of ['name1', 'name2']) await server.patch(of, name, { spec: { x: 1 } });
+    for (const name of ['name1', 'name2']) await server.remove(of, name);
+    expect(await first?.take(3)).toEqual(['ADDED name1', 'MODIFIED name1', 'DELETED name1']);
+    expect(await second?.take(3)).toEqual(['ADDED name2', 'MODIFIED name2', 'DELETED name2']);
+    await first?.close();
+    await second?.close();
+  });
+
+  it('serves after a restart what was stored before', async () => {
+    const storage = new MemoryStorage({ clock: new TestClock() });
+    const first = await startServer({ storage });
+    const widgets = await establish(first, definition());
+    await first.create(widgets, custom(widgets, 'a'));
+    await first.stop();
+    const second = await startServer({ storage });
+    expect((await second.list(widgets)).names).toEqual(['a']);
+    const watch = await second.watch(widgets, {});
+    expect(await watch.take(1)).toEqual(['ADDED a']);
+    await watch.close();
+  });
+
+  it('follows what another server defines, and what is stored there already', async () => {
+    const storage = new MemoryStorage({ clock: new TestClock() });
+    const one = await startServer({ storage });
+    const other = await startServer({ storage });
+    const widgets = await establish(one, definition());
+    await one.create(widgets, custom(widgets, 'a'));
+    await untilCondition(other, 'widgets.example.com', 'Established', 'True');
+    expect((await other.list(widgets)).names).toEqual(['a']);
+  });
+});

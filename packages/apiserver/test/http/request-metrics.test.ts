@@ -1,0 +1,133 @@
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { HealthEndpoints, ping } from '../../src/handler-chain/health-endpoints.ts';
+import { healthCheckObserver, RequestMetrics } from '../../src/http/request-metrics.ts';
+import type { Pipeline } from '../../src/pipeline/pipeline.ts';
+import { PrecomputedHistogram } from '../../src/metrics/histogram.ts';
+import { registerWatchCacheMetrics } from '../../src/watch-cache/watch-cache-metrics.ts';
+import { parseTarget } from '../../src/http/path.ts';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { configMap, TestServer as Core } from '../support/pipeline-fixture.ts';
+import { startServer, type TestServer } from '../support/start-server.ts';
+
+const sample = (text: string, series: string): number | undefined => {
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length + 1));
+};
+
+describe('metrics of requests', () => {
+  let core: Core;
+  let server: TestServer<Pipeline>;
+  beforeEach(async () => {
+    core = await Core.start();
+    server = await startServer({}, core.pipeline);
+  });
+  afterEach(async () => {
+    await server.stop();
+    await core.stop();
+  });
+  const metrics = async () => (await server.http1('GET', '/metrics')).text;
+
+  it('tell how large the answers to reads were, and nothing of writes', async () => {
+    await core.create('configmaps', configMap('a', { text: 'x'.repeat(20_000) }));
+    const path = '/api/v1/namespaces/default/configmaps';
+    const one = await server.http1('GET', `${path}/a`);
+    const all = await server.http1('GET', path);
+    await server.http1('DELETE', `${path}/a`);
+    const text = await metrics();
+    const labels = (verb: string, scope: string) =>
+      `verb="${verb}",group="",version="v1",resource="configmaps",subresource="",scope="${scope}",component="apiserver"`;
+    expect(sample(text, `apiserver_response_sizes_sum{${labels('GET', 'resource')}}`)).toBe(Buffer.byteLength(one.text));
+    expect(sample(text, `apiserver_response_sizes_sum{${labels('LIST', 'namespace')}}`)).toBe(Buffer.byteLength(all.text));
+    const bucket = (le: string) => sample(text, `apiserver_response_sizes_bucket{le="${le}",${labels('GET', 'resource')}}`);
+    expect([bucket('10000'), bucket('100000'), bucket('+Inf')]).toEqual([0, 1, 1]);
+    expect(text).not.toMatch(/^apiserver_response_sizes_count\{verb="DELETE"/m);
+  });
+
+  it('count what goes out piece by piece, over HTTP/1.1 and HTTP/2', async () => {
+    for (let i = 0; i < 40; i++) await core.create('configmaps', configMap(`m${i}`, { text: 'x'.repeat(10_000) }));
+    const path = '/api/v1/namespaces/default/configmaps';
+    const [first, second] = [await server.http1('GET', path), await server.http2('GET', path)];
+    const labels = 'verb="LIST",group="",version="v1",resource="configmaps",subresource="",scope="namespace",component="apiserver"';
+    expect(sample(await metrics(), `apiserver_response_sizes_sum{${labels}}`)).toBe(
+      Buffer.byteLength(first.text) + Buffer.byteLength(second.text),
+    );
+  });
+
+  it('name the versions that should be used no more, once somebody asked for them', async () => {
+    expect(await metrics()).not.toMatch(/^apiserver_requested_deprecated_apis\{/m);
+    await server.http1('GET', '/api/v1/endpoints');
+    expect(await metrics()).toMatch(
+      /^apiserver_requested_deprecated_apis\{group="",version="v1",resource="endpoints",subresource="",removed_release=""\} 1$/m,
+    );
+  });
+
+  it('tell what the watch cache has seen', async () => {
+    await core.create('configmaps', configMap('a'));
+    await core.create('configmaps', configMap('b'));
+    await core.remove('configmaps', 'a');
+    await core.list('configmaps');
+    const registry = new Registry();
+    registerWatchCacheMetrics(registry, () => core.pipeline.resourceCaches());
+    const text = await registry.metrics();
+    const of = (name: string) => sample(text, `${name}{group="",resource="configmaps"}`);
+    expect(of('apiserver_watch_cache_events_received_total')).toBe(3);
+    expect(of('apiserver_watch_cache_events_dispatched_total')).toBe(3);
+    expect(of('apiserver_watch_cache_initializations_total')).toBe(1);
+    expect(of('apiserver_watch_cache_resource_version')).toBe(core.pipeline.revision);
+    expect(of('apiserver_watch_cache_capacity')).toBeGreaterThanOrEqual(3);
+    expect(of('apiserver_watch_cache_capacity_increase_total')).toBe(1);
+    expect(of('apiserver_terminated_watchers_total')).toBe(0);
+    expect(text).toMatch(/^apiserver_watch_cache_resource_version\{group="apps",resource="deployments"\}/m);
+  });
+});
+
+describe('metrics', () => {
+  it('of what nobody named before are bounded, and lose no count', async () => {
+    const registry = new Registry();
+    const requests = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
+    for (let i = 0; i < 10_500; i++) requests.observeRequest(`VERB${i}`, undefined, false, 405, 0.001, 0);
+    const text = await registry.metrics();
+    const counts = [...text.matchAll(/^apiserver_request_total\{.*\} (\d+)$/gm)].map(([, count]) => Number(count));
+    expect(counts.length).toBeLessThanOrEqual(10_001);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(10_500);
+  });
+
+  it('put values on a bound below it, as Prometheus does', async () => {
+    const registry = new Registry();
+    const series = new PrecomputedHistogram({ name: 'h', help: 'h', labelNames: ['a'], buckets: [1, 2], registry }).series({ a: 'b' });
+    for (const value of [0, 1, 1.5, 2, 7]) series.observe(value);
+    expect((await registry.metrics()).split('\n').filter((line) => line.startsWith('h'))).toEqual([
+      'h_bucket{le="1",a="b"} 2',
+      'h_bucket{le="2",a="b"} 4',
+      'h_bucket{le="+Inf",a="b"} 5',
+      'h_sum{a="b"} 11.5',
+      'h_count{a="b"} 5',
+    ]);
+  });
+
+  it('keep the last answer of each health check, and how many there were', async () => {
+    const registry = new Registry();
+    let well = true;
+    const check = {
+      name: 'etcd',
+      live: true,
+      ready: true,
+      check: () => (well ? ({ healthy: true } as const) : ({ healthy: false, reason: 'gone' } as const)),
+    };
+    const health = new HealthEndpoints(
+      () => [ping, check],
+      new FakeClock(),
+      () => undefined,
+      healthCheckObserver(registry),
+    );
+    await health.answer('/livez', parseTarget('/livez').query);
+    well = false;
+    await health.answer('/livez/etcd', parseTarget('/livez/etcd').query);
+    const text = await registry.metrics();
+    expect(sample(text, 'kubernetes_healthcheck{name="ping",type="livez"}')).toBe(1);
+    expect(sample(text, 'kubernetes_healthcheck{name="etcd",type="livez"}')).toBe(0);
+    expect(sample(text, 'kubernetes_healthchecks_total{name="etcd",type="livez",status="success"}')).toBe(1);
+    expect(sample(text, 'kubernetes_healthchecks_total{name="etcd",type="livez",status="error"}')).toBe(1);
+  });
+});

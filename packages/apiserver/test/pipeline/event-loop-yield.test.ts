@@ -1,0 +1,73 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { configMaps } from '@oarlock/api/resources';
+import { Pipeline } from '../../src/pipeline/pipeline.ts';
+import { loopbackHandler } from '../../src/pipeline/loopback-handler.ts';
+import { EventLoopYield } from '../../src/pipeline/event-loop-yield.ts';
+import { admin, allowAll, configMap, facts, TestClock, testKeys } from '../support/pipeline-fixture.ts';
+
+it('lets requests pass until the loop was held for a while, then makes them wait for their turn', async () => {
+  const clock = new TestClock();
+  const turns = new EventLoopYield(clock);
+  expect(turns.yieldIfDue()).toBeUndefined();
+  expect(turns.yieldIfDue()).toBeUndefined();
+  const immediate = new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+  Object.defineProperty(clock, 'monotonic', { value: () => 6 });
+  const order: number[] = [];
+  const waits = Array.from({ length: 40 }, (_, i) =>
+    turns.yieldIfDue()?.then(() => {
+      order.push(i);
+    }),
+  );
+  expect(waits.every((wait) => wait !== undefined)).toBe(true);
+  await immediate;
+  expect(order).toEqual(Array.from({ length: 16 }, (_, i) => i));
+  await Promise.all(waits);
+  expect(order).toEqual(Array.from({ length: 40 }, (_, i) => i));
+});
+
+it('keeps the event loop turning while clients in this process write in a loop', async () => {
+  const pipeline = new Pipeline({
+    storage: new MemoryStorage(),
+    authz: [allowAll],
+    admission: [],
+    clusterFacts: facts,
+    clusterKeys: testKeys(),
+    clock: systemClock,
+    log: silentLogger,
+  });
+  await pipeline.start();
+  const handler = loopbackHandler(pipeline, () => Promise.reject(new Error('no paths')));
+  let turns = 0;
+  let writing = true;
+  const turned = () => {
+    turns++;
+    if (writing) setImmediate(turned);
+  };
+  setImmediate(turned);
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      while (next < 3000) {
+        await handler.handle({
+          verb: 'create',
+          resource: configMaps,
+          subresource: '',
+          namespace: 'default',
+          name: '',
+          query: {},
+          identity: admin,
+          body: configMap(`c${next++}`),
+        });
+      }
+    }),
+  );
+  writing = false;
+  await pipeline.stop();
+  // without turns there would be one at most
+  expect(turns).toBeGreaterThan(10);
+});

@@ -1,0 +1,221 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await TestServer.start();
+});
+afterEach(() => server.stop());
+
+describe('get', () => {
+  it('sees every write that was acknowledged', async () => {
+    for (let i = 0; i < 20; i++) {
+      const made = await server.create('configmaps', configMap(`c${i}`));
+      expect(await server.get('configmaps', `c${i}`)).toEqual(made);
+    }
+  });
+
+  it('names what is not there', async () => {
+    const error = await refusal(server.get('configmaps', 'nobody'));
+    expect(error.status).toMatchObject({
+      reason: 'NotFound',
+      code: 404,
+      message: 'configmaps "nobody" not found',
+      details: { name: 'nobody', kind: 'configmaps' },
+    });
+    expect((await refusal(server.get('deployments.apps', 'nobody'))).message).toBe('deployments.apps "nobody" not found');
+  });
+
+  it('waits for a resourceVersion, and says when it is too far ahead', async () => {
+    const { metadata } = await server.create('configmaps', configMap('a'));
+    expect(await server.get('configmaps', 'a', { query: { resourceVersion: metadata?.resourceVersion ?? '' } })).toMatchObject({
+      metadata: { name: 'a' },
+    });
+    expect(await server.get('configmaps', 'a', { query: { resourceVersion: '0' } })).toMatchObject({ metadata: { name: 'a' } });
+    const ahead = refusal(server.get('configmaps', 'a', { query: { resourceVersion: '1000' } }));
+    await server.clock.advance(3_000);
+    expect((await ahead).status).toMatchObject({
+      code: 504,
+      reason: 'Timeout',
+      message: `Timeout: Too large resource version: 1000, current: ${metadata?.resourceVersion}`,
+      details: { retryAfterSeconds: 1, causes: [{ reason: 'ResourceVersionTooLarge' }] },
+    });
+    expect((await refusal(server.get('configmaps', 'a', { query: { resourceVersion: 'x' } }))).status).toMatchObject({
+      code: 400,
+      message: 'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax',
+    });
+  });
+
+  it('gives the same frozen object to everybody', async () => {
+    await server.create('configmaps', configMap('a', { key: 'grüße' }));
+    const [one, two] = [
+      await server.handle('get', 'configmaps', { namespace: 'default', name: 'a' }),
+      await server.handle('get', 'configmaps', { namespace: 'default', name: 'a' }),
+    ];
+    if (one.kind !== 'object' || two.kind !== 'object') throw new Error('no objects');
+    expect(one.item).toBe(two.item);
+    expect(JSON.parse(one.item.json().toString())).toEqual(one.item.object);
+    expect(Object.isFrozen((one.item.object as { data?: object }).data)).toBe(true);
+  });
+
+  it('reads what another program wrote, whatever order its fields have', async () => {
+    const storage = new MemoryStorage();
+    await storage.commit(
+      [
+        {
+          key: '/registry/configmaps/default/old',
+          value: Buffer.from('{"data":{"a":"b"},"metadata":{"namespace":"default","name":"old"}}'),
+        },
+      ],
+      [],
+    );
+    await storage.commit([{ key: '/registry/configmaps/default/broken', value: Buffer.from('{') }], []);
+    const other = await TestServer.start({ storage });
+    const { items } = await other.list('configmaps');
+    expect(items.map(({ object }) => object)).toEqual([
+      { apiVersion: 'v1', kind: 'ConfigMap', data: { a: 'b' }, metadata: { namespace: 'default', name: 'old', resourceVersion: '1' } },
+    ]);
+    expect(JSON.parse(items[0]?.json().toString() ?? '')).toEqual(items[0]?.object);
+    await other.stop();
+  });
+});
+
+describe('list', () => {
+  const fill = async (count: number, namespace = 'default') => {
+    for (let i = 0; i < count; i++)
+      await server.create('configmaps', configMap(`c${i}`, {}, { namespace, labels: { parity: i % 2 === 0 ? 'even' : 'odd' } }), {
+        namespace,
+      });
+  };
+
+  it('has one namespace or all of them, in order', async () => {
+    await fill(2, 'b');
+    await fill(2, 'a');
+    expect((await server.list('configmaps')).items.map(({ object: { metadata } }) => `${metadata?.namespace}/${metadata?.name}`)).toEqual([
+      'a/c0',
+      'a/c1',
+      'b/c0',
+      'b/c1',
+    ]);
+    expect((await server.list('configmaps', {}, { namespace: 'b' })).names).toEqual(['c0', 'c1']);
+    expect((await server.list('configmaps', {}, { namespace: 'nowhere' })).names).toEqual([]);
+  });
+
+  it('selects by labels and fields', async () => {
+    await fill(4);
+    expect((await server.list('configmaps', { labelSelector: 'parity=even' })).names).toEqual(['c0', 'c2']);
+    expect((await server.list('configmaps', { labelSelector: 'parity notin (even)' })).names).toEqual(['c1', 'c3']);
+    expect((await server.list('configmaps', { fieldSelector: 'metadata.name=c3' })).names).toEqual(['c3']);
+    expect((await server.list('configmaps', { fieldSelector: 'metadata.name!=c3' }, { namespace: 'default' })).names).toEqual([
+      'c0',
+      'c1',
+      'c2',
+    ]);
+    expect((await server.list('configmaps', { fieldSelector: 'metadata.name=c1,metadata.namespace=other' })).names).toEqual([]);
+    expect((await refusal(server.list('configmaps', { fieldSelector: 'data.x=y' }))).status).toMatchObject({
+      code: 400,
+      message: 'field label not supported: data.x',
+    });
+    expect((await refusal(server.list('configmaps', { labelSelector: 'a in' }))).code).toBe(400);
+  });
+
+  it('finds pods by the fields that upstream has', async () => {
+    await server.create('pods', pod('a', { nodeName: 'n1', restartPolicy: 'Never' }));
+    await server.create('pods', pod('b', { hostNetwork: true }));
+    const by = async (fieldSelector: string) => (await server.list('pods', { fieldSelector })).names;
+    expect(await by('spec.nodeName=n1')).toEqual(['a']);
+    expect(await by('spec.nodeName=')).toEqual(['b']);
+    expect(await by('spec.nodeName!=n1')).toEqual(['b']);
+    expect(await by('spec.nodeName=n1,spec.restartPolicy=Always')).toEqual([]);
+    expect(await by('status.phase=Pending')).toEqual(['a', 'b']);
+    expect(await by('spec.hostNetwork=true')).toEqual(['b']);
+    expect(await by('spec.schedulerName=default-scheduler,spec.restartPolicy=Never')).toEqual(['a']);
+  });
+
+  it('pages over one state although it changes', async () => {
+    await fill(5);
+    const first = await server.list('configmaps', { limit: '2' });
+    expect(first.names).toEqual(['c0', 'c1']);
+    expect(first.metadata).toMatchObject({ remainingItemCount: 3 });
+    await server.remove('configmaps', 'c2');
+    await server.create('configmaps', configMap('c9'));
+    await server.update('configmaps', configMap('c3', { new: 'yes' }));
+    const second = await server.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' });
+    expect(second.names).toEqual(['c2', 'c3']);
+    expect(second.items[1]?.object).not.toHaveProperty('data');
+    expect(second.metadata).toMatchObject({ resourceVersion: first.metadata.resourceVersion, remainingItemCount: 1 });
+    const last = await server.list('configmaps', { limit: '2', continue: second.metadata.continue ?? '' });
+    expect(last.names).toEqual(['c4']);
+    expect(last.metadata.continue).toBeUndefined();
+    expect((await server.list('configmaps')).names).toEqual(['c0', 'c1', 'c3', 'c4', 'c9']);
+  });
+
+  it('does not count what remains under a selector', async () => {
+    await fill(6);
+    const first = await server.list('configmaps', { limit: '2', labelSelector: 'parity=even' });
+    expect(first.names).toEqual(['c0', 'c2']);
+    expect(first.metadata.remainingItemCount).toBeUndefined();
+    expect(
+      (await server.list('configmaps', { limit: '2', labelSelector: 'parity=even', continue: first.metadata.continue ?? '' })).names,
+    ).toEqual(['c4']);
+  });
+
+  it('reads an exact revision', async () => {
+    await fill(2);
+    const { metadata } = await server.list('configmaps');
+    await server.remove('configmaps', 'c0');
+    expect(
+      (await server.list('configmaps', { resourceVersion: metadata.resourceVersion ?? '', resourceVersionMatch: 'Exact' })).names,
+    ).toEqual(['c0', 'c1']);
+    expect(
+      (await server.list('configmaps', { resourceVersion: metadata.resourceVersion ?? '', limit: '1' })).metadata.resourceVersion,
+    ).toBe(metadata.resourceVersion);
+    expect(
+      (await server.list('configmaps', { resourceVersion: metadata.resourceVersion ?? '', resourceVersionMatch: 'NotOlderThan' })).names,
+    ).toEqual(['c1']);
+  });
+
+  it('goes on from storage where the cache begins later, and says when that has forgotten, too', async () => {
+    await fill(4);
+    const first = await server.list('configmaps', { limit: '1' });
+    await server.remove('configmaps', 'c1');
+    // a server that starts now has no past of its own
+    const late = await TestServer.start({ storage: server.storage });
+    const second = await late.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' });
+    expect(second.names).toEqual(['c1', 'c2']);
+    expect(second.metadata).toMatchObject({ remainingItemCount: 1 });
+    await server.storage.compact(late.pipeline.revision);
+    const gone = await refusal(late.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' }));
+    expect(gone.status).toMatchObject({ code: 410, reason: 'Expired' });
+    expect(gone.message).toMatch(/^The provided continue parameter is too old to display a consistent list result\./);
+    const rest = await late.list('configmaps', { continue: gone.status.metadata.continue ?? '' });
+    expect(rest.names).toEqual(['c2', 'c3']);
+    expect((await refusal(late.list('configmaps', { resourceVersion: '1', resourceVersionMatch: 'Exact' }))).status).toMatchObject({
+      code: 410,
+      message: 'The resourceVersion for the provided list is too old.',
+    });
+    await late.stop();
+  });
+
+  it('refuses options that contradict each other as upstream does', async () => {
+    await fill(2);
+    const message = async (query: Record<string, string>) => (await refusal(server.list('configmaps', query))).message;
+    expect(await message({ resourceVersionMatch: 'Exact' })).toBe(
+      'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided',
+    );
+    expect(await message({ resourceVersionMatch: 'Exact', resourceVersion: '0' })).toBe(
+      'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+    );
+    expect(await message({ resourceVersionMatch: 'Sometimes', resourceVersion: '1' })).toContain(
+      'resourceVersionMatch: Unsupported value: "Sometimes": supported values: "Exact", "NotOlderThan", ""',
+    );
+    expect(await message({ sendInitialEvents: 'true' })).toContain('sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list');
+    const { metadata } = await server.list('configmaps', { limit: '1' });
+    expect(await message({ continue: metadata.continue ?? '', resourceVersion: '1' })).toBe(
+      'specifying resource version is not allowed when using continue',
+    );
+    expect(await message({ continue: 'nonsense' })).toMatch(/^invalid continue token: continue key is not valid: /);
+    expect(await message({ limit: 'many' })).toBe('strconv.ParseInt: parsing "many": invalid syntax');
+  });
+});

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { configMap, TestServer } from '../support/pipeline-fixture.ts';
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await TestServer.start();
+});
+afterEach(() => server.stop());
+
+/** How often the event loop turns until something has happened. */
+async function turnsUntil(work: Promise<unknown>): Promise<number> {
+  let [turns, over] = [0, false];
+  const count = () => {
+    if (over) return;
+    turns++;
+    setImmediate(count);
+  };
+  setImmediate(count);
+  await work;
+  over = true;
+  return turns;
+}
+
+const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 'v']));
+const large = { bytes: 2_400_000 };
+
+describe('a large body', () => {
+  it('lets others have their turn between any two steps of its creation', async () => {
+    const turns = await turnsUntil(server.create('configmaps', configMap('large', keys(180_000)), { ...large, query: { dryRun: 'All' } }));
+    expect(turns).toBeGreaterThanOrEqual(5);
+  });
+
+  it('and of its change', async () => {
+    await server.create('configmaps', configMap('large'));
+    const turns = await turnsUntil(server.update('configmaps', configMap('large', keys(1_000)), large));
+    expect(turns).toBeGreaterThanOrEqual(4);
+  });
+
+  it('is overtaken by requests that came after it', async () => {
+    await server.create('configmaps', configMap('small'));
+    const done: string[] = [];
+    const slow = server.create('configmaps', configMap('large', keys(50_000)), large).then(() => done.push('large'));
+    for (let n = 0; n < 3; n++) {
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+      await server.get('configmaps', 'small');
+      done.push('small');
+    }
+    await slow;
+    expect(done).toEqual(['small', 'small', 'small', 'large']);
+  });
+
+  it('costs small ones no turn', async () => {
+    const turns = await turnsUntil(server.create('configmaps', configMap('small'), { bytes: 100, query: { dryRun: 'All' } }));
+    expect(turns).toBeLessThanOrEqual(1);
+  });
+});

@@ -1,0 +1,111 @@
+import { deny, type AdmissionPlugin } from '@oarlock/spi/admission';
+import { configMaps } from '@oarlock/api/resources';
+import { noTracer } from '@oarlock/kernel/tracing';
+import { Registry } from 'prom-client';
+import { describe, expect, it } from 'vitest';
+import { AuthMetrics } from '../../src/authorization/access-metrics.ts';
+import { AdmissionChain } from '../../src/admission/admission-chain.ts';
+import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
+import { RequestContext } from '../../src/request/request-context.ts';
+import { registerFeatureMetrics } from '../../src/metrics/feature-metrics.ts';
+import { PrecomputedSummary } from '../../src/metrics/summary.ts';
+
+const call = () =>
+  new RequestContext(
+    {
+      verb: 'create',
+      resource: configMaps,
+      subresource: '',
+      namespace: 'default',
+      name: '',
+      query: {},
+      identity: { name: 'jane', groups: [] },
+    },
+    0,
+    noTracer,
+  );
+const request = { operation: 'CREATE', resource: configMaps, object: { metadata: { name: 'a' } }, old: undefined, options: {} } as const;
+const all = [{ resources: ['*'], operations: ['*' as const] }];
+
+/** Goes on by as much as each reading says. */
+function clockOf(...steps: readonly number[]) {
+  let [at, now] = [0, 0];
+  return { monotonic: () => (now += steps[at++] ?? 0) };
+}
+
+describe('admission', () => {
+  it('is measured plugin by plugin and as a whole, under the names that dashboards know', async () => {
+    const registry = new Registry();
+    const metrics = new AdmissionMetrics(registry);
+    const late: AdmissionPlugin = { matches: all, mutate: async ({ object }) => object ?? {} };
+    const sure: AdmissionPlugin = { matches: all, mutate: ({ object }) => object ?? {} };
+    const never: AdmissionPlugin = { matches: all, validate: () => deny('no') };
+    const chain = new AdmissionChain(
+      [sure, late, never],
+      ['admission-limit-ranger', 'admission-webhooks', 'admission-validating-policy'],
+      undefined,
+      { metrics, clock: clockOf(0, 0, 20, 30) },
+    );
+    await chain.mutate(call(), request);
+    expect(() => chain.validate(call(), request)).toThrow('no');
+    const text = await registry.metrics();
+    const prefix = 'apiserver_admission_controller_admission_duration_seconds';
+    for (const line of [
+      `${prefix}_bucket{le="0.005",name="LimitRanger",type="admit",operation="CREATE",rejected="false"} 0`,
+      `${prefix}_bucket{le="0.025",name="LimitRanger",type="admit",operation="CREATE",rejected="false"} 1`,
+      `${prefix}_bucket{le="0.1",name="MutatingAdmissionWebhook",type="admit",operation="CREATE",rejected="false"} 1`,
+      `${prefix}_count{name="ValidatingAdmissionPolicy",type="validate",operation="CREATE",rejected="true"} 1`,
+      'apiserver_admission_step_admission_duration_seconds_count{type="admit",operation="CREATE",rejected="false"} 1',
+      'apiserver_admission_step_admission_duration_seconds_count{type="validate",operation="CREATE",rejected="true"} 1',
+      'apiserver_admission_step_admission_duration_seconds_summary{quantile="0.5",type="admit",operation="CREATE",rejected="false"} 0.05',
+    ])
+      expect(text).toContain(`${line}\n`);
+  });
+
+  it('knows plugins by the names that they have in Kubernetes', () => {
+    expect(pluginMetricName('admission-namespace-lifecycle', 'admit')).toBe('NamespaceLifecycle');
+    expect(pluginMetricName('admission-webhooks', 'validate')).toBe('ValidatingAdmissionWebhook');
+    expect(pluginMetricName('my-own', 'validate')).toBe('MyOwn');
+  });
+});
+
+it('attempts at being known and allowed are counted by their result, users by what they are', async () => {
+  const registry = new Registry();
+  const metrics = new AuthMetrics(registry);
+  metrics.observeAuthentication('kubelet', 0.003);
+  metrics.observeAuthentication('jane@example.com', 0.003);
+  metrics.observeAuthentication('jane', 0.003);
+  metrics.observeAuthentication(undefined, 0.003);
+  metrics.observeAuthorization('allow', 0.1);
+  metrics.observeAuthorization('no-opinion', 0.1);
+  const text = await registry.metrics();
+  for (const line of [
+    'authentication_attempts{result="success"} 3',
+    'authentication_attempts{result="failure"} 1',
+    'authentication_duration_seconds_bucket{le="0.002",result="success"} 0',
+    'authentication_duration_seconds_bucket{le="0.004",result="success"} 3',
+    'authenticated_user_requests{username="kubelet"} 1',
+    'authenticated_user_requests{username="email_id"} 1',
+    'authenticated_user_requests{username="other"} 1',
+    'authorization_attempts_total{result="allowed"} 1',
+    'authorization_attempts_total{result="no-opinion"} 1',
+    'authorization_duration_seconds_count{result="allowed"} 1',
+  ])
+    expect(text).toContain(`${line}\n`);
+});
+
+it('features are named with their stage', async () => {
+  const registry = new Registry();
+  registerFeatureMetrics(registry);
+  expect(await registry.metrics()).toContain('kubernetes_feature_enabled{name="WatchList",stage="BETA"} 1\n');
+});
+
+it('a summary keeps the last values only, and the sum and count of all', async () => {
+  const registry = new Registry();
+  const series = new PrecomputedSummary({ name: 's', help: 's', labelNames: [], registry }).series({});
+  for (let i = 1; i <= 2048; i++) series.observe(i <= 1024 ? 1_000_000 : i - 1024);
+  const text = await registry.metrics();
+  expect(text).toContain('s{quantile="0.5"} 512\n');
+  expect(text).toContain('s{quantile="0.99"} 1014\n');
+  expect(text).toContain('s_count 2048\n');
+});

@@ -1,0 +1,117 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await TestServer.start();
+});
+afterEach(() => server.stop());
+
+describe('what goes on at a kubelet', () => {
+  const containers = [
+    { name: 'main', image: 'i' },
+    { name: 'side', image: 'i' },
+  ];
+  const go = (subresource: string, body: object, name = 'p') =>
+    server.handle('get', 'pods', { namespace: 'default', name, subresource, body });
+  beforeEach(async () => {
+    await server.create('nodes', {
+      kind: 'Node',
+      apiVersion: 'v1',
+      metadata: { name: 'n', annotations: { 'oarlock.dev/kubelet-certificate': 'cluster' } },
+      ...{
+        status: {
+          addresses: [
+            { type: 'Hostname', address: 'n.local' },
+            { type: 'InternalIP', address: '192.0.2.7' },
+          ],
+          daemonEndpoints: { kubeletEndpoint: { Port: 10255 } },
+        },
+      },
+    });
+    await server.create('pods', pod('p', { nodeName: 'n', containers, initContainers: [{ name: 'init', image: 'i' }] }));
+  });
+
+  it("has the kubelet's paths", async () => {
+    expect(await go('log', { container: 'side', follow: true, tailLines: 5, sinceSeconds: 3 })).toEqual({
+      kind: 'kubelet',
+      nodeName: 'n',
+      host: '192.0.2.7',
+      port: 10255,
+      path: '/containerLogs/default/p/side?follow=true&sinceSeconds=3&tailLines=5',
+      upgrade: false,
+      own: true,
+    });
+    expect(await go('exec', { container: 'main', command: ['sh', '-c', 'echo a b'], stdin: true, stdout: true, tty: true })).toMatchObject({
+      path: '/exec/default/p/main?input=1&output=1&tty=1&command=sh&command=-c&command=echo+a+b',
+      upgrade: true,
+    });
+    expect(await go('attach', { container: 'init', stdout: true, stderr: true })).toMatchObject({
+      path: '/attach/default/p/init?output=1&error=1',
+    });
+    expect(await go('portforward', { ports: [80, 443] })).toMatchObject({ path: '/portForward/default/p?port=80%2C443', upgrade: true });
+  });
+
+  it('is of a kubelet that shows what certificate it likes, unless its node says otherwise', async () => {
+    const own = async () => (await go('log', { container: 'main' })) as { readonly own?: boolean };
+    expect(await own()).toMatchObject({ own: true });
+    await server.patch('nodes', 'n', { metadata: { annotations: { 'oarlock.dev/kubelet-certificate': null } } });
+    expect(await own()).toMatchObject({ own: false });
+  });
+
+  it('takes its options from the query, too', async () => {
+    const response = await server.handle('get', 'pods', {
+      namespace: 'default',
+      name: 'p',
+      subresource: 'log',
+      query: { container: 'main', previous: 'true', tailLines: '7' },
+    });
+    expect(response).toMatchObject({ path: '/containerLogs/default/p/main?previous=true&tailLines=7' });
+  });
+
+  it('wants to know which container', async () => {
+    const message = async (body: object, name?: string) => (await refusal(go('log', body, name))).message;
+    expect(await message({})).toBe('a container name must be specified for pod p, choose one of: [init main side]');
+    expect(await message({ container: 'nobody' })).toBe('container nobody is not valid for pod p');
+    await server.create('pods', pod('alone', { nodeName: 'n' }));
+    expect(await go('log', {}, 'alone')).toMatchObject({ path: '/containerLogs/default/alone/main' });
+    await server.create('pods', pod('waiting'));
+    expect(await go('log', {}, 'waiting')).toEqual({ kind: 'nothing' });
+    expect((await refusal(go('exec', {}, 'waiting'))).status).toMatchObject({
+      code: 400,
+      message: 'pod waiting does not have a host assigned',
+    });
+    await server.create('pods', pod('lost', { nodeName: 'nowhere' }));
+    expect(await message({}, 'lost')).toBe('nodes "nowhere" not found');
+    expect(await message({ container: 'main', tailLines: -1 })).toBe(
+      'PodLogOptions "" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+    );
+  });
+});
+
+it('serves no subresource that is not there', async () => {
+  await server.create('configmaps', configMap('a'));
+  expect((await refusal(server.get('configmaps', 'a', { subresource: 'status' }))).status).toMatchObject({
+    code: 404,
+    message: 'the server could not find the requested resource',
+  });
+  await server.create('pods', pod('a'));
+  expect((await refusal(server.remove('pods', 'a', { subresource: 'status' }))).status).toMatchObject({
+    code: 405,
+    reason: 'MethodNotAllowed',
+  });
+  expect(await server.get('pods', 'a', { subresource: 'status' })).toEqual(await server.get('pods', 'a'));
+  const { served } = { served: server.pipeline.servedKinds().find(({ resource, group }) => group === '' && resource === 'pods') };
+  expect(served?.subresources.map(({ name }) => name)).toEqual([
+    'attach',
+    'binding',
+    'ephemeralcontainers',
+    'eviction',
+    'exec',
+    'log',
+    'portforward',
+    'proxy',
+    'resize',
+    'status',
+  ]);
+});

@@ -1,0 +1,30 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { decodeProtobuf } from '../../src/negotiation/protobuf-decoder.ts';
+import { protobufCodec } from '../../src/negotiation/internal/protobuf-encoder.ts';
+
+/** An object with the envelope in which clients and servers exchange it. */
+export function enveloped(object: KubeObject): Buffer {
+  return wrapped(object.apiVersion ?? '', object.kind ?? '', protobufCodec.message(object));
+}
+
+export function wrapped(apiVersion: string, kind: string, message: Buffer): Buffer {
+  return Buffer.concat([protobufCodec.envelopeHead(apiVersion, kind, message.length), message, protobufCodec.envelopeTail]);
+}
+
+export interface Event {
+  readonly type: string;
+  readonly object: KubeObject;
+}
+
+/** The events that are complete in what was received of a watch, read as clients of Go read them. */
+export function eventsIn(bytes: Buffer): readonly Event[] {
+  const events: Event[] = [];
+  for (let at = 0; at + 4 <= bytes.length; ) {
+    const end = at + 4 + bytes.readUInt32BE(at);
+    if (end > bytes.length) break;
+    const { type, object } = decodeProtobuf(wrapped('v1', 'WatchEvent', bytes.subarray(at + 4, end))) as unknown as Event;
+    events.push({ type, object });
+    at = end;
+  }
+  return events;
+}

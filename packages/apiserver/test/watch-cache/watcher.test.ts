@@ -1,0 +1,336 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StorageError, type ChangeBatch, type StorageDriver } from '@oarlock/spi/storage';
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { maxQueuedFrames } from '../../src/watch-cache/watcher.ts';
+import { brief, configMap, pod, refusal, settled, TestServer } from '../support/pipeline-fixture.ts';
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await TestServer.start();
+});
+afterEach(() => server.stop());
+
+const revisionOf = (object: { readonly metadata?: { readonly resourceVersion?: string } }) => object.metadata?.resourceVersion ?? '';
+
+describe('watch', () => {
+  it('begins with what is there, then tells of every change', async () => {
+    await server.create('configmaps', configMap('a'));
+    const watching = await server.watch('configmaps');
+    await server.create('configmaps', configMap('b'));
+    await server.update('configmaps', configMap('a', { x: 'y' }));
+    await server.remove('configmaps', 'b');
+    expect(await watching.take(4)).toEqual(['ADDED a', 'ADDED b', 'MODIFIED a', 'DELETED b']);
+    await watching.close();
+  });
+
+  it('goes on after a revision', async () => {
+    const made = await server.create('configmaps', configMap('a'));
+    await server.create('configmaps', configMap('b'));
+    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(made) });
+    await server.remove('configmaps', 'a');
+    expect(await watching.take(2)).toEqual(['ADDED b', 'DELETED a']);
+  });
+
+  it('shows what was deleted at the revision of its deletion', async () => {
+    const made = await server.create('configmaps', configMap('a', { x: 'y' }));
+    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(made) });
+    await server.remove('configmaps', 'a');
+    const frame = await watching.next();
+    expect(frame?.type).toBe('DELETED');
+    expect(frame?.item.object).toMatchObject({
+      data: { x: 'y' },
+      metadata: { name: 'a', resourceVersion: String(Number(revisionOf(made)) + 1) },
+    });
+    expect(JSON.parse(frame?.json().toString() ?? '')).toEqual({ type: 'DELETED', object: frame?.item.object });
+    expect(frame?.json().toString().endsWith('}\n')).toBe(true);
+  });
+
+  it('shows one and the same frame to all watchers', async () => {
+    const [one, two] = [await server.watch('configmaps'), await server.watch('configmaps', {}, { namespace: 'default' })];
+    await server.create('configmaps', configMap('a'));
+    const [first, second] = [await one.next(), await two.next()];
+    expect(first).toBe(second);
+    expect(first?.json()).toBe(second?.json());
+  });
+
+  it('turns changes of selected labels into additions and deletions', async () => {
+    const watching = await server.watch('configmaps', { labelSelector: 'on=yes' });
+    await server.create('configmaps', configMap('a', {}, { labels: { on: 'no' } }));
+    await server.update('configmaps', configMap('a', {}, { labels: { on: 'yes' } }));
+    await server.update('configmaps', configMap('a', { x: 'y' }, { labels: { on: 'yes' } }));
+    const left = await server.update('configmaps', configMap('a', { x: 'z' }, { labels: { on: 'no' } }));
+    await server.remove('configmaps', 'a');
+    await server.create('configmaps', configMap('b', {}, { labels: { on: 'yes' } }));
+    const frames = [await watching.next(), await watching.next(), await watching.next(), await watching.next()];
+    expect(frames.map((frame) => frame && brief(frame))).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a', 'ADDED b']);
+    // the last state that was selected, at the revision at which it was left
+    expect(frames[2]?.item.object).toMatchObject({
+      data: { x: 'y' },
+      metadata: { labels: { on: 'yes' }, resourceVersion: revisionOf(left) },
+    });
+  });
+
+  it('tells each node of its own pods, also when they come by binding', async () => {
+    const nodes = await Promise.all(
+      ['n1', 'n2'].map((name) => server.watch('pods', { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' })),
+    );
+    const unbound = await server.watch('pods', { fieldSelector: 'spec.nodeName=', resourceVersion: '0' });
+    await server.create('pods', pod('a'));
+    await server.create(
+      'pods',
+      { kind: 'Binding', apiVersion: 'v1', metadata: { name: 'a' }, ...{ target: { kind: 'Node', name: 'n2' } } },
+      { subresource: 'binding', name: 'a' },
+    );
+    await server.create('pods', pod('b', { nodeName: 'n1' }));
+    expect(await nodes[0]?.take(1)).toEqual(['ADDED b']);
+    expect(await nodes[1]?.take(1)).toEqual(['ADDED a']);
+    expect(await unbound.take(2)).toEqual(['ADDED a', 'DELETED a']);
+  });
+
+  it('watches one name', async () => {
+    const watching = await server.watch('configmaps', { fieldSelector: 'metadata.name=b' }, { namespace: 'default' });
+    for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
+    await server.remove('configmaps', 'b');
+    expect(await watching.take(2)).toEqual(['ADDED b', 'DELETED b']);
+  });
+
+  it('begins with the present state and marks its end where that is asked for', async () => {
+    for (const name of ['a', 'b']) await server.create('configmaps', configMap(name));
+    const watching = await server.watch('configmaps', {
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      allowWatchBookmarks: 'true',
+    });
+    expect(await watching.take(2)).toEqual(['ADDED a', 'ADDED b']);
+    const end = await watching.next();
+    expect(end?.item.object).toEqual({
+      kind: 'ConfigMap',
+      apiVersion: 'v1',
+      metadata: { resourceVersion: '2', annotations: { 'k8s.io/initial-events-end': 'true' } },
+    });
+    await server.create('configmaps', configMap('c'));
+    expect(await watching.take(1)).toEqual(['ADDED c']);
+  });
+
+  it('refuses options that contradict each other as upstream does', async () => {
+    const message = async (query: Record<string, string>) => (await refusal(server.watch('configmaps', query))).message;
+    expect(await message({ sendInitialEvents: 'true' })).toContain(
+      'resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
+    );
+    expect(await message({ resourceVersionMatch: 'NotOlderThan' })).toContain(
+      'resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided',
+    );
+  });
+
+  it('says that a revision is too old, with the oldest that is not', async () => {
+    for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
+    const late = await TestServer.start({ storage: server.storage });
+    const tooOld = await late.watch('configmaps', { resourceVersion: '1' });
+    const error = await refusal(tooOld.next());
+    expect(error.status).toMatchObject({ code: 410, reason: 'Expired', message: 'too old resource version: 1 (3)' });
+    expect(await late.watch('configmaps', { resourceVersion: '3' })).toBeDefined();
+    await late.stop();
+  });
+
+  it('sends bookmarks now and then, and ends at its timeout', async () => {
+    await server.create('configmaps', configMap('a'));
+    const watching = await server.watch('configmaps', { allowWatchBookmarks: 'true', timeoutSeconds: '100', resourceVersion: '1' });
+    await server.create('secrets', { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's' } });
+    const first = watching.next();
+    await server.clock.advance(90_000);
+    const bookmark = await first;
+    expect(bookmark?.type).toBe('BOOKMARK');
+    expect(bookmark?.item.object).toEqual({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { resourceVersion: '2' } });
+    await server.clock.advance(10_000);
+    let last = await watching.next();
+    while (last !== undefined) {
+      expect(last.type).toBe('BOOKMARK');
+      last = await watching.next();
+    }
+  });
+
+  it('lasts between half an hour and an hour when nobody says', async () => {
+    const watching = await server.watch('configmaps');
+    let ended = false;
+    const end = watching.next().then((frame) => {
+      ended = frame === undefined;
+    });
+    await server.clock.advance(30 * 60_000 - 1);
+    expect(ended).toBe(false);
+    await server.clock.advance(30 * 60_000);
+    await end;
+    expect(ended).toBe(true);
+  });
+
+  it('ends when its signal aborts, and with the server', async () => {
+    const abort = new AbortController();
+    const watching = await server.watch('configmaps', {}, { signal: abort.signal });
+    const next = watching.next();
+    abort.abort();
+    expect(await next).toBeUndefined();
+    const other = await server.watch('configmaps');
+    await server.stop();
+    expect(await other.next()).toBeUndefined();
+  });
+
+  it('cuts off a reader that does not come back', async () => {
+    const watching = await server.watch('configmaps', { resourceVersion: '0' });
+    await server.create('configmaps', configMap('a'));
+    for (let i = 0; i <= maxQueuedFrames; i++) await server.update('configmaps', configMap('a', { i: String(i) }));
+    await settled();
+    const error = await refusal(watching.next());
+    expect(error.status).toMatchObject({ code: 410, reason: 'Expired' });
+    expect(await watching.next()).toBeUndefined();
+  });
+
+  it('waits for the reader of a large start', async () => {
+    for (let i = 0; i < 1_200; i++) await server.create('configmaps', configMap(`c${i}`));
+    const response = await server.handle('watch', 'configmaps', { query: { resourceVersion: '0' } });
+    if (response.kind !== 'watch') throw new Error('no watch');
+    await server.create('configmaps', configMap('later'));
+    await settled();
+    const sizes: number[] = [];
+    for await (const batch of response.frames) {
+      sizes.push(batch.length);
+      if (sizes.reduce((sum, size) => sum + size, 0) > 1_200) break;
+    }
+    expect(sizes).toEqual([500, 500, 200, 1]);
+  });
+});
+
+describe('the watch of storage', () => {
+  /** Fails its watches when told to. */
+  function unsteady(): { readonly storage: StorageDriver; fail(error: StorageError): void; starts: number[] } {
+    const inner = new MemoryStorage();
+    const starts: number[] = [];
+    let fail: ((error: StorageError) => void) | undefined;
+    const storage: StorageDriver = {
+      traits: inner.traits,
+      get: (...args) => inner.get(...args),
+      range: (...args) => inner.range(...args),
+      commit: (...args) => inner.commit(...args),
+      requestProgress: () => inner.requestProgress(),
+      compact: (revision) => inner.compact(revision),
+      async *watch(prefix, options): AsyncIterable<ChangeBatch> {
+        starts.push(options.after);
+        const broken = new Promise<never>((_, reject) => {
+          fail = reject;
+        });
+        broken.catch(() => undefined);
+        const source = inner.watch(prefix, options)[Symbol.asyncIterator]();
+        for (;;) {
+          const { done, value } = await Promise.race([source.next(), broken]);
+          if (done === true) return;
+          yield value;
+        }
+      },
+    };
+    return { storage, fail: (error) => fail?.(error), starts };
+  }
+
+  it('is taken up where it broke off', async () => {
+    const { storage, fail, starts } = unsteady();
+    const other = await TestServer.start({ storage });
+    const watching = await other.watch('configmaps');
+    await other.create('configmaps', configMap('a'));
+    expect(await watching.take(1)).toEqual(['ADDED a']);
+    fail(new StorageError('Unavailable', 'gone for a moment'));
+    await settled();
+    expect(other.pipeline.ready).toBe(false);
+    await storage.commit(
+      [{ key: '/registry/configmaps/default/b', value: Buffer.from('{"metadata":{"name":"b","namespace":"default"}}') }],
+      [],
+    );
+    await other.clock.advance(1_000);
+    expect(await watching.take(1)).toEqual(['ADDED b']);
+    expect(starts).toEqual([0, 1]);
+    expect(other.pipeline.ready).toBe(true);
+    await other.stop();
+  });
+
+  it('begins anew where history is gone, and ends the watches that missed something', async () => {
+    const { storage, fail } = unsteady();
+    const other = await TestServer.start({ storage });
+    await other.create('configmaps', configMap('a'));
+    await other.list('configmaps');
+    const watching = await other.watch('configmaps', { resourceVersion: '1' });
+    fail(new StorageError('Compacted', 'too old'));
+    await settled();
+    await storage.commit([{ key: '/registry/configmaps/default/a', value: null }], []);
+    expect((await refusal(watching.next())).status).toMatchObject({ code: 410 });
+    await other.clock.advance(1_000);
+    expect((await other.list('configmaps')).names).toEqual([]);
+    const tooOld = await other.watch('configmaps', { resourceVersion: '1' });
+    expect((await refusal(tooOld.next())).message).toBe('too old resource version: 1 (2)');
+    await other.stop();
+  });
+
+  it('lets reads fail in time when it stands still', async () => {
+    const inner = new MemoryStorage();
+    const storage: StorageDriver = {
+      traits: inner.traits,
+      get: (...args) => inner.get(...args),
+      range: (...args) => inner.range(...args),
+      commit: (...args) => inner.commit(...args),
+      requestProgress: () => inner.requestProgress(),
+      compact: (revision) => inner.compact(revision),
+      watch: (_, { signal }) => ({
+        [Symbol.asyncIterator]: () => ({
+          next: () =>
+            new Promise((resolve) => {
+              signal.addEventListener('abort', () => resolve({ done: true, value: undefined }));
+            }),
+        }),
+      }),
+    };
+    const other = await TestServer.start({ storage });
+    await other.create('configmaps', configMap('a'));
+    const read = refusal(other.get('configmaps', 'a'));
+    await other.clock.advance(3_000);
+    expect((await read).status).toMatchObject({ code: 504, reason: 'Timeout' });
+    // what any state will do for is answered
+    expect((await refusal(other.get('configmaps', 'a', { query: { resourceVersion: '0' } }))).code).toBe(404);
+    await other.stop();
+  });
+
+  it('is started late when storage is there late', async () => {
+    const inner = new MemoryStorage();
+    let there = false;
+    const storage: StorageDriver = new Proxy(inner, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name);
+        if (name === 'range' && !there) return () => Promise.reject(new StorageError('Unavailable', 'not yet'));
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const other = new TestServer({ storage });
+    const starting = other.pipeline.start();
+    await other.clock.advance(500);
+    expect(other.pipeline.ready).toBe(false);
+    there = true;
+    await other.clock.advance(5_000);
+    await starting;
+    expect(other.pipeline.ready).toBe(true);
+    await other.pipeline.waitUntilReady();
+    await other.stop();
+  });
+
+  it('parses nothing that this server wrote itself', async () => {
+    const parse = JSON.parse;
+    let parsed = 0;
+    JSON.parse = (...args: Parameters<typeof parse>) => {
+      parsed++;
+      return parse(...args);
+    };
+    try {
+      const watching = await server.watch('configmaps');
+      await server.create('configmaps', configMap('a'));
+      await server.update('configmaps', configMap('a', { x: 'y' }));
+      await server.get('configmaps', 'a');
+      await watching.take(2);
+    } finally {
+      JSON.parse = parse;
+    }
+    expect(parsed).toBe(0);
+  });
+});

@@ -1,0 +1,89 @@
+import type { FunctionDeclaration, Library } from '../libraries/library.ts';
+import { kubernetesLibraries } from '../libraries/kubernetes-libraries.ts';
+import {
+  bool,
+  bytes,
+  double,
+  duration,
+  dyn,
+  int,
+  list,
+  map,
+  nullType,
+  string,
+  timestamp,
+  typeOf,
+  uint,
+  type ObjectType,
+  type Type,
+} from '../types/type.ts';
+
+/** The variables, functions and types that an expression can use. Immutable. */
+export interface Environment {
+  variable(name: string): Type | undefined;
+  /** Returns all functions of a name, of every library. */
+  functions(name: string): readonly FunctionDeclaration[];
+  /** Returns a struct type that expressions can construct by name. */
+  struct(name: string): ObjectType | undefined;
+  /** Returns the type with a name such as `int` or `google.protobuf.Timestamp`. */
+  typeName(name: string): Type | undefined;
+  /** True if the elements of a list literal, and keys and values of a map literal, must have one type (cel-go's HomogeneousAggregateLiterals). */
+  readonly homogeneous: boolean;
+}
+
+export interface EnvironmentOptions {
+  /** Names may be qualified: `authorizer.requestResource`. */
+  readonly variables: Readonly<Record<string, Type>>;
+  readonly libraries?: readonly Library[];
+  readonly struct?: (name: string) => ObjectType | undefined;
+  readonly homogeneous?: boolean;
+}
+
+const typeNames = new Map<string, Type>([
+  ['bool', bool],
+  ['int', int],
+  ['uint', uint],
+  ['double', double],
+  ['string', string],
+  ['bytes', bytes],
+  ['list', list(dyn)],
+  ['map', map(dyn, dyn)],
+  ['null_type', nullType],
+  ['type', typeOf()],
+  ['google.protobuf.Timestamp', timestamp],
+  ['google.protobuf.Duration', duration],
+]);
+
+export function environment({ variables, libraries = [], struct = () => undefined, homogeneous = false }: EnvironmentOptions): Environment {
+  const types = new Map(Object.entries(variables));
+  const functions = functionsOf(libraries);
+  return {
+    homogeneous,
+    variable: (name) => types.get(name),
+    functions: (name) => functions.get(name) ?? [],
+    struct,
+    typeName: (name) => typeNames.get(name),
+  };
+}
+
+const tables = new WeakMap<readonly Library[], ReadonlyMap<string, readonly FunctionDeclaration[]>>();
+
+function functionsOf(libraries: readonly Library[]): ReadonlyMap<string, readonly FunctionDeclaration[]> {
+  let table = tables.get(libraries);
+  if (table === undefined) {
+    const byName = new Map<string, FunctionDeclaration[]>();
+    for (const library of libraries)
+      for (const each of library.functions) {
+        const known = byName.get(each.name);
+        if (known === undefined) byName.set(each.name, [each]);
+        else known.push(each);
+      }
+    table = byName;
+    tables.set(libraries, table);
+  }
+  return table;
+}
+
+/** Returns the environment of Kubernetes 1.36: CEL with all libraries. */
+export const kubernetesEnvironment = (options: Pick<EnvironmentOptions, 'variables' | 'struct'>): Environment =>
+  environment({ libraries: kubernetesLibraries, homogeneous: true, ...options });

@@ -1,0 +1,91 @@
+import type { Value } from '../values/value.ts';
+
+export type Macro = 'all' | 'exists' | 'existsOne' | 'map' | 'filter' | 'transformList' | 'transformMap' | 'transformMapEntry';
+
+export interface Const {
+  readonly kind: 'const';
+  readonly at: number;
+  readonly value: Value;
+}
+export interface Ident {
+  readonly kind: 'ident';
+  readonly at: number;
+  readonly name: string;
+}
+export interface Select {
+  readonly kind: 'select';
+  readonly at: number;
+  readonly operand: Expr;
+  readonly field: string;
+  /** `has(operand.field)`. */
+  readonly test: boolean;
+  /** `operand.?field`. */
+  readonly optional: boolean;
+}
+export interface Call {
+  readonly kind: 'call';
+  readonly at: number;
+  readonly fn: string;
+  readonly target?: Expr;
+  readonly args: readonly Expr[];
+}
+/** `a && b && c` as one node of any length. */
+export interface Logic {
+  readonly kind: 'logic';
+  readonly at: number;
+  readonly op: '_&&_' | '_||_';
+  readonly terms: readonly Expr[];
+}
+export interface ListExpr {
+  readonly kind: 'list';
+  readonly at: number;
+  readonly elements: readonly Expr[];
+  /** Indices of `?element`. */
+  readonly optional: ReadonlySet<number>;
+}
+export interface Entry {
+  readonly at: number;
+  readonly key: Expr;
+  readonly value: Expr;
+  readonly optional: boolean;
+}
+export interface MapExpr {
+  readonly kind: 'map';
+  readonly at: number;
+  readonly entries: readonly Entry[];
+}
+export interface StructExpr {
+  readonly kind: 'struct';
+  readonly at: number;
+  readonly name: string;
+  readonly fields: readonly { readonly at: number; readonly name: string; readonly value: Expr; readonly optional: boolean }[];
+}
+export interface Comprehension {
+  readonly kind: 'comprehension';
+  readonly at: number;
+  readonly macro: Macro;
+  readonly range: Expr;
+  readonly first: string;
+  /** The second variable of macros with two. */
+  readonly second?: string;
+  readonly filter?: Expr;
+  /** The predicate, or the result for each element. */
+  readonly body: Expr;
+}
+export interface Bind {
+  readonly kind: 'bind';
+  readonly at: number;
+  readonly name: string;
+  readonly init: Expr;
+  readonly body: Expr;
+}
+/** `optMap` and `optFlatMap`. */
+export interface OptionalMap {
+  readonly kind: 'optional-map';
+  readonly at: number;
+  readonly target: Expr;
+  readonly name: string;
+  readonly body: Expr;
+  readonly flat: boolean;
+}
+export type Expr = Const | Ident | Select | Call | Logic | ListExpr | MapExpr | StructExpr | Comprehension | Bind | OptionalMap;

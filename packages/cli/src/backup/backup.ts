@@ -1,0 +1,115 @@
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import { StatusError } from '@oarlock/api/status';
+import { backupPage, backupPagePath, type BackupPage } from '@oarlock/cluster/paths/backup-path';
+import { selectDefaultCluster } from '@oarlock/cluster/default-cluster';
+import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
+import type { ClusterFile } from '@oarlock/cluster/config/cluster-file';
+import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { readProcessState } from '@oarlock/cluster/process/process-state';
+import { adminAccess } from '../common/admin-access.ts';
+import { writeBackup, type BackedUpFile, type BackupLine } from './backup-file.ts';
+import { CommandError } from '../common/command-error.ts';
+
+export interface BackupOptions {
+  readonly dataDir: string;
+  readonly output: string;
+  readonly file?: string;
+  readonly keys: boolean;
+}
+
+/** Directories with keys in the data directory. Without them stored data cannot be decrypted and credentials of nodes and pods are invalid. */
+export const keyDirectories = ['pki', join('plugins', 'apiserver')] as const;
+
+/** Reads the page after the key `after` at `revision`; both are undefined for the first page. */
+type ReadPage = (revision?: number, after?: string) => Promise<BackupPage>;
+
+export async function clusterFileOf(file: string | undefined): Promise<ClusterFile> {
+  return file === undefined ? (await selectDefaultCluster()).file : readClusterFile(file);
+}
+
+/** Writes everything stored at one revision to a file, read from the running cluster or directly from its storage. */
+export async function backup(options: BackupOptions): Promise<void> {
+  const dataDir = resolve(options.dataDir);
+  const output = resolve(options.output);
+  const { read, cluster, close } = await openReader(dataDir, options);
+  try {
+    const first = await read();
+    const lines = allLines(dataDir, options.keys, read, first);
+    const head = { format: 'oarlock-backup', version: 1, cluster, createdAt: new Date().toISOString(), revision: first.revision } as const;
+    const entries = await writeBackup(output, head, lines);
+    console.log(`wrote ${entries} entries as of revision ${first.revision} ${options.keys ? 'and the keys' : 'without keys'} to ${output}`);
+  } finally {
+    await close();
+  }
+}
+
+async function* allLines(dataDir: string, keys: boolean, read: ReadPage, first: BackupPage): AsyncGenerator<BackupLine> {
+  if (keys) yield* keyFiles(dataDir);
+  for (let page = first; ; ) {
+    for (const { key, value } of page.entries) yield { key, value };
+    const after = page.entries.at(-1)?.key;
+    if (!page.more || after === undefined) return;
+    page = await read(page.revision, after);
+  }
+}
+
+async function* keyFiles(dataDir: string): AsyncGenerator<BackedUpFile> {
+  for (const directory of keyDirectories) {
+    const root = join(dataDir, directory);
+    const found = await readdir(root, { recursive: true, withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    });
+    for (const entry of found) {
+      if (!entry.isFile() || entry.name.endsWith('.tmp')) continue;
+      const file = join(entry.parentPath, entry.name);
+      yield { file: relative(dataDir, file), content: (await readFile(file)).toString('base64') };
+    }
+  }
+}
+
+async function openReader(
+  dataDir: string,
+  { file, keys }: BackupOptions,
+): Promise<{ readonly read: ReadPage; readonly cluster: string; close(): void | Promise<void> }> {
+  const state = await readProcessState(dataDir);
+  if (state !== undefined) {
+    if (!state.roles.includes('apiserver'))
+      throw new CommandError(`process ${state.pid} of ${dataDir} has no storage: run the backup where the API server runs`);
+    const { client, server, close } = await adminAccess(dataDir);
+    const read: ReadPage = async (revision, after) => {
+      const query = new URLSearchParams({
+        ...(revision !== undefined && { revision: String(revision) }),
+        ...(after !== undefined && { after }),
+      });
+      try {
+        return (await client.raw('GET', `${backupPagePath}?${query}`)) as BackupPage;
+      } catch (error) {
+        if (error instanceof StatusError && error.code === 410)
+          throw new CommandError('the revision was compacted while the backup ran: try again', undefined, { cause: error });
+        throw error;
+      }
+    };
+    return { read, cluster: server, close };
+  }
+  // with -f and --no-keys no data directory is needed: the storage may be elsewhere
+  if (!existsSync(join(dataDir, 'pki')) && (keys || file === undefined))
+    throw new CommandError(
+      `no API server has run in ${dataDir}, so there is nothing to back up; set --data-dir to the cluster's data directory`,
+    );
+  const clusterFile = await clusterFileOf(file);
+  const { driver, name, close } = await openStorage(clusterFile, dataDir);
+  if (!driver.traits.durable) {
+    await close();
+    throw new CommandError(
+      `no cluster is running in ${dataDir}, and ${name} is not durable: run the backup while the cluster runs, or name its cluster.yaml with -f`,
+    );
+  }
+  const read: ReadPage = async (revision, after) =>
+    backupPage(
+      await driver.range({ prefix: '', limit: 500, ...(revision !== undefined && { revision }), ...(after !== undefined && { after }) }),
+    );
+  return { read, cluster: clusterFile.name, close };
+}

@@ -1,0 +1,119 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { dirname, join, normalize, resolve } from 'node:path';
+import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import type { StorageDriver, Write } from '@oarlock/spi/storage';
+import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
+import { clusterFileOf, keyDirectories } from './backup.ts';
+import { CommandError } from '../common/command-error.ts';
+
+export interface RestoreOptions {
+  readonly dataDir: string;
+  readonly input: string;
+  readonly file?: string;
+  readonly keys: boolean;
+}
+
+/** Stored while a restore is in progress. A storage that contains it may be cleared: the restore was interrupted. */
+const marker = '/oarlock/restore';
+/** The old cluster may have written more revisions after the backup. The gap keeps the new cluster from reusing any of them. */
+const revisionGap = 1_000_000_000;
+/** Every storage accepts commits of at least this size. */
+const chunk = { writes: 64, bytes: 512 * 1024 };
+/** Backups contain no TTLs: events get the default TTL of kube-apiserver again, leases of API servers are not restored. */
+const eventSeconds = 3600;
+const isEvent = (key: string) => key.startsWith('/registry/events/');
+const isEphemeralKey = (key: string) => key.startsWith('/registry/masterleases/') || key === marker;
+
+/** Restores a backup into an empty storage. */
+export async function restore(options: RestoreOptions): Promise<void> {
+  const dataDir = resolve(options.dataDir);
+  const input = resolve(options.input);
+  const head = await checkBackup(input);
+  const { driver, name, close } = await openStorage(await clusterFileOf(options.file), dataDir);
+  try {
+    if (!driver.traits.durable) throw new CommandError(`${name} is not durable: restore with a cluster.yaml that has another storage`);
+    if (options.keys) for await (const line of readBackup(input)) if (isFile(line)) await checkKey(dataDir, line);
+    await clearInterruptedRestore(driver, name);
+    if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
+    let entries = 0;
+    for await (const writes of chunks(readBackup(input))) {
+      await commit(driver, writes);
+      entries += writes.length;
+    }
+    if (options.keys) for await (const line of readBackup(input)) if (isFile(line)) await writeKey(dataDir, line);
+    await commit(driver, [{ key: marker, value: null }]);
+    const revision = await driver.requestProgress();
+    await driver.compact(revision);
+    console.log(`restored ${entries} entries of ${head.cluster} as of ${head.createdAt} into ${name}, at revision ${revision}`);
+    if (revision <= head.revision)
+      console.log(
+        `The revision of ${name} is not above that of the backup (${head.revision}): restart all clients that watch the cluster, so that they list again.`,
+      );
+  } finally {
+    await close();
+  }
+}
+
+/** Clears what an interrupted restore wrote, and marks the start of this one. @throws CommandError if the storage has other content */
+async function clearInterruptedRestore(driver: StorageDriver, name: string): Promise<void> {
+  const { entries } = await driver.range({ prefix: '', limit: 1 });
+  const interrupted = (await driver.get(marker)).entry !== undefined;
+  if (entries.length > 0 && !interrupted) throw new CommandError(`${name} is not empty: restore into an empty storage`);
+  await commit(driver, [{ key: marker, value: Buffer.from('{}') }]);
+  for (;;) {
+    const page = await driver.range({ prefix: '', limit: chunk.writes });
+    const remaining = page.entries.filter(({ key }) => key !== marker);
+    if (remaining.length === 0) return;
+    await commit(
+      driver,
+      remaining.map(({ key }) => ({ key, value: null })),
+    );
+  }
+}
+
+async function commit(driver: StorageDriver, writes: readonly Write[]): Promise<void> {
+  const { ok } = await driver.commit(writes, []);
+  if (!ok) throw new Error('the storage rejected a commit without preconditions');
+}
+
+async function* chunks(lines: AsyncIterable<BackedUpFile | BackedUpEntry>): AsyncGenerator<readonly Write[]> {
+  let writes: Write[] = [];
+  let bytes = 0;
+  for await (const line of lines) {
+    if (isFile(line) || isEphemeralKey(line.key)) continue;
+    const value = Buffer.from(line.value, 'base64');
+    if (writes.length > 0 && (writes.length >= chunk.writes || bytes + value.length > chunk.bytes)) {
+      yield writes;
+      writes = [];
+      bytes = 0;
+    }
+    writes.push({ key: line.key, value, ...(isEvent(line.key) && { ttlSeconds: eventSeconds }) });
+    bytes += value.length;
+  }
+  if (writes.length > 0) yield writes;
+}
+
+/** Returns the path that a key file is restored to. @throws CommandError if the path is outside the key directories */
+function keyPath(dataDir: string, { file }: BackedUpFile): string {
+  const path = normalize(file);
+  if (!keyDirectories.some((directory) => path.startsWith(`${directory}/`)))
+    throw new CommandError(`the backup contains ${JSON.stringify(file)}, which is outside the key directories`);
+  return join(dataDir, path);
+}
+
+async function checkKey(dataDir: string, line: BackedUpFile): Promise<void> {
+  const path = keyPath(dataDir, line);
+  const existing = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (existing !== undefined && !existing.equals(Buffer.from(line.content, 'base64')))
+    throw new CommandError(`${path} differs from the key in the backup: restore into a new data directory, or with --no-keys`);
+}
+
+async function writeKey(dataDir: string, line: BackedUpFile): Promise<void> {
+  const path = keyPath(dataDir, line);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await writeAtomic(path, Buffer.from(line.content, 'base64').toString('utf8'));
+}

@@ -1,0 +1,31 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { isStatus } from '@oarlock/api/status';
+import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/process-state';
+import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
+import { CommandError } from './command-error.ts';
+
+/** Connects to the cluster of a data directory as its admin. @throws CommandError if no cluster has run there, or none is running now */
+export async function adminAccess(directory: string): Promise<RemoteAccess> {
+  const dataDir = resolve(directory);
+  const file = adminKubeconfig(dataDir);
+  const state = await readProcessState(dataDir);
+  if (!existsSync(file)) {
+    if (state !== undefined)
+      throw new CommandError(
+        `process ${state.pid} of ${dataDir} runs ${state.roles.join(', ')} only: run the command where the API server runs, ${state.server}`,
+      );
+    throw new CommandError(`no cluster has run in ${dataDir}: start one with \`oarlock up\`, or set --data-dir to its data directory`);
+  }
+  const access = await remoteAccess(file);
+  if (state !== undefined) return access;
+  // the process may be in another container, where its pid cannot be checked: any answer of the API server will do
+  try {
+    await access.client.raw('GET', '/livez');
+  } catch (cause) {
+    access.close();
+    if (!isStatus(cause, 'ServiceUnavailable')) throw cause;
+    throw new CommandError(`no cluster is running in ${dataDir}: start it with \`oarlock up --data-dir ${dataDir}\``, undefined, { cause });
+  }
+  return access;
+}

@@ -1,0 +1,53 @@
+import { describeFault, WiringError, type Fault, type WiringCode } from '@oarlock/kernel/errors';
+
+/** 0: success; 1: the command failed; 2: invalid usage or config. */
+export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
+
+/** Ends the command with this message and exit code. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number = exitCodes.failed, options?: ErrorOptions) {
+    super(message, options);
+    this.exitCode = exitCode;
+  }
+}
+
+const fileFaultCodes: ReadonlySet<WiringCode> = new Set([
+  'SlotEmpty',
+  'SlotTaken',
+  'NameTaken',
+  'WrongSlot',
+  'VersionMismatch',
+  'DependencyCycle',
+  'ConfigInvalid',
+  'PluginNotFound',
+  'NotAPlugin',
+]);
+
+/** Remedies for a port that is in use, by the path of the setting. */
+const portRemedies: Readonly<Record<string, string>> = {
+  'spec.settings.apiserver':
+    'another process listens there: use another port with `--port N`, or stop the other cluster with `oarlock down --data-dir DIR`',
+  'spec.settings.kubelet':
+    'another kubelet of this machine listens there: set `settings: { kubelet: { port: 0 } }` in the cluster.yaml to use any free port',
+};
+
+function withRemedy(fault: Fault): Fault {
+  const remedy = fault.message.includes('EADDRINUSE') ? portRemedies[fault.path ?? ''] : undefined;
+  return remedy === undefined ? fault : { ...fault, remedy };
+}
+
+/** Returns the message and exit code for an error of a command. */
+export function describeError(error: unknown): { readonly message: string; readonly exitCode: number } {
+  if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
+  if (error instanceof WiringError) {
+    const lines = error.faults.map((fault) => describeFault(withRemedy(fault)));
+    const head = lines.length === 1 ? '' : `${lines.length} errors:\n`;
+    return {
+      message: head + lines.join('\n'),
+      exitCode: error.faults.every(({ code }) => fileFaultCodes.has(code)) ? exitCodes.usage : exitCodes.failed,
+    };
+  }
+  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failed };
+}

@@ -1,0 +1,76 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { diffJson, type Difference } from '@oarlock/primitives/json-diff';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import { isAdmissionDecision, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { Authenticator, AuthnResult, Credentials } from '@oarlock/spi/authn';
+
+/** What one admission plugin did to one request. */
+export interface PluginCall {
+  readonly plugin: string;
+  readonly phase: 'mutate' | 'validate';
+  readonly ms: number;
+  readonly changes: readonly Difference[];
+  readonly warnings: readonly string[];
+  readonly rejected?: string;
+  readonly failed?: string;
+}
+
+type PluginCallListener = (spanContext: SpanContext | undefined, step: PluginCall) => void;
+
+/** Wraps an admission plugin and reports each of its calls. */
+export function observeAdmission(plugin: AdmissionPlugin, name: string, onCall: PluginCallListener): AdmissionPlugin {
+  const { mutate, validate, isIdle: idle } = plugin;
+  const observe = <T extends KubeObject | AdmissionDecision>(
+    phase: PluginCall['phase'],
+    call: (request: AdmissionRequest) => T | Promise<T>,
+    request: AdmissionRequest,
+  ): T | Promise<T> => {
+    const startedAt = performance.now();
+    const warnings: string[] = [];
+    const observed: AdmissionRequest = {
+      ...request,
+      warn: (message) => {
+        warnings.push(message);
+        request.warn(message);
+      },
+    };
+    const report = (result: Pick<PluginCall, 'rejected' | 'failed'> & { readonly changes?: readonly Difference[] }) =>
+      onCall(request.spanContext, { plugin: name, phase, ms: performance.now() - startedAt, changes: [], warnings, ...result });
+    const reportResult = (result: T): T => {
+      if (isAdmissionDecision(result)) report(result.allowed ? {} : { rejected: result.message });
+      else report(result === request.object ? {} : { changes: diffJson(request.object, result) });
+      return result;
+    };
+    const reportFailure = (error: unknown): never => {
+      report({ failed: error instanceof Error ? error.message : String(error) });
+      throw error;
+    };
+    try {
+      const result = call(observed);
+      return result instanceof Promise ? result.then(reportResult, reportFailure) : reportResult(result);
+    } catch (error) {
+      return reportFailure(error);
+    }
+  };
+  return {
+    matches: plugin.matches,
+    ...(idle && { isIdle: idle.bind(plugin) }),
+    ...(mutate && { mutate: (request) => observe('mutate', mutate.bind(plugin), request) }),
+    ...(validate && { validate: (request) => observe('validate', validate.bind(plugin), request) }),
+  };
+}
+
+/** Wraps an authenticator and reports each request that it authenticates or rejects. */
+export function observeAuthn(plugin: Authenticator, onResult: (path: string, result: AuthnResult, ms: number) => void): Authenticator {
+  return {
+    authenticate(credentials: Credentials) {
+      const startedAt = performance.now();
+      const report = (result: AuthnResult): AuthnResult => {
+        if (result.outcome !== 'abstained') onResult(credentials.path, result, performance.now() - startedAt);
+        return result;
+      };
+      const result = plugin.authenticate(credentials);
+      return result instanceof Promise ? result.then(report) : report(result);
+    },
+  };
+}

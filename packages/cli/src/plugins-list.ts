@@ -1,0 +1,175 @@
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { loadModule } from '@oarlock/cluster/plugins/plugin-loader';
+import { isPlugin, unavailable, type Availability, type Plugin } from '@oarlock/kernel/plugin';
+import { slotName } from '@oarlock/kernel/slot';
+import { CommandError, exitCodes } from './common/command-error.ts';
+
+/** One plugin in `oarlock plugins list -o json`. `id` and `name` are equal: the name that `use` in a cluster.yaml takes. */
+export interface ListedPlugin {
+  readonly id: string;
+  readonly slot: string;
+  readonly name: string;
+  readonly version: string;
+  /** True if this machine meets the plugin's requirements with its default config. */
+  readonly available: boolean;
+  readonly because?: string;
+  readonly declares: Readonly<Record<string, string | boolean>>;
+}
+
+/** The order of sections in a cluster.yaml; slots without a section come last. */
+const slotOrder = [
+  'storage',
+  'authn',
+  'authz',
+  'admission',
+  'audit',
+  'scheduling',
+  'controller',
+  'runtime',
+  'network',
+  'volume',
+  'policy',
+  'proxy',
+  'dns',
+  'cloud',
+  'role',
+];
+/** Modules of packages that hold several plugins; each exports them as `builtin`. */
+const builtinModules: Readonly<Record<string, string>> = {
+  '@oarlock/controllers': '@oarlock/controllers/builtin',
+  '@oarlock/scheduler': '@oarlock/scheduler/plugins/registry',
+};
+const probeLimitMs = 1_000;
+
+interface Manifest {
+  readonly name?: string;
+  readonly version?: string;
+  readonly exports?: unknown;
+}
+interface InstalledPlugin {
+  readonly plugin: Plugin;
+  readonly version: string;
+}
+
+/** Prints the installed plugins by slot, and whether this machine can run them. @throws CommandError for an unknown output format */
+export async function list({ output }: { readonly output: string }): Promise<void> {
+  if (output !== 'text' && output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
+  const plugins = await installedPlugins();
+  const text = output === 'json' ? `${JSON.stringify(plugins, null, 2)}\n` : table(plugins);
+  await new Promise<void>((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+  // a probe that never returns would keep the process alive
+  if (plugins.some(({ because }) => because === probeTimeout)) process.exit(exitCodes.done);
+}
+
+/** Returns every plugin of the installed @oarlock packages and of the built-in lists. Probes them concurrently. */
+export async function installedPlugins(): Promise<readonly ListedPlugin[]> {
+  const listed: Promise<ListedPlugin | undefined>[] = [];
+  for (const { manifest, folder } of await packages()) {
+    const { name, version = '' } = manifest;
+    if (name === undefined) continue;
+    if (exportsFile(manifest, folder, 'plugin')) listed.push(load(name, version));
+    const builtinModule = builtinModules[name];
+    if (builtinModule !== undefined) listed.push(...(await builtins(builtinModule, version)).map(describe));
+  }
+  const rank = ({ slot }: ListedPlugin) => (slotOrder.includes(slot) ? slotOrder.indexOf(slot) : slotOrder.length);
+  const order = (a: ListedPlugin, b: ListedPlugin) => rank(a) - rank(b) || a.slot.localeCompare(b.slot) || a.name.localeCompare(b.name);
+  return (await Promise.all(listed)).filter((plugin) => plugin !== undefined).sort(order);
+}
+
+/** Returns the packages of all node_modules/@oarlock above this file; of two with the same name, the one that Node would load. */
+async function packages(): Promise<readonly { readonly manifest: Manifest; readonly folder: string }[]> {
+  const found = new Map<string, { manifest: Manifest; folder: string }>();
+  for (let at = dirname(fileURLToPath(import.meta.url)); ; at = dirname(at)) {
+    const scope = join(at, 'node_modules', '@oarlock');
+    for (const entry of existsSync(scope) ? await readdir(scope) : []) {
+      const folder = join(scope, entry);
+      if (found.has(entry) || !existsSync(join(folder, 'package.json'))) continue;
+      found.set(entry, { folder, manifest: JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest });
+    }
+    if (dirname(at) === at) return [...found.values()];
+  }
+}
+
+/** Returns true if the package exports `./<subpath>` and one of its targets exists, built or source. */
+function exportsFile({ exports }: Manifest, folder: string, subpath: string): boolean {
+  if (typeof exports !== 'object' || exports === null) return false;
+  const table = exports as Readonly<Record<string, unknown>>;
+  const targets = (target: unknown): readonly string[] =>
+    typeof target === 'string' ? [target] : typeof target === 'object' && target !== null ? Object.values(target).flatMap(targets) : [];
+  return targets(table[`./${subpath}`] ?? table['./*']).some((target) => existsSync(join(folder, target.replace('*', subpath))));
+}
+
+/** Loads a package's plugin. Returns undefined for a module named `plugin` that is none: the kernel's interface. */
+async function load(name: string, version: string): Promise<ListedPlugin | undefined> {
+  const id = name.slice(name.indexOf('/') + 1);
+  const broken = (because: string): ListedPlugin => {
+    const slot = id.slice(0, id.indexOf('-') < 0 ? id.length : id.indexOf('-'));
+    return { id, slot, name: id, version, available: false, because, declares: {} };
+  };
+  try {
+    const module = (await loadModule(`${name}/plugin`)) as { readonly default?: unknown };
+    if (!('default' in module)) return undefined;
+    const { default: plugin } = module;
+    return isPlugin(plugin) ? await describe({ plugin, version }) : broken('its default export is not a plugin');
+  } catch (error) {
+    return broken(`failed to load: ${messageOf(error)}`);
+  }
+}
+
+async function builtins(module: string, version: string): Promise<readonly InstalledPlugin[]> {
+  const { builtin } = (await loadModule(module)) as { readonly builtin: readonly Plugin[] };
+  return builtin.map((plugin) => ({ plugin, version }));
+}
+
+/** The key `because` is part of the JSON output of `oarlock plugins list`. */
+const listedAvailability = (availability: Availability) =>
+  availability.available ? { available: true } : { available: false, because: availability.reason };
+
+async function describe({ plugin, version }: InstalledPlugin): Promise<ListedPlugin> {
+  const { id, provides, declares = {} } = plugin;
+  return { id, slot: slotName(provides.id), name: id, version, ...listedAvailability(await availability(plugin)), declares };
+}
+
+const probeTimeout = 'its probe did not answer within a second';
+
+/** Probes the plugin with its default config. */
+export async function availability(plugin: Plugin, limitMs = probeLimitMs): Promise<Availability> {
+  if (plugin.probe === undefined) return { available: true };
+  const config = plugin.config.safeParse({});
+  if (!config.success) {
+    const keys = config.error.issues.map(({ path }) => path.map(String).join('.')).join(', ');
+    return unavailable(`cannot be probed without a config: ${keys}`);
+  }
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<Availability>((resolve) => {
+    timer = setTimeout(() => resolve(unavailable(probeTimeout)), limitMs);
+  });
+  try {
+    return await Promise.race([plugin.probe(config.data), limit]);
+  } catch (error) {
+    return unavailable(`its probe failed: ${messageOf(error)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+function table(plugins: readonly ListedPlugin[]): string {
+  const width = Math.max(0, ...plugins.map(({ name }) => name.length));
+  const lines: string[] = [];
+  let slot: string | undefined;
+  for (const plugin of plugins) {
+    if (plugin.slot !== slot) lines.push(...(slot === undefined ? [] : ['']), plugin.slot);
+    slot = plugin.slot;
+    const declares = Object.entries(plugin.declares).map(([key, value]) => `${key}=${value}`);
+    const state = plugin.available ? 'available' : `unavailable: ${plugin.because}`;
+    lines.push(`  ${plugin.name.padEnd(width)}  ${plugin.version}  ${state}${declares.length > 0 ? `  (${declares.join(', ')})` : ''}`);
+  }
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,122 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { configMaps } from '@oarlock/api/resources';
+import { httpClient, type HttpClient } from '@oarlock/client/http/client';
+import { loadKubeconfig } from '@oarlock/client/kubeconfig';
+import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { frontOf } from '@oarlock/cluster/hosting/front';
+import { withDedicatedInformers } from '@oarlock/cluster/identity/dedicated-informers';
+import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
+import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Reloader } from '../../src/dev/reloader.ts';
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
+
+const reloads = 20;
+const streams = 6;
+
+/** Source of a plugin whose decisions name its version in both phases. Half of them are delayed, so that some requests are always in flight. */
+const source = (version: number) => `import { Admission } from '@oarlock/spi/admission';
+import { z } from 'zod';
+
+const version: string = '${version}';
+let asked = 0;
+const later = () => new Promise<void>((resolve) => setImmediate(resolve));
+export default Admission.plugin({
+  id: 'admission-versioned',
+  config: z.strictObject({}),
+  create: () => ({
+    matches: [{ resources: ['configmaps'], operations: ['CREATE'] }],
+    mutate({ object }) {
+      const labels = { ...object?.metadata?.labels, mutated: version };
+      const changed = { ...object, metadata: { ...object?.metadata, labels } };
+      return ++asked % 2 === 0 ? changed : later().then(() => changed);
+    },
+    validate: ({ object }) =>
+      object?.metadata?.labels?.['mutated'] === version ? { allowed: true } : { allowed: false, message: 'two versions for one request' },
+  }),
+});
+`;
+
+let folder: string;
+let running: RunningCluster | undefined;
+let client: HttpClient;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'oarlock-stream-'));
+});
+afterEach(async () => {
+  client.close();
+  await running?.stop();
+  await rm(folder, { recursive: true });
+});
+
+it('replaces twenty versions of a plugin under constant load without losing a request or mixing two versions in one', async () => {
+  const file = join(folder, 'versioned.ts');
+  const save = async (version: number) => {
+    await writeFile(`${file}.new`, source(version));
+    await rename(`${file}.new`, file); // editors save by renaming
+  };
+  await save(0);
+  const { spec } = clusterSchema.parse({
+    apiVersion: 'oarlock.dev/v1',
+    kind: 'Cluster',
+    metadata: { name: 'test' },
+    spec: { roles: ['apiserver'], storage: 'storage-memory', admission: ['admission-namespace-lifecycle', file] },
+  });
+  running = await run({
+    dataDir: join(folder, 'data'),
+    port: 0,
+    file: { name: 'test', spec, locate: () => undefined },
+    // places the plugin as `oarlock dev` does
+    mapPlugin(planned) {
+      const front = planned.origin?.source === undefined ? undefined : frontOf(planned.plugin.provides);
+      return front === undefined ? planned : { ...planned, plugin: withDedicatedInformers(planned.plugin), makeSwappable: front };
+    },
+  });
+  client = httpClient((await loadKubeconfig(adminKubeconfig(join(folder, 'data')), { environment: {} })).options);
+
+  let took: (() => void) | undefined;
+  const refused: string[] = [];
+  const reloader = new Reloader({
+    host: running.composition.host,
+    plugins: running.composition.plan.plugins,
+    reloaded: () => took?.(),
+    rejected: (_, message) => {
+      refused.push(message);
+      took?.();
+    },
+  });
+  expect(reloader.names).toEqual(['admission-versioned']);
+  await reloader.warm();
+
+  let [over, sent] = [false, 0];
+  const versionOf = async (): Promise<number> => {
+    const made = await client.create(configMaps, { metadata: { namespace: 'default', name: `m-${sent++}` } }, { dryRun: true });
+    return Number(made.metadata?.labels?.['mutated']);
+  };
+  const stream = async (): Promise<readonly number[]> => {
+    const versions: number[] = [];
+    while (!over) versions.push(await versionOf()); // throws if a request is rejected or lost
+    return versions;
+  };
+  const all = Promise.all(Array.from({ length: streams }, stream));
+  for (let version = 1; version <= reloads; version++) {
+    const taken = new Promise<void>((resolve) => {
+      took = resolve;
+    });
+    await save(version);
+    await Promise.race([taken, all]);
+    // new requests use the new version
+    expect(await versionOf()).toBe(version);
+  }
+  over = true;
+  const answers = await all;
+  expect(refused).toEqual([]);
+  for (const versions of answers) {
+    expect(versions).toEqual(versions.toSorted((a, b) => a - b)); // no request used an older version than the one before
+  }
+  expect(answers.flat().length).toBeGreaterThan(reloads);
+  await reloader.close();
+});

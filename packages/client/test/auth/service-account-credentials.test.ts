@@ -1,0 +1,58 @@
+import { serviceAccounts } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
+import { ServiceAccountCredentials } from '@oarlock/client/auth/service-account-credentials';
+import type { Client } from '@oarlock/spi/client';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+describe('credentials of a service account', () => {
+  let clock: FakeClock;
+  let api: ReturnType<typeof memoryApi>;
+  let asked: number;
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+    asked = 0;
+  });
+  /** The server of the test knows no tokens: a client that does, for accounts that there are. */
+  const client = (): Client =>
+    new Proxy(api.client(), {
+      get(target, key) {
+        const member: unknown = Reflect.get(target, key, target);
+        if (key !== 'create') return typeof member === 'function' ? member.bind(target) : member;
+        return async (...[resource, object, options]: Parameters<Client['create']>) => {
+          if (options?.subresource !== 'token') return target.create(resource, object, options);
+          asked += 1;
+          if (api.object(serviceAccounts, { namespace: 'kube-system', name: 'loop' }) === undefined) throw failure('NotFound', 'none');
+          const expirationTimestamp = new Date(clock.now() + 3_600_000).toISOString();
+          return { status: { token: `token ${asked}`, expirationTimestamp } };
+        };
+      },
+    });
+  const source = () => new ServiceAccountCredentials({ client: client(), clock, namespace: 'kube-system', name: 'loop' });
+
+  it('are asked for once, also by many at once, and the account is made if there is none', async () => {
+    const credentials = source();
+    const all = await Promise.all([credentials.get(), credentials.get()]);
+    expect(all).toEqual([{ token: 'token 2' }, { token: 'token 2' }]);
+    expect(await credentials.get()).toEqual({ token: 'token 2' });
+    expect(api.object(serviceAccounts, { namespace: 'kube-system', name: 'loop' })).toBeDefined();
+  });
+
+  it('are asked for anew when four fifths of their life are over, or when the server refuses them', async () => {
+    const credentials = source();
+    await credentials.get();
+    await clock.advance(47 * 60_000);
+    expect(await credentials.get()).toEqual({ token: 'token 2' });
+    await clock.advance(2 * 60_000);
+    expect(await credentials.get()).toEqual({ token: 'token 3' });
+    expect(credentials.handleUnauthorized()).toBe(true);
+    expect(await credentials.get()).toEqual({ token: 'token 4' });
+  });
+
+  it('fail when they are refused', async () => {
+    api.failNext({ verb: 'create', resource: serviceAccounts }, failure('Forbidden', 'no'));
+    await expect(source().get()).rejects.toMatchObject({ reason: 'Forbidden' });
+  });
+});

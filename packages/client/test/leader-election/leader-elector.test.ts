@@ -1,0 +1,185 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { leases } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
+import { LeaderElector, type LeaderElectionOptions } from '@oarlock/client/leader-election/leader-elector';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi, sequence } from '@oarlock/testing/memory-api';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+const at = { namespace: 'kube-system', name: 'ctl' };
+
+describe('LeaderElector', () => {
+  let clock: FakeClock;
+  let api: ReturnType<typeof memoryApi>;
+  let log: string[];
+  beforeEach(() => {
+    clock = new FakeClock();
+    api = memoryApi({ clock });
+    log = [];
+  });
+
+  const candidate = (identity: string, more: Partial<LeaderElectionOptions> = {}) => {
+    const abort = new AbortController();
+    const elector = new LeaderElector({
+      client: api.client(identity),
+      clock,
+      random: sequence(identity.charCodeAt(0)),
+      lease: at,
+      identity,
+      async onStartedLeading(signal) {
+        log.push(`${identity} leads`);
+        await new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => resolve());
+        });
+        log.push(`${identity} ends`);
+      },
+      ...more,
+    });
+    const run = elector.run(abort.signal);
+    run.catch(() => undefined);
+    return {
+      elector,
+      stop: async () => {
+        abort.abort();
+        await run;
+      },
+      run,
+    };
+  };
+  const spec = () => api.object(leases, at)?.spec;
+
+  it('takes the lease, renews it every two seconds and gives it back', async () => {
+    const a = candidate('a');
+    await clock.settle();
+    expect(log).toEqual(['a leads']);
+    expect(spec()).toEqual({
+      holderIdentity: 'a',
+      leaseDurationSeconds: 15,
+      leaseTransitions: 0,
+      acquireTime: '2026-01-01T00:00:00.000000Z',
+      renewTime: '2026-01-01T00:00:00.000000Z',
+    });
+    await clock.advance(2000);
+    expect(spec()).toMatchObject({ acquireTime: '2026-01-01T00:00:00.000000Z', renewTime: '2026-01-01T00:00:02.000000Z' });
+    expect(a.elector.isLeader).toBe(true);
+    await a.stop();
+    expect(log).toEqual(['a leads', 'a ends']);
+    expect(spec()).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1 });
+    expect(clock.pending).toBe(0);
+  });
+
+  it('tells of the beginning and the end of a term', async () => {
+    const told: string[] = [];
+    const events = {
+      event: (about: KubeObject, type: string, reason: string, message: string) => {
+        told.push(`${about.kind} ${about.metadata?.namespace}/${about.metadata?.name} ${type} ${reason} ${message}`);
+      },
+    };
+    const a = candidate('a', { events });
+    await clock.settle();
+    await a.stop();
+    expect(told).toEqual([
+      'Lease kube-system/ctl Normal LeaderElection a became leader',
+      'Lease kube-system/ctl Normal LeaderElection a stopped leading',
+    ]);
+  });
+
+  it('lets one lead at a time; the next takes over when the lease is given back', async () => {
+    const a = candidate('a');
+    await clock.settle();
+    const leaders: string[] = [];
+    const b = candidate('b', { onNewLeader: (identity) => leaders.push(identity) });
+    await clock.advance(60_000);
+    expect(log).toEqual(['a leads']);
+    expect(b.elector.leader).toBe('a');
+    await a.stop();
+    await clock.runUntil(() => b.elector.isLeader, { within: 5000 });
+    expect(spec()).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 });
+    expect(leaders).toEqual(['a', 'b']);
+    await b.stop();
+  });
+
+  it('takes over from a leader that falls silent, after the lease duration by its own clock', async () => {
+    api.seed(leases, {
+      metadata: at,
+      spec: { holderIdentity: 'dead', leaseDurationSeconds: 15, renewTime: '2031-01-01T00:00:00.000000Z', leaseTransitions: 4 },
+    });
+    const b = candidate('b');
+    await clock.advance(14_900);
+    expect(log).toEqual([]);
+    await clock.advance(5000);
+    expect(log).toEqual(['b leads']);
+    expect(spec()?.leaseTransitions).toBe(5);
+    await b.stop();
+  });
+
+  it('ends its term at the deadline when it cannot renew, before others may take over, and campaigns again', async () => {
+    const a = candidate('a');
+    await clock.settle();
+    api.failNext(({ resource, identity }) => resource === leases && identity.name === 'a', failure('ServiceUnavailable', 'down'), 100);
+    const b = candidate('b');
+    let ended = 0;
+    await clock.runUntil(
+      () => {
+        if (!a.elector.isLeader && ended === 0) ended = clock.monotonic();
+        return b.elector.isLeader;
+      },
+      { within: 60_000 },
+    );
+    expect(ended).toBeGreaterThan(9000);
+    expect(ended).toBeLessThanOrEqual(12_000);
+    expect(log).toEqual(['a leads', 'a ends', 'b leads']);
+    await b.stop();
+    await clock.runUntil(() => a.elector.isLeader, { within: 600_000 });
+    await a.stop();
+  });
+
+  it('ends its term at the deadline even when the renewal hangs', async () => {
+    let hang = false;
+    const client = api.client();
+    const stuck = {
+      ...client,
+      get: client.get.bind(client),
+      create: client.create.bind(client),
+      update: (...args: Parameters<typeof client.update>) => (hang ? new Promise<never>(() => {}) : client.update(...args)),
+    } as typeof client;
+    const a = candidate('a', { client: stuck });
+    await clock.settle();
+    hang = true;
+    await clock.runUntil(() => log.includes('a ends'), { within: 10_000 });
+    expect(clock.monotonic()).toBe(10_000);
+    const stopped = a.stop();
+    await clock.advance(2000); // for giving the lease back, which hangs too
+    await stopped;
+  });
+
+  it('ends its term at once when another holds the lease', async () => {
+    const a = candidate('a');
+    await clock.settle();
+    await api.client().patch(leases, at, 'merge', { spec: { holderIdentity: 'thief', renewTime: '2026-01-01T00:00:01.000000Z' } });
+    await clock.advance(2000);
+    expect(log).toEqual(['a leads', 'a ends']);
+    await a.stop();
+    expect(spec()?.holderIdentity).toBe('thief');
+  });
+
+  it('survives a write of others to its own lease', async () => {
+    const a = candidate('a');
+    await clock.settle();
+    await api.client().patch(leases, at, 'merge', { metadata: { labels: { x: 'y' } } });
+    await clock.advance(30_000);
+    expect(log).toEqual(['a leads']);
+    expect(api.object(leases, at)?.metadata?.labels).toEqual({ x: 'y' });
+    await a.stop();
+  });
+
+  it('gives the lease back and rejects when the work fails', async () => {
+    const a = candidate('a', { onStartedLeading: () => Promise.reject(new Error('no work')) });
+    await expect(a.run).rejects.toThrow('no work');
+    expect(spec()?.holderIdentity).toBe('');
+  });
+
+  it('refuses times that are not safe', () => {
+    expect(() => candidate('a', { leaseDurationMs: 10_000 })).toThrow('duration > deadline');
+  });
+});

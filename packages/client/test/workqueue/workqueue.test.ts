@@ -1,0 +1,201 @@
+import { Workqueue, type WorkItem } from '@oarlock/client/workqueue/workqueue';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import fc from 'fast-check';
+import { Registry } from 'prom-client';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+const spanContext = (n: number): SpanContext => ({
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  spanId: n.toString(16).padStart(16, '0'),
+  traceFlags: 1,
+});
+
+describe('Workqueue', () => {
+  let clock: FakeClock;
+  let queue: Workqueue;
+  beforeEach(() => {
+    clock = new FakeClock({ start: 1000 });
+    queue = new Workqueue({ name: 'q', clock });
+  });
+  const keyOf = async (next: Promise<WorkItem | undefined>) => (await next)?.key;
+
+  it('hands out each key once, first come first served, to whoever waits longest', async () => {
+    const first = queue.get();
+    const second = queue.get();
+    queue.add('a');
+    queue.add('a');
+    queue.add('b');
+    queue.add('c');
+    expect(await keyOf(first)).toBe('a');
+    expect(await keyOf(second)).toBe('b');
+    expect(queue.length).toBe(1);
+    expect(await keyOf(queue.get())).toBe('c');
+  });
+
+  it('brings a key again that was added while it was worked on, and never to two workers', async () => {
+    queue.add('a');
+    await queue.get();
+    queue.add('a');
+    queue.add('a');
+    let taken = false;
+    const again = queue.get().then((work) => {
+      taken = true;
+      return work;
+    });
+    await clock.settle();
+    expect(taken).toBe(false);
+    queue.done('a');
+    expect((await again)?.key).toBe('a');
+    queue.done('a');
+    expect(queue.length).toBe(0);
+  });
+
+  it('keeps the first cause, at most 32 more, each once, and the time of the first add', async () => {
+    queue.add('a', spanContext(1));
+    await clock.advance(50);
+    queue.add('a', spanContext(1));
+    for (let n = 2; n < 60; n += 1) queue.add('a', spanContext(n));
+    const work = await queue.get();
+    expect(work?.enqueuedAt).toBe(1000);
+    expect(work?.spanContexts).toHaveLength(33);
+    expect(work?.spanContexts[0]).toEqual(spanContext(1));
+    queue.add('a', spanContext(99));
+    queue.done('a');
+    expect((await queue.get())?.spanContexts).toEqual([spanContext(99)]);
+  });
+
+  it('delays, keeps the earlier of two delays and joins their causes', async () => {
+    queue.addAfter('a', 1000, spanContext(1));
+    queue.addAfter('a', 200, spanContext(2));
+    queue.addAfter('a', 500);
+    queue.addAfter('b', 100);
+    queue.addAfter('c', 150);
+    queue.cancelDelayed('c');
+    await clock.advance(150);
+    expect(await keyOf(queue.get())).toBe('b');
+    expect(queue.length).toBe(0);
+    await clock.advance(50);
+    expect((await queue.get())?.spanContexts).toEqual([spanContext(1), spanContext(2)]);
+    queue.done('a');
+    await clock.advance(10_000);
+    expect(queue.length).toBe(0);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('doubles the delay with each failure up to 1000 s, and starts anew when forgotten', () => {
+    const delays = Array.from({ length: 20 }, () => queue.addRateLimited('a'));
+    expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40]);
+    expect(delays.at(-1)).toBe(1_000_000);
+    expect(queue.numRequeues('a')).toBe(20);
+    queue.forget('a');
+    expect(queue.addRateLimited('a')).toBe(5);
+    expect(queue.addRateLimited('b')).toBe(5);
+  });
+
+  it('bounds all retries together when asked to', () => {
+    const bounded = new Workqueue({ name: 'q', clock, overallLimit: { perSecond: 10, burst: 2 } });
+    expect(['a', 'b', 'c', 'd'].map((key) => bounded.addRateLimited(key))).toEqual([5, 5, 100, 200]);
+  });
+
+  it('shuts down: what waits is handed out, delayed and new keys are not', async () => {
+    queue.add('a');
+    queue.addAfter('b', 10);
+    const drained = queue.shutDownWithDrain();
+    let done = false;
+    void drained.then(() => {
+      done = true;
+    });
+    queue.add('c');
+    expect(await keyOf(queue.get())).toBe('a');
+    await clock.advance(100);
+    expect(done).toBe(false);
+    queue.done('a');
+    await drained;
+    expect(await queue.get()).toBeUndefined();
+    expect(clock.pending).toBe(0);
+  });
+
+  it('tells waiting workers when it shuts down', async () => {
+    const next = queue.get();
+    queue.shutDown();
+    expect(await next).toBeUndefined();
+  });
+
+  it("reports client-go's series, one set for all queues of a registry", async () => {
+    const metrics = new Registry();
+    const one = new Workqueue({ name: 'one', clock, metrics });
+    const two = new Workqueue({ name: 'two', clock, metrics });
+    one.add('a');
+    one.add('b');
+    two.addRateLimited('c');
+    await one.get();
+    await clock.advance(2000);
+    const text = await metrics.metrics();
+    expect(text).toContain('workqueue_depth{name="one"} 1');
+    expect(text).toContain('workqueue_depth{name="two"} 1');
+    expect(text).toContain('workqueue_adds_total{name="one"} 2');
+    expect(text).toContain('workqueue_retries_total{name="two"} 1');
+    expect(text).toContain('workqueue_unfinished_work_seconds{name="one"} 2');
+    expect(text).toContain('workqueue_longest_running_processor_seconds{name="one"} 2');
+    one.done('a');
+    expect(await metrics.metrics()).toContain('workqueue_work_duration_seconds_sum{name="one"} 2');
+  });
+
+  it('takes 100,000 keys in and out without growing slower', async () => {
+    for (let n = 0; n < 100_000; n += 1) queue.add(`k${n}`);
+    const tenth = async () => {
+      const began = process.cpuUsage();
+      for (let n = 0; n < 10_000; n += 1) queue.done((await queue.get())?.key ?? '');
+      const { user, system } = process.cpuUsage(began);
+      return user + system;
+    };
+    const took: number[] = [];
+    while (took.length < 10) took.push(await tenth());
+    // what has 100,000 before it costs as much as what has few
+    expect(Math.min(...took.slice(0, 3))).toBeLessThan(10 * Math.min(...took.slice(-3)));
+    expect(queue.length).toBe(0);
+  });
+
+  it('whatever the order of calls, no key is with two workers, and every add is followed by work that begins after it', async () => {
+    const step = fc.record({
+      op: fc.constantFrom('add', 'after', 'take', 'done', 'advance'),
+      key: fc.constantFrom('a', 'b', 'c'),
+      ms: fc.integer({ min: 1, max: 50 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const time = new FakeClock();
+        const q = new Workqueue({ name: 'q', clock: time });
+        const working: string[] = [];
+        const owed = new Set<string>();
+        const take = async () => {
+          const { key } = (await q.get())!;
+          expect(working).not.toContain(key);
+          owed.delete(key);
+          working.push(key);
+        };
+        for (const { op, key, ms } of steps) {
+          if (op === 'add') {
+            q.add(key);
+            owed.add(key);
+          }
+          if (op === 'after') {
+            q.addAfter(key, ms);
+            owed.add(key);
+          }
+          if (op === 'take' && q.length > 0) await take();
+          if (op === 'done' && working.length > 0) q.done(working.shift()!);
+          if (op === 'advance') await time.advance(ms);
+        }
+        await time.advance(1000);
+        while (q.length > 0 || working.length > 0) {
+          while (q.length > 0) await take();
+          while (working.length > 0) q.done(working.shift()!);
+        }
+        expect([...owed]).toEqual([]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

@@ -1,0 +1,23 @@
+import { WiringError } from '@oarlock/kernel/errors';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { LocalNodes } from '@oarlock/spi/local-nodes';
+import { Loopback } from '@oarlock/spi/loopback';
+import { Process } from '@oarlock/spi/process';
+import { Spans } from '@oarlock/spi/spans';
+import { sortFaults } from '../config/sort-faults.ts';
+import { unknownNameFaults } from './unknown-names.ts';
+import { missingRuntime, placePlugins } from './create-plan.ts';
+import type { Plan } from './plan.ts';
+
+/** Checks a plan without creating any plugin. @throws WiringError with every fault */
+export function checkPlan(planned: Plan): void {
+  const host = new PluginHost();
+  for (const slot of [Cluster, Keys, Client, Informers, Events, Loopback, LocalNodes, Spans, Process]) host.declareProvided(slot);
+  placePlugins(host, planned);
+  const faults = sortFaults([...host.check(), ...unknownNameFaults(planned)]);
+  if (faults.length > 0) throw new WiringError(faults);
+  const missing = missingRuntime(planned);
+  if (missing !== undefined) throw new WiringError([missing]);
+}

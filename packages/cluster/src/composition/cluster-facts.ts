@@ -1,0 +1,86 @@
+import { dirname, resolve } from 'node:path';
+import type { ClusterFacts } from '@oarlock/spi/cluster';
+import { Roles } from '@oarlock/spi/role';
+import { slotName } from '@oarlock/kernel/slot';
+import { nthAddress, primaryAddress } from '../process/addresses.ts';
+import type { ClusterFile } from '../config/cluster-file.ts';
+import type { RoleName } from '../config/cluster-schema.ts';
+import type { PlannedPlugin, PlanOptions } from './plan.ts';
+import { version } from '../process/version.ts';
+import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
+
+/** Resolves the facts of the cluster from the file, the response to a node's join, and the declarations of the network plugin. */
+export function clusterFacts(
+  file: ClusterFile,
+  plugins: readonly PlannedPlugin[],
+  { port, joined, server: remote }: Pick<PlanOptions, 'port' | 'joined' | 'server'>,
+): ClusterFacts {
+  const { server } = file.spec;
+  const networking = { ...file.spec.networking, ...joined?.cluster };
+  const declared = plugins.find(({ plugin }) => slotName(plugin.provides.id) === 'network')?.plugin.declares ?? {};
+  const declaredText = (key: string, fallback: string) => (typeof declared[key] === 'string' ? declared[key] : fallback);
+  const serviceCIDRs = networking.serviceCIDRs ?? [declaredText('serviceCIDR', '10.96.0.0/16')];
+  const [from = 30_000, to = 32_767] = networking.nodePorts.split('-').map(Number);
+  const wildcard = server.address === '0.0.0.0' || server.address === '::';
+  const host = server.advertiseAddress ?? (wildcard ? primaryAddress() : server.address);
+  return {
+    name: joined?.cluster.name ?? file.name,
+    domain: networking.domain,
+    version,
+    podCIDRs: networking.podCIDRs ?? [declaredText('podCIDR', '10.244.0.0/16')],
+    serviceCIDRs,
+    kubernetesServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 1),
+    dnsServiceIP: nthAddress(serviceCIDRs[0] ?? '10.96.0.0/16', 10),
+    serverUrl: joined?.server ?? remote ?? `https://${host.includes(':') ? `[${host}]` : host}:${port ?? server.port}`,
+    nodePortRange: { from, to },
+  };
+}
+
+/** Resolves a path relative to the cluster file, as those of plugins are. */
+const resolveFromFile = ({ file }: ClusterFile, path: string): string => resolve(file === undefined ? '.' : dirname(file), path);
+
+function encryptionOf(clusterFile: ClusterFile) {
+  const { encryption } = clusterFile.spec;
+  if (encryption === undefined) return {};
+  const resolvePath = (path: string) => resolveFromFile(clusterFile, path);
+  const keys = encryption.keys.map((key) => ({ ...key, file: resolvePath(key.file) }));
+  return { encryption: { ...encryption, keys, ...(encryption.file !== undefined && { file: resolvePath(encryption.file) }) } };
+}
+
+/**
+ * Adds settings that follow from the composition to a role, and to an authorizer with the bootstrap policy. The file overrides them.
+ */
+export function withRoleConfig(
+  planned: PlannedPlugin,
+  file: ClusterFile,
+  facts: ClusterFacts,
+  { port, joined, nodeName, remote }: Pick<PlanOptions, 'port' | 'joined'> & { readonly nodeName: string; readonly remote: boolean },
+): PlannedPlugin {
+  const { spec } = file;
+  if (planned.plugin.declares?.[bootstrapPolicy] === true)
+    return {
+      ...planned,
+      config: {
+        nodePolicies: spec.policy !== undefined,
+        // by name: the plugins of `volumes` are not loaded in a process with the API server alone
+        nodeVolumes: spec.volumes.some(({ use }) => use === 'volume-csi'),
+        ...(planned.config as object),
+      },
+    };
+  if (planned.plugin.provides.token !== Roles.token) return planned;
+  const derived: Record<string, Record<string, unknown>> = {
+    apiserver: {
+      listen: { address: spec.server.address, port: port ?? spec.server.port },
+      advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
+      certSANs: spec.server.names,
+      ...encryptionOf(file),
+      ...(spec.auditPolicy !== undefined && { auditPolicy: resolveFromFile(file, spec.auditPolicy) }),
+    },
+    // without an API server in the process, there may be replicas of it
+    controllers: { leaderElect: remote },
+    scheduler: { leaderElect: remote, leaseName: 'kube-scheduler' },
+    kubelet: { nodeName, ...(joined && { tls: { certificateFile: joined.certificateFile, keyFile: joined.keyFile } }) },
+    proxy: { nodeName },
+  };
+  return { ...planned, config: { ...derived[planned.name], ...spec.settings[planned.name as RoleName] } };
+}

@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import { systemClock, type Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import type { LoopbackTransport } from '@oarlock/client/loopback-client';
+import { Cluster, Keys, type ClusterKeys } from '@oarlock/spi/cluster';
+import { Client, Events, Informers, type EventRecorderFactory } from '@oarlock/spi/client';
+import { LocalNodes } from '@oarlock/spi/local-nodes';
+import { Loopback, type LoopbackEndpoint } from '@oarlock/spi/loopback';
+import { Process } from '@oarlock/spi/process';
+import { Roles, type Role } from '@oarlock/spi/role';
+import { Spans, type SpanStore } from '@oarlock/spi/spans';
+import type { Tracer } from '@opentelemetry/api';
+import { LocalNodeRegistry } from './local-node-registry.ts';
+import { placePlugins } from './create-plan.ts';
+import type { Plan, PlanOptions } from './plan.ts';
+
+/** Everything that a composition takes from outside: nothing below it reads the environment. */
+export interface ComposeOptions extends PlanOptions {
+  readonly dataDir: string;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  readonly tracer?: (plugin: string) => Tracer;
+}
+
+/** The API access of a composition: created after the facts are known and before any plugin. */
+export interface ApiAccess {
+  readonly keys: ClusterKeys;
+  readonly client: Client;
+  readonly informers: Informers;
+  readonly events: EventRecorderFactory;
+  readonly loopback: LoopbackEndpoint & Partial<Pick<LoopbackTransport, 'abandon'>>;
+  readonly spans: SpanStore;
+}
+
+export interface Composition {
+  readonly plan: Plan;
+  readonly host: PluginHost;
+  start(signal?: AbortSignal): Promise<void>;
+  stop(): Promise<void>;
+  roles(): readonly Role[];
+}
+
+/** Adds a plan to a plugin host. Does no I/O before `start`. @throws WiringError from `start`, with every fault */
+export function compose(planned: Plan, access: ApiAccess, options: ComposeOptions): Composition {
+  const host = new PluginHost({
+    clock: options.clock ?? systemClock,
+    ...(options.log && { log: options.log }),
+    ...(options.tracer && { tracer: options.tracer }),
+    dataDir: join(options.dataDir, 'plugins'),
+    // plugins wait for their requests when they stop: requests must not wait for an API server that will not come up
+    onStopping: () => access.loopback.abandon?.(),
+  });
+  host
+    .provide(Cluster, planned.facts)
+    .provide(Keys, access.keys)
+    .provide(Client, access.client)
+    .provide(Informers, access.informers)
+    .provide(Events, access.events)
+    .provide(Loopback, access.loopback)
+    .provide(Spans, access.spans)
+    .provide(LocalNodes, new LocalNodeRegistry())
+    .provide(Process, { registries: () => host.plugins.map(({ metrics }) => metrics), roles: () => host.get(Roles) });
+  placePlugins(host, planned);
+  return {
+    plan: planned,
+    host,
+    start: (signal) => host.start(signal),
+    stop: () => host.stop(),
+    roles: () => host.get(Roles),
+  };
+}

@@ -1,0 +1,217 @@
+import { hostname } from 'node:os';
+import { WiringError, type Fault, type SourcePosition } from '@oarlock/kernel/errors';
+import type { Plugin } from '@oarlock/kernel/plugin';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { slotName } from '@oarlock/kernel/slot';
+import { explainPath } from '@oarlock/scheduler/explain/explain-path';
+import { Roles } from '@oarlock/spi/role';
+import { Runtime } from '@oarlock/spi/runtime';
+import { spanIngestHandler, traceQueryHandler } from '@oarlock/tracing/trace-handlers';
+import { authorizationPath } from '../paths/authorization-path.ts';
+import { backupPath } from '../paths/backup-path.ts';
+import type { ClusterFile } from '../config/cluster-file.ts';
+import type { RoleName } from '../config/cluster-schema.ts';
+import { sortFaults } from '../config/sort-faults.ts';
+import { hostPlugin } from '../hosting/host-plugin.ts';
+import { caPath, joinPath } from '../paths/join-path.ts';
+import { issuerPath, jwksPathPlugin } from '../paths/issuer-paths.ts';
+import { loadModule, loadPlugin, type LoadResult } from '../plugins/plugin-loader.ts';
+import { placementsOf, sections, type NamedPlacement, type Section } from '../config/sections.ts';
+import { clusterFacts, withRoleConfig } from './cluster-facts.ts';
+import type { Plan, PlannedPlugin, PlanOptions } from './plan.ts';
+
+/** Modules of the role plugins. */
+const rolePackages: Record<RoleName, string> = {
+  apiserver: '@oarlock/apiserver/plugin',
+  controllers: '@oarlock/controllers/plugin',
+  scheduler: '@oarlock/scheduler/plugin',
+  kubelet: '@oarlock/kubelet/plugin',
+  proxy: '@oarlock/service-proxy/plugin',
+};
+/** Modules with the built-in plugins of a section. */
+const builtinLists: Partial<Record<Section['key'], string>> = {
+  controllers: '@oarlock/controllers/builtin',
+  scheduling: '@oarlock/scheduler/plugins/registry',
+};
+
+const roleOrder: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'];
+
+/** Paths of the API server that Oarlock adds. */
+const apiServerPaths: readonly Plugin[] = [
+  traceQueryHandler,
+  spanIngestHandler,
+  joinPath,
+  caPath,
+  backupPath,
+  issuerPath,
+  jwksPathPlugin,
+  authorizationPath,
+];
+
+/** Loads the plugins of a cluster file and resolves its facts. Imports modules, changes nothing. @throws WiringError with all faults */
+export async function createPlan(file: ClusterFile, options: PlanOptions = {}): Promise<Plan> {
+  const roles = roleOrder.filter((role) => (options.roles ?? file.spec.roles).includes(role));
+  const faults: Fault[] = [];
+  const plugins: PlannedPlugin[] = [];
+  for (const section of sections.filter((candidate) => candidate.roles.some((role) => roles.includes(role)))) {
+    const planned = await planSection(file, section, options.knownPlugins);
+    plugins.push(...planned.plugins);
+    faults.push(...planned.faults);
+  }
+  plugins.push(...pathPlugins(roles), ...(await rolePlugins(roles)));
+  const facts = clusterFacts(file, plugins, options);
+  const nodeName = options.nodeName ?? hostname().toLowerCase();
+  const configured = plugins.map((planned) =>
+    withRoleConfig(planned, file, facts, { ...options, nodeName, remote: !roles.includes('apiserver') }),
+  );
+  if (faults.length > 0) throw new WiringError(sortFaults([...faults, ...remainingFaults(file, configured)]));
+  const { mapPlugin } = options;
+  return { file, roles, facts, nodeName, plugins: mapPlugin === undefined ? configured : configured.map(mapPlugin) };
+}
+
+function pathPlugins(roles: readonly RoleName[]): readonly PlannedPlugin[] {
+  if (!roles.includes('apiserver')) return [];
+  const paths = roles.includes('scheduler') ? [...apiServerPaths, explainPath] : apiServerPaths;
+  return paths.map((plugin) => ({ plugin, name: plugin.id, config: {}, path: 'spec', segments: ['spec'] }));
+}
+
+async function rolePlugins(roles: readonly RoleName[]): Promise<readonly PlannedPlugin[]> {
+  const planned: PlannedPlugin[] = [];
+  for (const role of roles) {
+    const { default: plugin } = (await loadModule(rolePackages[role])) as { default: Plugin };
+    planned.push({ plugin, name: role, config: {}, path: `spec.settings.${role}`, segments: ['spec', 'settings', role] });
+  }
+  return planned;
+}
+
+/** Returns a fault if the kubelet has no runtime. The slot may hold any number of plugins, so the kernel does not require one. */
+export function missingRuntime({ file, roles, plugins }: Plan): Fault | undefined {
+  if (!roles.includes('kubelet') || plugins.some(({ plugin }) => plugin.provides.token === Runtime.token)) return undefined;
+  const at = file.locate(['spec', 'runtimes']);
+  return {
+    code: 'SlotEmpty',
+    message: 'the role kubelet needs a runtime to run pods, and none is configured',
+    path: 'spec.runtimes',
+    ...(at && { at }),
+    remedy: 'configure one, such as `runtimes: [runtime-process]`, or remove kubelet from roles',
+  };
+}
+
+/** Checks the plugins that could be loaded when others could not. Empty slots are not reported: a failed plugin may have filled them. */
+function remainingFaults(file: ClusterFile, plugins: readonly PlannedPlugin[]): readonly Fault[] {
+  const host = new PluginHost();
+  for (const planned of plugins) placePlugin(host, file, planned);
+  return host.check().filter(({ code }) => code !== 'SlotEmpty');
+}
+
+interface PlannedSection {
+  readonly plugins: readonly PlannedPlugin[];
+  readonly faults: readonly Fault[];
+}
+
+/** Loads the plugins of one section, after its built-in plugins. A placement with the name of a built-in plugin replaces it. */
+async function planSection(
+  file: ClusterFile,
+  section: Section,
+  knownPlugins: ReadonlyMap<string, Plugin> = new Map(),
+): Promise<PlannedSection> {
+  const builtinModule = builtinLists[section.key];
+  const builtin = builtinModule === undefined ? [] : ((await loadModule(builtinModule)) as { builtin: readonly Plugin[] }).builtin;
+  const plugins: PlannedPlugin[] = [];
+  const faults: Fault[] = [];
+  for (const named of placementsOf(file.spec, section)) {
+    const loaded = await loadPlacement(file, named, builtin, knownPlugins);
+    const planned = planPlacement(file, section, named, loaded);
+    if ('faults' in planned) faults.push(...planned.faults);
+    else plugins.push(planned);
+  }
+  const replaced = new Set(plugins.map(({ name }) => name));
+  const remaining = builtin
+    .filter(({ id }) => !replaced.has(id))
+    .map(
+      (plugin): PlannedPlugin => ({ plugin, name: plugin.id, config: {}, path: `spec.${section.key}`, segments: ['spec', section.key] }),
+    );
+  return { plugins: [...remaining, ...plugins], faults };
+}
+
+async function loadPlacement(
+  file: ClusterFile,
+  { placement: { use }, path }: NamedPlacement,
+  builtin: readonly Plugin[],
+  knownPlugins: ReadonlyMap<string, Plugin>,
+): Promise<LoadResult> {
+  const builtinPlugin = builtin.find(({ id }) => id === use);
+  if (builtinPlugin !== undefined) return { plugin: builtinPlugin, module: '' };
+  const known = knownPlugins.get(use);
+  if (known !== undefined) return { plugin: known, module: use };
+  const at = file.locate(path);
+  return loadPlugin(use, file.file, { ...(at && { at }), path: path.join('.') });
+}
+
+function planPlacement(
+  file: ClusterFile,
+  section: Section,
+  { placement, path }: NamedPlacement,
+  loaded: LoadResult,
+): PlannedPlugin | { readonly faults: readonly Fault[] } {
+  if ('fault' in loaded) return { faults: [loaded.fault] };
+  const at = file.locate(path);
+  const { plugin, source, inputs } = loaded;
+  if (plugin.provides.token !== section.slot.token) return { faults: [wrongSlot(plugin, section, { use: placement.use, path, at })] };
+  const locate = (key: string) => {
+    const position = file.locate([...path, key]) ?? at;
+    return { path: [...path, key].join('.'), ...(position && { at: position }) };
+  };
+  const hosted = hostPlugin(loaded, placement, locate);
+  if ('faults' in hosted) return hosted;
+  return {
+    ...hosted,
+    name: placement.name ?? plugin.id,
+    config: placement.config,
+    path: path.join('.'),
+    segments: path,
+    origin: { placement, ...(source !== undefined && { source }), ...(inputs && { inputs }) },
+  };
+}
+
+function wrongSlot(
+  { provides }: Plugin,
+  { key, slot }: Section,
+  { use, path, at }: { readonly use: string; readonly path: NamedPlacement['path']; readonly at: SourcePosition | undefined },
+): Fault {
+  const isOtherVersion = slotName(provides.id) === slotName(slot.id);
+  return {
+    code: isOtherVersion ? 'VersionMismatch' : 'WrongSlot',
+    path: path.join('.'),
+    ...(at && { at }),
+    message: `${use} provides slot ${provides.id}, but ${key} takes plugins of slot ${slot.id}`,
+    remedy: isOtherVersion
+      ? 'install a release of the plugin that is made for this version'
+      : `list it in the section for ${slotName(provides.id)} plugins`,
+  };
+}
+
+/** Adds every plugin of a plan to a host, with the positions of the plugin and its config in the file. */
+export function placePlugins(host: PluginHost, planned: Plan): void {
+  for (const each of planned.plugins) placePlugin(host, planned.file, each);
+}
+
+function placePlugin(
+  host: PluginHost,
+  file: ClusterFile,
+  { plugin, name, config, path, segments, decorate, makeSwappable }: PlannedPlugin,
+): void {
+  const at = file.locate(segments);
+  const configKey = plugin.provides.token === Roles.token ? [] : ['config'];
+  host.add({
+    plugin,
+    name,
+    config,
+    path,
+    configPath: [path, ...configKey].join('.'),
+    ...(at && { at }),
+    ...(decorate && { decorate }),
+    ...(makeSwappable && { makeSwappable }),
+    locateConfig: (keys) => file.locate([...segments, ...configKey, ...keys]),
+  });
+}

@@ -1,0 +1,45 @@
+import { readFile } from 'node:fs/promises';
+import { WiringError, type Fault } from '@oarlock/kernel/errors';
+import { parseWithFaults, type ClusterFile } from '../config/cluster-file.ts';
+import { sortFaults } from '../config/sort-faults.ts';
+import { withUpstreamConfigs } from '../config/upstream-configs.ts';
+
+/**
+ * Reads a cluster file and the configuration files of Kubernetes that it names.
+ * @throws WiringError with every fault of the file (position, path, value and what is expected) and, if the file can be parsed at all, the
+ * faults of its plugins
+ */
+export async function readClusterFile(path: string): Promise<ClusterFile> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    throw new WiringError(
+      [
+        {
+          code: 'ConfigInvalid',
+          message: `${path} cannot be read: ${(cause as Error).message}`,
+          remedy: 'name an existing file with -f, or omit -f to use a default composition',
+        },
+      ],
+      { cause },
+    );
+  }
+  const { file, faults } = parseWithFaults(text, path);
+  if (file === undefined || faults.length > 0)
+    throw new WiringError(sortFaults([...faults, ...(file === undefined ? [] : await pluginFaults(file))]));
+  return withUpstreamConfigs(file);
+}
+
+/** Checks the plugins of a file that has faults of its own. Empty slots are not reported: they may follow from the other faults. */
+async function pluginFaults(file: ClusterFile): Promise<readonly Fault[]> {
+  // only faulty files need these modules here
+  const [{ createPlan }, { checkPlan }] = await Promise.all([import('./create-plan.ts'), import('./check-plan.ts')]);
+  try {
+    checkPlan(await createPlan(file));
+    return [];
+  } catch (error) {
+    if (!(error instanceof WiringError)) throw error;
+    return error.faults.filter(({ code }) => code !== 'SlotEmpty');
+  }
+}

@@ -1,0 +1,131 @@
+import { isIPv4, isIPv6 } from 'node:net';
+import { encryptionSchema } from '@oarlock/apiserver/storage/encryption/encryption-config';
+import { z } from 'zod';
+
+/** Settings that isolate requests from a plugin that handles them. */
+const hosting = {
+  /** Time limit of one call, in milliseconds. */
+  deadlineMs: z.int().min(1).max(60_000).optional(),
+  /** Whether a request fails when the plugin fails on it. */
+  failurePolicy: z.enum(['Fail', 'Ignore']).optional(),
+  /** `worker`: runs the plugin in a thread with its own heap. */
+  isolation: z.enum(['none', 'worker']).optional(),
+  /** Heap limit of the worker, in MiB. */
+  memoryMiB: z.int().min(16).max(16_384).optional(),
+};
+const hostingSchema = z.strictObject(hosting);
+export type HostingSpec = z.output<typeof hostingSchema>;
+
+/** A plugin: `storage-memory`, `{ use: storage-memory }`, or `{ use: ./my-plugin.ts, name: mine, config: {...} }`. */
+const placement = z.union([
+  z
+    .string()
+    .min(1)
+    .transform((use): { use: string; name?: string | undefined; config: Record<string, unknown> } & HostingSpec => ({ use, config: {} })),
+  z.strictObject({
+    use: z.string().min(1),
+    name: z
+      .string()
+      .regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/, 'a name of letters, digits, ".", "_" and "-"')
+      .optional(),
+    config: z.record(z.string(), z.unknown()).default({}),
+    ...hosting,
+  }),
+]);
+export type PlacementSpec = z.output<typeof placement>;
+
+const isRange = (text: string): boolean => {
+  const [, address = '', bits = ''] = /^([0-9a-fA-F.:]+)\/(\d{1,3})$/.exec(text) ?? [];
+  return (isIPv4(address) && Number(bits) <= 32) || (isIPv6(address) && Number(bits) <= 128);
+};
+const isPortRange = (text: string): boolean => {
+  const [, from = '', to = ''] = /^(\d{1,5})-(\d{1,5})$/.exec(text) ?? [];
+  return from !== '' && Number(from) >= 1 && Number(from) <= Number(to) && Number(to) <= 65_535;
+};
+const cidr = z.string().refine(isRange, 'an address range such as 10.244.0.0/16');
+const port = z.number().int().min(0).max(65535);
+
+export const roleNames = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'proxy'] as const;
+export type RoleName = (typeof roleNames)[number];
+
+const spec = z.strictObject({
+  /** Roles of this process; `--roles` overrides them. */
+  roles: z
+    .array(z.enum(roleNames))
+    .min(1)
+    .default([...roleNames]),
+  networking: z
+    .strictObject({
+      podCIDRs: z.array(cidr).min(1).max(2).optional(),
+      serviceCIDRs: z.array(cidr).min(1).max(2).optional(),
+      domain: z
+        .string()
+        .regex(/^[a-z0-9.-]{1,253}$/, 'a DNS domain in lower case')
+        .default('cluster.local'),
+      nodePorts: z.string().refine(isPortRange, 'a range of ports such as 30000-32767').default('30000-32767'),
+    })
+    .prefault({}),
+  /** Address that the API server listens on, and further names and addresses for its certificate. */
+  server: z
+    .strictObject({
+      address: z.string().default('127.0.0.1'),
+      port: port.default(6443),
+      advertiseAddress: z.string().optional(),
+      names: z.array(z.string()).default([]),
+    })
+    .prefault({}),
+  storage: placement.default({ use: 'storage-embedded', config: {} }),
+  /** Resources that are encrypted at rest, and the keys; paths are relative to the cluster file. */
+  encryption: encryptionSchema.optional(),
+  authn: z.array(placement).optional(),
+  authz: z.array(placement).optional(),
+  admission: z.array(placement).optional(),
+  audit: z.array(placement).default([]),
+  /** File with the audit.k8s.io/v1 Policy for the sinks in `audit`, relative to the cluster file. */
+  auditPolicy: z.string().min(1).optional(),
+  /** Files with an AuthenticationConfiguration and an AuthorizationConfiguration of `apiserver.config.k8s.io/v1`, relative to the cluster file. */
+  authenticationConfig: z.string().min(1).optional(),
+  authorizationConfig: z.string().min(1).optional(),
+  scheduling: z.array(placement).default([]),
+  controllers: z.array(placement).default([]),
+  runtimes: z.array(placement).default([]),
+  network: placement.optional(),
+  volumes: z.array(placement).default([]),
+  policy: placement.optional(),
+  proxy: placement.optional(),
+  dns: placement.optional(),
+  cloud: placement.optional(),
+  /** Settings of the roles; each role's own schema checks them. */
+  settings: z
+    .strictObject({
+      apiserver: z.record(z.string(), z.unknown()).default({}),
+      controllers: z.record(z.string(), z.unknown()).default({}),
+      scheduler: z.record(z.string(), z.unknown()).default({}),
+      kubelet: z.record(z.string(), z.unknown()).default({}),
+      proxy: z.record(z.string(), z.unknown()).default({}),
+    })
+    .prefault({}),
+  /** Tracing of requests and reconciliations. The latest spans are kept in memory for `oarlock trace`. */
+  tracing: z
+    .strictObject({
+      enabled: z.boolean().default(true),
+      /** Number of spans kept in memory. */
+      keep: z.number().int().min(100).max(1_000_000).default(20_000),
+      /** URL of an OTLP/HTTP collector such as http://localhost:4318. */
+      otlp: z.url().optional(),
+    })
+    .prefault({}),
+  log: z.strictObject({ level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info') }).prefault({}),
+});
+
+export const clusterSchema = z.strictObject({
+  apiVersion: z.literal('oarlock.dev/v1'),
+  kind: z.literal('Cluster'),
+  metadata: z
+    .strictObject({ name: z.string().regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label in lower case') })
+    .default({ name: 'oarlock' }),
+  spec: spec.prefault({}),
+});
+
+export type ClusterSpec = z.output<typeof spec>;
+export type ClusterDocument = z.input<typeof clusterSchema>;

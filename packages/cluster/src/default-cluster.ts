@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Availability, Plugin } from '@oarlock/kernel/plugin';
+import { parseClusterFile, type ClusterFile } from './config/cluster-file.ts';
+import type { PlacementSpec } from './config/cluster-schema.ts';
+import { loadPlugin } from './plugins/plugin-loader.ts';
+
+const bundledClusterFile = (name: string) => fileURLToPath(new URL(`../../../clusters/${name}.yaml`, import.meta.url));
+
+export interface DefaultCluster {
+  readonly file: ClusterFile;
+  readonly reason: string;
+}
+
+async function probePlugin({ use, config }: PlacementSpec, base: string): Promise<Availability> {
+  const loaded = await loadPlugin(use, base);
+  if ('fault' in loaded) return { available: false, reason: loaded.fault.message };
+  const plugin: Plugin = loaded.plugin;
+  const parsed = plugin.config.safeParse(config);
+  return parsed.success ? ((await plugin.probe?.(parsed.data)) ?? { available: true }) : { available: false, reason: parsed.error.message };
+}
+
+/** Sections that depend on the machine. The runtime is first: if it is missing, that is the reason to report. */
+const machineSections = ['runtimes', 'network', 'policy', 'proxy', 'volumes', 'dns'] as const;
+
+/** Chooses the composition of `oarlock up` without a file: containerd if it and the plugins used with it are available, otherwise processes. */
+export async function selectDefaultCluster(): Promise<DefaultCluster> {
+  const read = (name: string) => parseClusterFile(readFileSync(bundledClusterFile(name), 'utf8'), bundledClusterFile(name));
+  const containers = read('containerd-bridge');
+  for (const placement of machineSections.flatMap((key) => containers.spec[key] ?? [])) {
+    const availability = await probePlugin(placement, bundledClusterFile('containerd-bridge'));
+    if (availability.available) continue;
+    return {
+      file: read('embedded'),
+      reason: `pods run as processes of this host, because ${placement.use} is not available: ${availability.reason.replace(/[.?!]$/, '')}`,
+    };
+  }
+  return { file: containers, reason: 'pods run on containerd, because its socket answers and the requirements of its network are met' };
+}

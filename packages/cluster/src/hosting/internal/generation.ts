@@ -1,0 +1,47 @@
+import type { Clock } from '@oarlock/primitives/clock';
+
+/** Time that a replaced instance is kept to validate requests that it has mutated, in milliseconds. */
+const lingerMs = 5_000;
+
+/** One instance behind a front, with the number of its calls in flight. */
+export class Generation<T> {
+  readonly value: T;
+  #calls = 0;
+  #drained: (() => void) | undefined;
+  /** True if no call may start on it any more. */
+  ended = false;
+
+  constructor(value: T) {
+    this.value = value;
+  }
+
+  run<R>(work: (value: T) => R | Promise<R>): R | Promise<R> {
+    this.#calls += 1;
+    try {
+      const result = work(this.value);
+      if (result instanceof Promise) return result.finally(() => this.#leave());
+      this.#leave();
+      return result;
+    } catch (error) {
+      this.#leave();
+      throw error;
+    }
+  }
+
+  /** Resolves after the linger time, when no call is in flight. */
+  async drained(clock: Clock): Promise<void> {
+    await new Promise<void>((resolve) => {
+      clock.after(lingerMs, resolve);
+    });
+    this.ended = true;
+    if (this.#calls > 0)
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve;
+      });
+  }
+
+  #leave(): void {
+    this.#calls -= 1;
+    if (this.#calls === 0) this.#drained?.();
+  }
+}

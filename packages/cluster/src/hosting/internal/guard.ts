@@ -1,0 +1,176 @@
+import { isObject } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { failure } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { PluginContext } from '@oarlock/kernel/plugin';
+import type { Slot } from '@oarlock/kernel/plugin';
+import {
+  Admission,
+  allow,
+  isAdmissionDecision,
+  type AdmissionPlugin,
+  type AdmissionRequest,
+  type AdmissionDecision,
+} from '@oarlock/spi/admission';
+import { abstained, Authn, type Authenticator } from '@oarlock/spi/authn';
+import { Authz, noOpinion, type Authorizer } from '@oarlock/spi/authz';
+
+export interface GuardOptions {
+  /** Time limit of one call in milliseconds; undefined if something else enforces it. */
+  readonly deadlineMs: number | undefined;
+  /**
+   * What happens to a request on which the plugin fails. `Fail`: the request fails with 500, also for authenticators: it never becomes
+   * anonymous. `Ignore`: it continues without the plugin.
+   */
+  readonly failurePolicy: 'Fail' | 'Ignore';
+}
+export const defaultDeadlineMs = 10_000; // default timeout of webhooks
+
+type Guard = (made: object, context: PluginContext, options: GuardOptions) => object;
+const guards = new Map<symbol, Guard>([
+  [Admission.token, (made, context, options) => guardAdmission(made as AdmissionPlugin, context, options)],
+  [Authn.token, (made, context, options) => guardAuthn(made as Authenticator, context, options)],
+  [Authz.token, (made, context, options) => guardAuthz(made as Authorizer, context, options)],
+]);
+
+/** Returns undefined for slots whose plugins do not handle requests. */
+export const guardOf = (slot: Slot<unknown>): Guard | undefined => guards.get(slot.token);
+
+/** The plugin violates the contract of its slot. */
+class PluginFault extends Error {
+  override readonly name = 'PluginFault';
+}
+
+/** Waits for a plugin's answer. @throws the plugin's error; PluginFault if it does not answer in time */
+function withDeadline<T>(answer: T | Promise<T>, ms: number | undefined, clock: Clock): T | Promise<T> {
+  if (!(answer instanceof Promise) || ms === undefined) return answer;
+  return new Promise<T>((resolve, reject) => {
+    const timer = clock.after(ms, () => reject(new PluginFault(`it did not answer within ${ms} ms`)));
+    answer.then(resolve, reject).finally(() => timer.cancel());
+  });
+}
+
+/** Calls a plugin; `onFault` handles its error. */
+function callGuarded<T>(call: () => T | Promise<T>, options: GuardOptions, clock: Clock, onFault: (fault: unknown) => T): T | Promise<T> {
+  try {
+    const answer = withDeadline(call(), options.deadlineMs, clock);
+    return answer instanceof Promise ? answer.catch(onFault) : answer;
+  } catch (fault) {
+    return onFault(fault);
+  }
+}
+
+function messageOf(fault: unknown): string {
+  const message = fault instanceof Error ? fault.message : String(fault);
+  const frozen = /^Cannot (?:assign to read only property|add property .* object is not extensible|delete property)/.test(message);
+  return frozen ? `${message}: arguments of plugins are frozen and shared, change a copy` : message;
+}
+
+/** Returns the error that Kubernetes returns for a failed webhook. */
+const pluginFailure = (kind: string, name: string, fault: unknown) => {
+  const message = `Internal error occurred: ${kind} plugin ${JSON.stringify(name)} failed: ${messageOf(fault)}`;
+  return failure('InternalError', message, { causes: [{ message }] });
+};
+
+function guardAdmission(plugin: AdmissionPlugin, { name, log, clock }: PluginContext, options: GuardOptions): AdmissionPlugin {
+  const onFault =
+    <T>(request: AdmissionRequest, unchanged: T, phase: string) =>
+    (fault: unknown): T => {
+      log.error({ err: fault, phase, policy: options.failurePolicy }, 'the plugin failed on a request');
+      if (options.failurePolicy === 'Fail') throw pluginFailure('admission', name, fault);
+      request.annotate(`failed-open.admission.oarlock.dev/${name}`, messageOf(fault));
+      return unchanged;
+    };
+  const { mutate, validate, isIdle: idle } = plugin;
+  return {
+    matches: plugin.matches,
+    ...(idle && { isIdle: idle.bind(plugin) }),
+    ...(mutate && {
+      mutate: (request) =>
+        callGuarded<KubeObject | AdmissionDecision>(
+          () => {
+            const answer = mutate.call(plugin, request);
+            return answer instanceof Promise ? answer.then((late) => assertSameKind(late, request)) : assertSameKind(answer, request);
+          },
+          options,
+          clock,
+          onFault(request, request.object ?? allow, 'mutate'),
+        ),
+    }),
+    ...(validate && {
+      validate: (request) =>
+        callGuarded<AdmissionDecision>(
+          () => {
+            const answer = validate.call(plugin, request);
+            return answer instanceof Promise ? answer.then(assertDecision) : assertDecision(answer);
+          },
+          options,
+          clock,
+          onFault(request, allow, 'validate'),
+        ),
+    }),
+  };
+}
+
+function assertDecision(answer: AdmissionDecision): AdmissionDecision {
+  if (isObject(answer) && typeof answer.allowed === 'boolean') return answer;
+  throw new PluginFault(`validate returned ${describeValue(answer)}: return allow or deny(message)`);
+}
+
+function assertSameKind(answer: KubeObject | AdmissionDecision, { object }: AdmissionRequest): KubeObject | AdmissionDecision {
+  if (answer === object) return answer;
+  if (!isObject(answer)) throw new PluginFault(`mutate returned ${describeValue(answer)}: return the object, or deny(message)`);
+  if (isAdmissionDecision(answer)) return answer.allowed && object !== undefined ? object : answer;
+  const { apiVersion, kind } = answer;
+  if (object !== undefined && (apiVersion !== object.apiVersion || kind !== object.kind))
+    throw new PluginFault(`mutate turned ${object.apiVersion} ${object.kind} into ${describeValue(apiVersion)} ${describeValue(kind)}`);
+  return answer;
+}
+
+const describeValue = (value: unknown): string => (typeof value === 'object' && value !== null ? 'an object' : String(value));
+
+function guardAuthn(plugin: Authenticator, { name, log, clock }: PluginContext, options: GuardOptions): Authenticator {
+  return {
+    authenticate: (credentials) =>
+      callGuarded(
+        () => plugin.authenticate(credentials),
+        options,
+        clock,
+        (fault) => {
+          log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
+          if (options.failurePolicy === 'Fail') throw pluginFailure('authentication', name, fault);
+          return abstained;
+        },
+      ),
+  };
+}
+
+function guardAuthz(plugin: Authorizer, { name, log, clock }: PluginContext, options: GuardOptions): Authorizer {
+  const { rulesFor } = plugin;
+  const logFailure = (fault: unknown) => log.error({ err: fault, policy: options.failurePolicy }, 'the plugin failed on a request');
+  return {
+    authorize: (attributes) =>
+      callGuarded(
+        () => plugin.authorize(attributes),
+        options,
+        clock,
+        (fault) => {
+          logFailure(fault);
+          if (options.failurePolicy === 'Fail') throw pluginFailure('authorization', name, fault);
+          return noOpinion;
+        },
+      ),
+    ...(rulesFor && {
+      rulesFor: (identity, namespace) =>
+        callGuarded(
+          () => rulesFor.call(plugin, identity, namespace),
+          options,
+          clock,
+          (fault) => {
+            logFailure(fault);
+            return { resources: [], paths: [], incomplete: `${name}: ${messageOf(fault)}` };
+          },
+        ),
+    }),
+  };
+}

@@ -1,0 +1,295 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { AdmissionRule } from '@oarlock/spi/admission';
+import type { Client } from '@oarlock/spi/client';
+import { fromSource } from '../../plugins/plugin-compiler.ts';
+import { deserializeError } from './thread-client.ts';
+import type { FromThreadMessage, CallResult, ThreadData, ToThreadMessage } from './thread-protocol.ts';
+import { ThreadRequests } from './thread-requests.ts';
+
+/** Time limits, in milliseconds: for a ping before the thread counts as stuck, for a start, and for a stop. */
+const heartbeatTimeoutMs = 250;
+const startTimeoutMs = 30_000;
+const stopTimeoutMs = 2_000;
+/** Delay before another start of a thread that could not start, in milliseconds. */
+const restartAfterMs = 1_000;
+const maxWaiting = 4_096;
+
+export interface ThreadOptions extends Omit<ThreadData, 'running'> {
+  readonly deadlineMs: number;
+  readonly memoryMiB: number;
+  readonly client: Client;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface PendingCall {
+  readonly id: number;
+  readonly method: string;
+  readonly args: readonly unknown[];
+  resolve(result: CallResult): void;
+  reject(error: Error): void;
+  timer?: Timer;
+  /** True if the call was in flight when a thread ended: it is retried once, alone. */
+  retried: boolean;
+}
+
+const here = createRequire(import.meta.url);
+/** Returns the program of the thread: from source if this file is, otherwise compiled, also in the bundled program. */
+function threadEntry(): { readonly file: string; readonly execArgv: string[] } {
+  if (!fromSource) return { file: here.resolve('@oarlock/cluster/hosting/thread/thread-main'), execArgv: [] };
+  const loader = join(dirname(here.resolve('@oxc-node/core')), 'register.mjs');
+  return {
+    file: fileURLToPath(new URL('./thread-main.ts', import.meta.url)),
+    execArgv: ['--conditions=@oarlock/source', '--import', pathToFileURL(loader).href],
+  };
+}
+
+/**
+ * Runs a plugin in a worker thread with its own heap. A call that exceeds the deadline fails, and terminates the thread if it blocks it;
+ * running out of memory terminates the thread too. A new thread then replaces it, and calls in flight are retried there once, one after
+ * another, so that only the call that ended the thread fails.
+ */
+export class PluginThread {
+  readonly #options: ThreadOptions;
+  readonly #calls = new Map<number, PendingCall>();
+  /** Calls that wait until a thread is ready and all retries have run. */
+  readonly #waiting: PendingCall[] = [];
+  /** Calls to retry, alone. */
+  readonly #retries: PendingCall[] = [];
+  readonly #requests: ThreadRequests;
+  #worker: Worker | undefined;
+  #running = new Int32Array(new SharedArrayBuffer(4));
+  #alive = false;
+  /** True if calls are sent to the thread; otherwise they wait. */
+  #open = false;
+  #recovering = false;
+  #stopped = false;
+  #ids = 0;
+  #matches: readonly AdmissionRule[] = [];
+  #methods: readonly string[] = [];
+  #probe: { readonly timer: Timer; readonly suspects: Set<PendingCall> } | undefined;
+  #onFinished: (() => void) | undefined;
+
+  constructor(options: ThreadOptions) {
+    this.#options = options;
+    this.#requests = new ThreadRequests(options.client, (message) => this.#send(message));
+  }
+
+  get matches(): readonly AdmissionRule[] {
+    return this.#matches;
+  }
+  get methods(): readonly string[] {
+    return this.#methods;
+  }
+
+  /** @throws the error of the plugin's create or start */
+  async start(): Promise<void> {
+    await this.#spawn();
+    this.#open = true;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    await new Promise<void>((resolve) => {
+      const timer = this.#options.clock.after(stopTimeoutMs, resolve);
+      worker.on('message', ({ type }: FromThreadMessage) => {
+        if (type !== 'stopped' && type !== 'refused') return;
+        timer.cancel();
+        resolve();
+      });
+      worker.once('exit', () => resolve());
+      this.#send({ type: 'stop' });
+    });
+    await worker.terminate();
+    this.#requests.end();
+  }
+
+  call(method: string, args: readonly unknown[]): Promise<CallResult> {
+    return new Promise((resolve, reject) => {
+      const call: PendingCall = { id: ++this.#ids, method, args, resolve, reject, retried: false };
+      if (this.#stopped) reject(new Error('the plugin is stopped'));
+      else if (this.#open) this.#dispatch(call);
+      else if (this.#waiting.length < maxWaiting) this.#waiting.push(call);
+      else reject(new Error('its thread is restarting, and too many calls are waiting'));
+    });
+  }
+
+  #send(message: ToThreadMessage): void {
+    this.#worker?.postMessage(message);
+  }
+
+  #dispatch(call: PendingCall): void {
+    this.#calls.set(call.id, call);
+    call.timer = this.#options.clock.after(this.#options.deadlineMs, () => this.#onTimeout(call));
+    try {
+      this.#send({ type: 'call', id: call.id, method: call.method, args: call.args });
+    } catch (error) {
+      this.#finish(call, error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #finish(call: PendingCall, outcome: CallResult | Error): void {
+    call.timer?.cancel();
+    if (!this.#calls.delete(call.id)) return;
+    if (outcome instanceof Error) call.reject(outcome);
+    else call.resolve(outcome);
+    this.#onFinished?.();
+  }
+
+  /** The deadline of a call has passed. Terminates the thread if the call blocks it; otherwise pings it to see whether another call does. */
+  #onTimeout(call: PendingCall): void {
+    if (this.#probe !== undefined) {
+      this.#probe.suspects.add(call);
+      return;
+    }
+    const holder = Atomics.load(this.#running, 0);
+    if (holder === call.id) {
+      this.#finish(call, this.#timeoutError());
+      void this.#worker?.terminate();
+      return;
+    }
+    const suspects = new Set([call]);
+    this.#probe = {
+      suspects,
+      timer: this.#options.clock.after(heartbeatTimeoutMs, () => {
+        this.#probe = undefined;
+        this.#finish(call, this.#timeoutError());
+        void this.#worker?.terminate();
+      }),
+    };
+    this.#send({ type: 'ping' });
+  }
+  #timeoutError = (): Error => new Error(`it did not answer within ${this.#options.deadlineMs} ms`);
+
+  #spawn(): Promise<void> {
+    const { client: _client, clock, log, memoryMiB, deadlineMs: _, ...data } = this.#options;
+    this.#running = new Int32Array(new SharedArrayBuffer(4));
+    const { file, execArgv } = threadEntry();
+    const worker = new Worker(file, {
+      workerData: { ...data, running: this.#running } satisfies ThreadData,
+      resourceLimits: { maxOldGenerationSizeMb: memoryMiB, maxYoungGenerationSizeMb: Math.max(4, Math.floor(memoryMiB / 8)) },
+      execArgv,
+      stdin: false,
+    });
+    worker.unref();
+    this.#worker = worker;
+    let reason = 'its thread ended';
+    return new Promise<void>((resolve, reject) => {
+      const timer = clock.after(startTimeoutMs, () => {
+        reason = `it did not start within ${startTimeoutMs} ms`;
+        void worker.terminate();
+      });
+      let ready = false;
+      worker.on('error', (error: NodeJS.ErrnoException) => {
+        reason =
+          error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+            ? `its thread ran out of memory (${memoryMiB} MiB)`
+            : `its thread ended: ${error.message}`;
+      });
+      worker.on('exit', () => {
+        timer.cancel();
+        this.#requests.end();
+        this.#alive = false;
+        if (ready) this.#onExit(reason);
+        else reject(new Error(reason));
+      });
+      worker.on('message', (message: FromThreadMessage) => {
+        if (message.type === 'ready') {
+          timer.cancel();
+          ready = true;
+          this.#alive = true;
+          this.#methods = message.methods;
+          this.#matches = message.matches;
+          resolve();
+        } else if (message.type === 'refused' && !ready) {
+          reason = message.error.message;
+          void worker.terminate();
+        } else this.#onMessage(message, log);
+      });
+    });
+  }
+
+  /** The thread ended unexpectedly: schedules retries of the calls in flight in a new thread. */
+  #onExit(reason: string): void {
+    this.#open = false;
+    this.#probe?.timer.cancel();
+    this.#probe = undefined;
+    for (const call of [...this.#calls.values()]) {
+      if (call.retried || this.#stopped) {
+        this.#finish(call, new Error(reason));
+        continue;
+      }
+      call.timer?.cancel();
+      call.retried = true;
+      this.#retries.push(call);
+    }
+    this.#calls.clear();
+    if (this.#stopped || this.#recovering) return;
+    this.#options.log.warn({ why: reason, retried: this.#retries.length }, 'the thread of a plugin ended; starting a new one');
+    void this.#recover();
+  }
+
+  /** Retries calls one after another, so that only the one that ends threads fails. */
+  async #recover(): Promise<void> {
+    this.#recovering = true;
+    try {
+      while (!this.#stopped) {
+        if (!this.#alive) await this.#spawn();
+        const call = this.#retries.shift();
+        if (call === undefined) break;
+        await new Promise<void>((resolve) => {
+          this.#onFinished = resolve;
+          this.#dispatch(call);
+        });
+        this.#onFinished = undefined;
+      }
+      this.#open = !this.#stopped;
+      for (const call of this.#waiting.splice(0)) this.#dispatch(call);
+    } catch (cause) {
+      const error = new Error(`its thread cannot be started: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+      for (const call of [...this.#retries.splice(0), ...this.#waiting.splice(0)]) call.reject(error);
+      if (this.#stopped) return;
+      this.#options.log.error({ err: error }, 'the thread of a plugin cannot be started');
+      this.#options.clock.after(restartAfterMs, () => {
+        if (!this.#stopped && !this.#recovering) void this.#recover();
+      });
+    } finally {
+      this.#recovering = false;
+    }
+  }
+
+  #onMessage(message: FromThreadMessage, log: Logger): void {
+    switch (message.type) {
+      case 'result': {
+        const call = this.#calls.get(message.id);
+        if (call !== undefined) this.#finish(call, message.result);
+        return;
+      }
+      case 'pong': {
+        const suspects = this.#probe?.suspects ?? [];
+        this.#probe?.timer.cancel();
+        this.#probe = undefined;
+        for (const call of suspects) this.#finish(call, this.#timeoutError());
+        return;
+      }
+      case 'log':
+        log[message.level](message.fields, message.text);
+        return;
+      default:
+        this.#requests.handleMessage(message);
+    }
+  }
+}
+
+/** Returns the value of a result. @throws the error that the plugin threw */
+export function unwrapResult({ value, error }: CallResult): unknown {
+  if (error !== undefined) throw deserializeError(error);
+  return value;
+}

@@ -1,0 +1,49 @@
+import { createHash, createPublicKey } from 'node:crypto';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Paths } from '@oarlock/spi/paths';
+import { z } from 'zod';
+
+const jwksPath = '/openid/v1/jwks';
+const algorithmOf = (pem: string) => (createPublicKey(pem).asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
+
+/** Returns a public key as JWK (RFC 7517). Its id is the `kid` of tokens. */
+function jwkOf(pem: string): Readonly<Record<string, unknown>> {
+  const key = createPublicKey(pem);
+  const kid = createHash('sha256')
+    .update(key.export({ type: 'spki', format: 'der' }))
+    .digest('base64url');
+  return { use: 'sig', kid, alg: algorithmOf(pem), ...key.export({ format: 'jwk' }) };
+}
+
+/** `GET /.well-known/openid-configuration`: service account issuer discovery (KEP-1393). */
+export const issuerPath = Paths.plugin({
+  id: 'service-account-issuer',
+  config: z.strictObject({}),
+  needs: { keys: Keys, facts: Cluster },
+  create: ({ keys, facts }) => ({
+    path: '/.well-known/openid-configuration',
+    methods: ['GET'],
+    handle: async () => ({
+      code: 200,
+      body: {
+        issuer: keys.serviceAccount.issuer,
+        jwks_uri: `${facts.serverUrl}${jwksPath}`,
+        response_types_supported: ['id_token'],
+        subject_types_supported: ['public'],
+        id_token_signing_alg_values_supported: [...new Set(keys.serviceAccount.verifyingKeys.map(algorithmOf))],
+      },
+    }),
+  }),
+});
+
+/** `GET /openid/v1/jwks`: the public keys that verify service account tokens. */
+export const jwksPathPlugin = Paths.plugin({
+  id: 'service-account-keys',
+  config: z.strictObject({}),
+  needs: { keys: Keys },
+  create: ({ keys }) => ({
+    path: jwksPath,
+    methods: ['GET'],
+    handle: async () => ({ code: 200, body: { keys: keys.serviceAccount.verifyingKeys.map(jwkOf) } }),
+  }),
+});

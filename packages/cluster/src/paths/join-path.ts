@@ -1,0 +1,75 @@
+import { failure } from '@oarlock/api/status';
+import { apiServerNames, Cluster, Keys, type ClusterFacts } from '@oarlock/spi/cluster';
+import { Paths } from '@oarlock/spi/paths';
+import { z } from 'zod';
+
+/** A DNS subdomain (RFC 1123): lowercase labels, at most 253 characters. */
+export const nodeNameForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+const nodeName = z.string().regex(nodeNameForm, 'a lowercase DNS name');
+const address = z.union([z.ipv4(), z.ipv6()]);
+const request = z.strictObject({
+  nodeName,
+  addresses: z.array(address).min(1).max(32),
+});
+export type JoinRequest = z.output<typeof request>;
+export interface JoinResponse {
+  readonly ca: string;
+  readonly cluster: {
+    readonly name: string;
+    readonly domain: string;
+    readonly podCIDRs: readonly string[];
+    readonly serviceCIDRs: readonly string[];
+    readonly nodePorts: string;
+  };
+}
+
+/** Returns a requested name or address that belongs to the API server: with a serving certificate for it, a node could impersonate the server. */
+function claim(facts: ClusterFacts, name: string, addresses: readonly string[]): string | undefined {
+  return apiServerNames(facts).includes(name) ? name : addresses.find((address) => address === facts.kubernetesServiceIP);
+}
+
+/**
+ * `POST /oarlock/v1/join`: returns the facts of the cluster to a machine with a bootstrap token, and checks its node name and addresses. The
+ * machine requests its certificates with CertificateSigningRequests.
+ */
+export const joinPath = Paths.plugin({
+  id: 'node-join',
+  config: z.strictObject({}),
+  needs: { keys: Keys, facts: Cluster },
+  create: ({ keys, facts }, { log }) => ({
+    path: '/oarlock/v1/join',
+    methods: ['POST'],
+    async handle({ body, identity }) {
+      const parsed = request.safeParse(body);
+      if (!parsed.success)
+        return {
+          code: 400,
+          body: failure('BadRequest', parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')).status,
+        };
+      const { nodeName: name, addresses } = parsed.data;
+      const claimed = claim(facts, name, addresses);
+      if (claimed !== undefined)
+        return { code: 403, body: failure('Forbidden', `${claimed} belongs to the API server; a node must not serve under it`).status };
+      log.info({ node: name, by: identity.name }, 'a node is joining');
+      const answer: JoinResponse = {
+        ca: keys.caBundle,
+        cluster: {
+          name: facts.name,
+          domain: facts.domain,
+          podCIDRs: facts.podCIDRs,
+          serviceCIDRs: facts.serviceCIDRs,
+          nodePorts: `${facts.nodePortRange.from}-${facts.nodePortRange.to}`,
+        },
+      };
+      return { code: 200, body: answer };
+    },
+  }),
+});
+
+/** `GET /oarlock/v1/ca`: returns the cluster CA to machines that are about to join; they compare it with a hash. */
+export const caPath = Paths.plugin({
+  id: 'cluster-ca',
+  config: z.strictObject({}),
+  needs: { keys: Keys },
+  create: ({ keys }) => ({ path: '/oarlock/v1/ca', methods: ['GET'], handle: async () => ({ code: 200, body: { ca: keys.caBundle } }) }),
+});

@@ -1,0 +1,191 @@
+import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
+import { watch } from 'node:fs';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readAuthority, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
+import { renewAt } from './internal/certificate-life.ts';
+import { selfSigned, signLeaf, spkiOf } from './certificate-writer.ts';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
+import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+
+type Authority = NonNullable<Awaited<ReturnType<typeof readAuthority>>>;
+
+const caName = 'oarlock-ca';
+/** The library is large and only needed to read certificate requests. */
+const x509 = async () => {
+  await import('reflect-metadata'); // the library's dependency injection requires it to be loaded first
+  return import('@peculiar/x509');
+};
+
+const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+
+/** Issues a certificate for a new key. */
+function issued(ca: KeyPair, request: CertificateRequest): KeyPair {
+  const key = newKey();
+  return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
+}
+
+export interface KeyFiles {
+  /** `serviceAccount` is replaced when the files of the keys that sign and verify tokens have changed and were read again. */
+  readonly keys: ClusterKeys;
+  readonly directory: string;
+  /** Reads those files again. Keeps the old keys if one cannot be read. @throws Error */
+  reload(): Promise<void>;
+  /** Reloads whenever they change, until the signal aborts. */
+  follow(signal: AbortSignal, failed: (error: unknown) => void): void;
+}
+
+/**
+ * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates them at the first start and reads them later. A certificate that was
+ * issued for the same request is reused until a fifth of its lifetime remains.
+ */
+export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
+  const issuedDirectory = join(directory, 'issued');
+  await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
+  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', selfSigned(caName, newKey()));
+  const { signing: ca, bundle } = (await readAuthority(directory)) as Authority;
+  const signingFile = join(directory, 'service-account.key');
+  await onlyOnce(signingFile, async () => newKey());
+  const read = async (): Promise<ClusterKeys['serviceAccount']> => {
+    const signingKey = await readFile(signingFile, 'utf8');
+    return { issuer, signingKey, verifyingKeys: [...new Set([publicOf(signingKey), ...(await formerKeys(directory))])] };
+  };
+  let serviceAccount = await read();
+  const reload = async (): Promise<void> => {
+    serviceAccount = await read();
+  };
+
+  const issue = async (request: CertificateRequest): Promise<KeyPair> => {
+    const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
+    const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
+    const known = keptPair(await readIfExists(file));
+    if (known !== undefined) return known;
+    const fresh = issued(ca, request);
+    await writeAtomic(file, JSON.stringify(fresh));
+    return fresh;
+  };
+  return {
+    directory,
+    keys: {
+      caBundle: bundle,
+      issue,
+      sign: (csr, request) => signRequest(ca, csr, request),
+      get serviceAccount() {
+        return serviceAccount;
+      },
+    },
+    reload,
+    follow: (signal, failed) => followKeys(directory, signal, reload, failed),
+  };
+}
+
+const tokenKey = /^service-account\.(?:key|[\w-]+\.pub)$/;
+
+/** Reads once at a time, and once more if a file changed during a read. */
+function followKeys(directory: string, signal: AbortSignal, reload: () => Promise<void>, failed: (error: unknown) => void): void {
+  let changed = false;
+  let reading: Promise<void> | undefined;
+  const read = async () => {
+    while (changed) {
+      changed = false;
+      await reload().catch(failed);
+    }
+    reading = undefined;
+  };
+  const watcher = watch(directory, { persistent: false, signal }, (_, file) => {
+    if (file !== null && !tokenKey.test(file)) return;
+    changed = true;
+    reading ??= read();
+  });
+  watcher.on('error', failed);
+}
+
+/** Signs a certificate for the key of a PKCS #10 request. The content is that of `request`. */
+async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest): Promise<string> {
+  const lib = await x509();
+  lib.cryptoProvider.set(webcrypto);
+  const parsed = new lib.Pkcs10CertificateRequest(csr);
+  if (!(await parsed.verify())) throw new Error('the certificate request is not signed by its own key');
+  return signLeaf(ca, Buffer.from(parsed.publicKey.rawData), request);
+}
+
+const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
+const unsigned = (): Promise<never> => Promise.reject(new Error("this process does not hold the key of the cluster's CA"));
+
+/** Serving certificates come from a temporary CA, as those of a kubelet without a certificate do; client certificates cannot be issued. */
+function issuedByNobody(): ClusterKeys['issue'] {
+  let ca: KeyPair | undefined;
+  return async (request) => {
+    if (request.usages.includes('client')) return unsigned();
+    ca ??= selfSigned(`${request.commonName}-ca`, newKey());
+    return issued(ca, request);
+  };
+}
+
+/**
+ * Reads the keys of a process without an API server: `ca.crt`, `ca.key` and the service account signing key (`service-account.key`, or kubeadm's
+ * `sa.key`) if `directory` has them. Creates nothing. `caBundle` is trusted if there is no CA.
+ */
+export async function readKeys(directory: string, caBundle: string): Promise<ClusterKeys> {
+  const file = (name: string) => readIfExists(join(directory, name));
+  const authority = await readAuthority(directory);
+  const [certificate, own, kubeadms] = await Promise.all(['ca.crt', 'service-account.key', 'sa.key'].map(file));
+  const signingKey = own ?? kubeadms ?? '';
+  const serviceAccount = { issuer: '', signingKey, verifyingKeys: signingKey === '' ? [] : [publicOf(signingKey)] };
+  if (authority === undefined)
+    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: issuedByNobody(), sign: unsigned, serviceAccount };
+  const { signing: ca, bundle } = authority;
+  return {
+    caBundle: bundle,
+    serviceAccount,
+    sign: (csr, request) => signRequest(ca, csr, request),
+    issue: async (request) => issued(ca, request),
+  };
+}
+
+const former = /^service-account\.[\w-]+\.pub$/;
+
+/** Returns former signing keys: they verify tokens until their files are deleted. */
+async function formerKeys(directory: string): Promise<readonly string[]> {
+  const files = (await readdir(directory)).filter((file) => former.test(file)).sort();
+  return Promise.all(files.map((file) => readFile(join(directory, file), 'utf8')));
+}
+
+/**
+ * Replaces the key that signs service account tokens. The old public key is kept in `service-account.<hash>.pub` to verify tokens. A running
+ * server loads both at once.
+ */
+export async function rotateServiceAccountKey(directory: string): Promise<void> {
+  const file = join(directory, 'service-account.key');
+  const old = await readIfExists(file);
+  if (old !== undefined) {
+    const pem = publicOf(old);
+    const name = createHash('sha256').update(pem).digest('hex').slice(0, 12);
+    await writeAtomic(join(directory, `service-account.${name}.pub`), pem);
+  }
+  await writeAtomic(file, newKey());
+}
+
+/** Takes a step of a CA rotation. @throws AuthorityError if it is not possible now */
+export const rotateAuthority = (directory: string, step: AuthorityStep): Promise<void> =>
+  stepAuthority(directory, step, async () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`, newKey())); // two CAs of the same name are hard to tell apart
+
+/** Returns a stored pair if it is complete and a fifth of its lifetime remains. A pair that a crash truncated is issued again. */
+function keptPair(text: string | undefined): KeyPair | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const { certificate, key } = JSON.parse(text) as KeyPair;
+    const parsed = new X509Certificate(certificate);
+    return parsed.checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate) ? { certificate, key } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function onlyOnce(file: string, make: () => Promise<string>): Promise<string> {
+  const there = await readIfExists(file);
+  if (there !== undefined) return there;
+  const made = await make();
+  await writeAtomic(file, made);
+  return made;
+}

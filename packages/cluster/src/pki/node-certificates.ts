@@ -1,0 +1,192 @@
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Client } from '@oarlock/spi/client';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import { parse, stringify } from 'yaml';
+import { addressTowards } from '../process/addresses.ts';
+import { renewAt } from './internal/certificate-life.ts';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+import { requestCertificate } from './request-certificate.ts';
+
+export interface NodeCertificatesOptions {
+  readonly nodeName: string;
+  readonly kubeconfigFile: string;
+  readonly certificateFile: string;
+  readonly keyFile: string;
+  readonly client: Client;
+  /** Returns the address that the node serves at; by default the local address of connections to the API server of the kubeconfig. */
+  readonly address?: (signal: AbortSignal) => Promise<string>;
+  /** Makes the client use a new certificate, or trust other CAs. */
+  readonly renewed: (shown: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Part of the lifetime after which certificates are renewed: before the kubelet rereads its files, at four fifths. */
+const part = 0.7;
+const retryMs = 10 * 60_000;
+/** Interval of checks for other CAs of the cluster. */
+const trustMs = 3_600_000;
+/** Time to wait for approval and signing. */
+const answerMs = 15 * 60_000;
+
+/**
+ * Renews the certificates of a node that joined, in their files: before they expire, and when another CA signs. It authenticates with the
+ * current certificates. The trusted CAs are read from the cluster over connections that the CAs trusted before verify.
+ */
+export class NodeCertificates {
+  readonly #options: NodeCertificatesOptions;
+  #timer: Timer | undefined;
+  #trusting: Timer | undefined;
+  #learning: Promise<void> | undefined;
+  #renewing: Promise<void> | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  readonly #stopping = new AbortController();
+
+  constructor(options: NodeCertificatesOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    this.#in((await this.#due()) - this.#options.clock.now());
+    this.#learning = this.#trust();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#timer?.cancel();
+    this.#trusting?.cancel();
+    await this.#learning;
+    await this.#renewing;
+  }
+
+  #in(ms: number): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#timer = this.#options.clock.after(Math.max(0, ms), () => {
+      this.#renewing = this.#renew().finally(() => {
+        this.#renewing = undefined;
+      });
+    });
+  }
+
+  /** Reads the cluster's CAs and trusts them. */
+  async #trust(): Promise<void> {
+    const { client, clock, log, kubeconfigFile, renewed } = this.#options;
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(answerMs)]);
+    try {
+      const ca = await authoritiesOf(client, signal);
+      if (trusts(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig) !== ca) {
+        await this.#rewrite((config) => trusting(config, ca));
+        renewed({ ca });
+        log.info({ authorities: certificatesIn(ca).length }, 'the cluster has other CAs');
+        // a renewal in progress schedules the next one itself
+        if (this.#renewing === undefined) {
+          this.#timer?.cancel();
+          this.#in((await this.#due()) - clock.now());
+        }
+      }
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return;
+      log.warn({ err: error }, 'the CAs of the cluster could not be read');
+    }
+    this.#trusting = clock.after(trustMs, () => {
+      this.#learning = this.#trust();
+    });
+  }
+
+  /** Returns when the first of both certificates is due: now if another CA signs. */
+  async #due(): Promise<number> {
+    const { kubeconfigFile, certificateFile } = this.#options;
+    const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+    const client = decoded(users[0].user['client-certificate-data']);
+    const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
+    if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
+    return Math.min(renewAt(client, part), renewAt(await readFile(certificateFile, 'utf8'), part));
+  }
+
+  async #renew(): Promise<void> {
+    const { nodeName, client, clock, log, renewed } = this.#options;
+    const waiting = new AbortController();
+    const deadline = clock.after(answerMs, () => waiting.abort(new Error(`no certificate within ${answerMs} ms`)));
+    const signal = AbortSignal.any([waiting.signal, this.#stopping.signal]);
+    try {
+      const address = await this.#address(signal);
+      const [own, serving] = await Promise.all([
+        requestCertificate({ client, purpose: 'client', subject: { nodeName }, signal }),
+        requestCertificate({ client, purpose: 'serving', subject: { nodeName, names: [nodeName, address] }, signal }),
+      ]);
+      await this.#write(own, serving);
+      renewed({ cert: own.certificate, key: own.key });
+      log.info({ node: nodeName }, 'the certificates of the node have been renewed');
+      this.#in((await this.#due()) - clock.now());
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return;
+      log.error({ err: error, retryMs }, 'the certificates of the node could not be renewed');
+      this.#in(retryMs);
+    } finally {
+      deadline.cancel();
+    }
+  }
+
+  async #address(signal: AbortSignal): Promise<string> {
+    const { kubeconfigFile, address } = this.#options;
+    if (address !== undefined) return address(signal);
+    const { clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+    return addressTowards(clusters[0].cluster.server, signal);
+  }
+
+  /** Changes the kubeconfig; changes run one after another. */
+  #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
+    const { kubeconfigFile } = this.#options;
+    const written = this.#writing.then(async () => {
+      await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig)));
+    });
+    this.#writing = written.catch(() => undefined); // the caller already receives the rejection
+    return written;
+  }
+
+  async #write(own: KeyPair, serving: KeyPair): Promise<void> {
+    const { certificateFile, keyFile } = this.#options;
+    const user = { 'client-certificate-data': encoded(own.certificate), 'client-key-data': encoded(own.key) };
+    await this.#rewrite((config) => ({ ...config, users: [{ ...config.users[0], user }] }));
+    await writeAtomic(keyFile, serving.key);
+    await writeAtomic(certificateFile, serving.certificate);
+  }
+}
+
+/** Returns the CAs of the cluster. @throws Error if there are none */
+async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<string> {
+  const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
+  if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster names no CA');
+  return ca;
+}
+
+/**
+ * Writes the cluster's CAs to the kubeconfig of a node that is not running, so that the node trusts them from its start, also for clients of
+ * the kubelet.
+ */
+export async function takeUpAuthorities(kubeconfigFile: string, client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<void> {
+  const ca = await authoritiesOf(client, signal);
+  const config = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
+  if (trusts(config) !== ca) await writeAtomic(kubeconfigFile, stringify(trusting(config, ca)));
+}
+
+const trusts = ({ clusters: [{ cluster }] }: Kubeconfig): string => decoded(cluster['certificate-authority-data']);
+function trusting(config: Kubeconfig, ca: string): Kubeconfig {
+  const [first, ...others] = config.clusters;
+  return { ...config, clusters: [{ ...first, cluster: { ...first.cluster, 'certificate-authority-data': encoded(ca) } }, ...others] };
+}
+
+const encoded = (text: string) => Buffer.from(text).toString('base64');
+const decoded = (data: string) => Buffer.from(data, 'base64').toString('utf8');
+const certificatesIn = (pem: string): readonly string[] => pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+
+interface ClusterEntry {
+  readonly cluster: { readonly server: string; readonly 'certificate-authority-data': string };
+}
+interface Kubeconfig {
+  readonly clusters: readonly [ClusterEntry, ...ClusterEntry[]];
+  readonly users: readonly [{ readonly user: { readonly 'client-certificate-data': string; readonly 'client-key-data': string } }];
+}

@@ -1,0 +1,78 @@
+import { certificateSigningRequests } from '@oarlock/api/resources';
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import type { Client } from '@oarlock/spi/client';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import { newCertificateRequest, type NodeSubject } from './node-csr.ts';
+
+/** The signer and key usage for each purpose of a node's certificate. */
+const purposes = {
+  client: { signerName: 'kubernetes.io/kube-apiserver-client-kubelet', usage: 'client auth' },
+  serving: { signerName: 'kubernetes.io/kubelet-serving', usage: 'server auth' },
+} as const;
+
+export interface RequestCertificateOptions {
+  readonly client: Client;
+  readonly purpose: keyof typeof purposes;
+  readonly subject: NodeSubject;
+  /** Ends the wait for approval and signing. */
+  readonly signal: AbortSignal;
+  /** Called with the name of the request after it was created. */
+  readonly onCreated?: (name: string) => void;
+}
+
+/**
+ * Generates a key and obtains a certificate through a CertificateSigningRequest, as the kubelet does.
+ * @throws Error if the request is denied, fails or is deleted, or the signal aborts; StatusError if it cannot be created
+ */
+export async function requestCertificate({
+  client,
+  purpose,
+  subject,
+  signal,
+  onCreated: asked,
+}: RequestCertificateOptions): Promise<KeyPair> {
+  const { signerName, usage } = purposes[purpose];
+  const { key, csr } = await newCertificateRequest(subject);
+  const created = await client.create(
+    certificateSigningRequests,
+    {
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { generateName: `node-csr-${purpose}-` },
+      spec: { signerName, usages: ['digital signature', usage], request: Buffer.from(csr).toString('base64') },
+    },
+    { signal },
+  );
+  const name = created.metadata?.name ?? '';
+  asked?.(name);
+  for (let known: CertificateSigningRequest = created; ; known = await client.get(certificateSigningRequests, { name }, { signal })) {
+    const certificate = issuedCertificate(known) ?? (await watchCertificate(client, known, signal));
+    if (certificate !== undefined) return { key, certificate };
+    signal.throwIfAborted();
+  }
+}
+
+/** Watches the request from its resource version. Returns undefined if the server ends the watch. */
+async function watchCertificate(client: Client, { metadata }: CertificateSigningRequest, signal: AbortSignal): Promise<string | undefined> {
+  const { name = '', resourceVersion = '' } = metadata ?? {};
+  const events = client.watch(certificateSigningRequests, { fieldSelector: `metadata.name=${name}`, resourceVersion, signal });
+  for await (const batch of events) {
+    for (const { type, object } of batch) {
+      if (type === 'DELETED') throw new Error(`the certificate request ${name} was taken away`);
+      const certificate = type === 'BOOKMARK' ? undefined : issuedCertificate(object);
+      if (certificate !== undefined) return certificate;
+    }
+  }
+  return undefined;
+}
+
+/** Returns the certificate in PEM, or undefined if it is pending. @throws Error if the request is denied or failed */
+function issuedCertificate({ metadata, status }: CertificateSigningRequest): string | undefined {
+  const failure = status?.conditions?.find(({ type }) => type === 'Denied' || type === 'Failed');
+  if (failure !== undefined)
+    throw new Error(
+      `the certificate request ${metadata?.name} is ${failure.type.toLowerCase()}: ${failure.message ?? failure.reason ?? ''}`,
+    );
+  const { certificate = '' } = status ?? {};
+  return certificate === '' ? undefined : Buffer.from(certificate, 'base64').toString('utf8');
+}

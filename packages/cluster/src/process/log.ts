@@ -1,0 +1,40 @@
+import type { Logger } from '@oarlock/primitives/logger';
+import { pino, destination } from 'pino';
+
+/** Opens a log of JSON lines in `file` (mode 0600). Messages for the user are printed by the command line instead. */
+export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): { readonly log: Logger; close(): void } {
+  const out = destination({ dest: file, mode: 0o600, sync: false, minLength: 0 });
+  const logger = pino(
+    {
+      level,
+      base: null,
+      serializers: { err: describe },
+      redact: {
+        paths: ['token', '*.token', 'authorization', '*.authorization', 'key', '*.key', 'password', '*.password'],
+        censor: '[redacted]',
+      },
+    },
+    out,
+  );
+  return {
+    log: logger,
+    close: () => {
+      out.flushSync();
+      out.end();
+    },
+  };
+}
+
+const maxCauseDepth = 5;
+
+/**
+ * Serializes an error with its causes. Pino's serializer assigns properties to nested objects, which throws for frozen ones such as the
+ * Status of an API error.
+ */
+function describe(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const messages: string[] = [];
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < maxCauseDepth; at = at.cause, depth += 1)
+    messages.push(at.message);
+  return { type: error.name, message: messages.join(': '), stack: error.stack };
+}

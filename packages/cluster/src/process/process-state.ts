@@ -1,0 +1,49 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { lockHolder, releaseLock, acquireLock, currentProcess, type LockHolder } from '@oarlock/primitives/process-lock';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
+
+/** The state that a running process writes to its data directory. */
+export interface ProcessState extends LockHolder {
+  readonly server: string;
+  readonly roles: readonly string[];
+  readonly ready: boolean;
+}
+
+const stateFile = (dataDir: string) => join(dataDir, 'process.json');
+export const adminKubeconfig = (dataDir: string) => join(dataDir, 'admin.kubeconfig');
+export const logFile = (dataDir: string) => join(dataDir, 'oarlock.log');
+
+/** Returns the process that uses a data directory, or undefined if none is alive. */
+export async function readProcessState(dataDir: string): Promise<ProcessState | undefined> {
+  return lockHolder<ProcessState>(stateFile(dataDir));
+}
+
+/** Allows one process per data directory. */
+export class DataDirLock {
+  readonly #dataDir: string;
+  #state: ProcessState;
+  private constructor(dataDir: string, state: ProcessState) {
+    this.#dataDir = dataDir;
+    this.#state = state;
+  }
+
+  /** @throws Error if a live process uses the directory */
+  static async acquire(dataDir: string, server: string, roles: readonly string[]): Promise<DataDirLock> {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    const state: ProcessState = { ...(await currentProcess()), server, roles, ready: false };
+    const holder = await acquireLock(stateFile(dataDir), state);
+    if (holder !== undefined)
+      throw new Error(`${dataDir} is in use by process ${holder.pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);
+    return new DataDirLock(dataDir, state);
+  }
+
+  async ready(): Promise<void> {
+    this.#state = { ...this.#state, ready: true };
+    await writeAtomic(stateFile(this.#dataDir), JSON.stringify(this.#state));
+  }
+
+  async release(): Promise<void> {
+    await releaseLock(stateFile(this.#dataDir));
+  }
+}

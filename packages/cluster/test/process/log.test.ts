@@ -1,0 +1,26 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { deepFreeze } from '@oarlock/api/object';
+import { StatusError } from '@oarlock/api/status';
+import { expect, it, vi } from 'vitest';
+import { openLog } from '../../src/process/log.ts';
+
+it('logs errors with frozen properties and their causes', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'log-'));
+  const file = join(directory, 'oarlock.log');
+  const { log, close } = openLog(file, 'info');
+  const cause = new StatusError(
+    deepFreeze({ apiVersion: 'v1', kind: 'Status', metadata: {}, status: 'Failure', message: 'too old', reason: 'Expired', code: 410 }),
+  );
+  log.info({ err: cause }, 'one');
+  log.info({ err: new Error('could not look', { cause }) }, 'two');
+  const lines = await vi.waitFor(async () => {
+    const all = (await readFile(file, 'utf8')).trim().split('\n');
+    if (all.length < 2) throw new Error('not written yet');
+    return all.map((line) => JSON.parse(line) as { readonly err: { readonly message: string } });
+  }, 20_000);
+  close();
+  expect(lines.map(({ err }) => err.message)).toEqual(['too old', 'could not look: too old']);
+  await rm(directory, { recursive: true });
+});

@@ -1,0 +1,87 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject, OwnerReference } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+
+export const foregroundFinalizer = 'foregroundDeletion';
+export const orphanFinalizer = 'orphan';
+
+/** One object in the dependency graph (`node` upstream). */
+export interface GraphNode {
+  readonly uid: string;
+  readonly resource: Resource;
+  readonly namespace: string;
+  readonly name: string;
+  readonly owners: readonly OwnerReference[];
+  readonly dependents: Set<GraphNode>;
+  readonly isDeleting: boolean;
+  readonly isDeletingDependents: boolean;
+  readonly isOrphaningDependents: boolean;
+}
+
+const noOwners: readonly OwnerReference[] = [];
+
+const sameOwners = (a: readonly OwnerReference[], b: readonly OwnerReference[]) =>
+  a === b || (a.length === b.length && a.every((owner, i) => jsonEqual(owner, b[i])));
+
+/** Objects by uid with their owners and dependents. An owner that no informer has delivered is known only by the references to it. */
+export class DependencyGraph {
+  readonly #nodes = new Map<string, GraphNode>();
+  /** Dependents of owners that are not in the graph, by the uid of the owner. */
+  readonly #dependentsOfUnknown = new Map<string, Set<GraphNode>>();
+
+  get(uid: string): GraphNode | undefined {
+    return this.#nodes.get(uid);
+  }
+  dependentsOf(uid: string): ReadonlySet<GraphNode> {
+    return this.#nodes.get(uid)?.dependents ?? this.#dependentsOfUnknown.get(uid) ?? new Set();
+  }
+
+  /** Adds or updates an object. Returns the existing node if nothing relevant changed, which keeps objects without owners cheap. */
+  put(resource: Resource, object: KubeObject): GraphNode {
+    const { uid = '', namespace = '', name = '', ownerReferences, finalizers, deletionTimestamp } = object.metadata ?? {};
+    const old = this.#nodes.get(uid);
+    const deleting = deletionTimestamp !== undefined;
+    if (old !== undefined && !deleting && !old.isDeleting && sameOwners(old.owners, ownerReferences ?? noOwners)) return old;
+    const node: GraphNode = {
+      uid,
+      resource,
+      namespace,
+      name,
+      owners: ownerReferences ?? noOwners,
+      dependents: old?.dependents ?? this.#dependentsOfUnknown.get(uid) ?? new Set(),
+      isDeleting: deleting,
+      isDeletingDependents: deleting && (finalizers?.includes(foregroundFinalizer) ?? false),
+      isOrphaningDependents: deleting && (finalizers?.includes(orphanFinalizer) ?? false),
+    };
+    if (old !== undefined) this.#unlink(old);
+    this.#dependentsOfUnknown.delete(uid);
+    this.#nodes.set(uid, node);
+    for (const { uid: owner } of node.owners) this.#link(owner, node);
+    return node;
+  }
+
+  /** Removes an object. Returns its dependents and the uids of its owners. */
+  remove(uid: string): { readonly dependents: ReadonlySet<GraphNode>; readonly owners: readonly string[] } {
+    const node = this.#nodes.get(uid);
+    if (node === undefined) return { dependents: new Set(), owners: [] };
+    this.#unlink(node);
+    this.#nodes.delete(uid);
+    if (node.dependents.size > 0) this.#dependentsOfUnknown.set(uid, node.dependents);
+    return { dependents: node.dependents, owners: node.owners.map((owner) => owner.uid) };
+  }
+
+  #link(owner: string, node: GraphNode): void {
+    const dependents = this.#nodes.get(owner)?.dependents ?? this.#dependentsOfUnknown.get(owner);
+    if (dependents !== undefined) dependents.add(node);
+    else this.#dependentsOfUnknown.set(owner, new Set([node]));
+  }
+
+  #unlink(node: GraphNode): void {
+    for (const { uid } of node.owners) {
+      this.#nodes.get(uid)?.dependents.delete(node);
+      const dependents = this.#dependentsOfUnknown.get(uid);
+      dependents?.delete(node);
+      if (dependents?.size === 0) this.#dependentsOfUnknown.delete(uid);
+    }
+  }
+}

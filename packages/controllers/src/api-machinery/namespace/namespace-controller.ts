@@ -1,0 +1,153 @@
+import { kinds } from '@oarlock/api/kinds';
+import { namespaces, pods as podResource } from '@oarlock/api/resources';
+import { groupResource, resource, type Resource } from '@oarlock/api/resource';
+import type { KubeObject } from '@oarlock/api/object';
+import { isStatus } from '@oarlock/api/status';
+import type { Namespace } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import { Client, Informers, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import type { DiscoveredKind } from '../../discovery/discovered-kind.ts';
+import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
+import { ignoreNotFound } from '../../errors/ignore-not-found.ts';
+import { withTypeMeta } from '../../objects/object-identity.ts';
+import { updateDeletionConditions, type RemainingContent } from './deletion-conditions.ts';
+
+const finalizer = 'kubernetes';
+const initialRetryMs = 100;
+const maxRetryMs = 5_000;
+
+/** Namespaced built-in resources except pods, each stored resource once: its other versions and groups name the same objects. */
+const builtinContents: readonly Resource[] = kinds
+  .filter(
+    (kind) =>
+      kind.namespaced &&
+      kind.servedByDefault &&
+      kind.preferred &&
+      kind.verbs.includes('deletecollection') &&
+      kind.verbs.includes('list') &&
+      kind.group !== 'events.k8s.io' &&
+      !(kind.group === '' && kind.resource === 'pods'),
+  )
+  .map((kind) => resource(kind.group, kind.version, kind.resource, kind.kind, true));
+
+type Content = Pick<DiscoveredKind, 'resource' | 'verbs'>;
+const deleteCollectionVerb: ReadonlySet<string> = new Set(['deletecollection']);
+
+/** Deletes the content of a namespace that is being deleted, then removes its finalizer. */
+export class NamespaceController implements Controller {
+  readonly name = 'namespace';
+  readonly watches;
+  readonly #namespaces: Informer<Namespace>;
+  readonly #clock: Clock;
+  readonly #deletionAttempts = new Map<string, number>();
+
+  readonly #kinds: DiscoveredKinds;
+
+  constructor(namespaceInformer: Informer<Namespace>, pods: Informer, kinds: DiscoveredKinds, clock: Clock) {
+    this.#kinds = kinds;
+    this.#namespaces = namespaceInformer;
+    this.#clock = clock;
+    this.watches = [
+      // terminating namespaces may wait for a group whose discovery failed
+      ...kinds.watches(() => this.#deletionAttempts.keys()),
+      watch(namespaceInformer, ({ metadata }) => (metadata?.deletionTimestamp === undefined ? [] : [metadata.name ?? ''])),
+      // pods take time to terminate: the deletion of the last one triggers a reconcile
+      watch(pods, ({ metadata }) =>
+        this.#namespaces.get(metadata?.namespace ?? '')?.metadata?.deletionTimestamp === undefined ? [] : [metadata?.namespace ?? ''],
+      ),
+    ];
+  }
+
+  addDynamicWatches(): () => void {
+    return this.#kinds.on();
+  }
+
+  async reconcile(name: string, { client }: ReconcileContext): Promise<ReconcileResult | void> {
+    const namespace = this.#namespaces.get(name);
+    if (namespace?.metadata?.deletionTimestamp === undefined || !(namespace.spec?.finalizers ?? []).includes(finalizer)) {
+      this.#deletionAttempts.delete(name);
+      return undefined;
+    }
+    const remaining = await this.#deleteAllContent(name, client);
+    const done = remaining.objects.size === 0 && remaining.failures.length === 0 && remaining.undiscovered.length === 0;
+    const conditions = updateDeletionConditions(namespace, remaining, this.#clock.now());
+    if (!done) {
+      if (conditions !== namespace.status?.conditions)
+        await ignoreNotFound(() =>
+          client.update(
+            namespaces,
+            { ...withTypeMeta(namespaces, namespace), status: { phase: 'Terminating', ...(conditions && { conditions }) } },
+            { subresource: 'status' },
+          ),
+        );
+      const retryDelayMs = Math.min((this.#deletionAttempts.get(name) ?? initialRetryMs / 2) * 2, maxRetryMs);
+      this.#deletionAttempts.set(name, retryDelayMs);
+      return { requeueAfterMs: retryDelayMs };
+    }
+    this.#deletionAttempts.delete(name);
+    await ignoreNotFound(() =>
+      client.update(
+        namespaces,
+        {
+          ...withTypeMeta(namespaces, namespace),
+          spec: { ...namespace.spec, finalizers: (namespace.spec?.finalizers ?? []).filter((each) => each !== finalizer) },
+        },
+        { subresource: 'finalize' },
+      ),
+    );
+    return undefined;
+  }
+
+  async #deleteAllContent(namespace: string, client: Client): Promise<RemainingContent> {
+    const remainingCounts = new Map<string, number>();
+    const finalizers = new Map<string, number>();
+    const failures: string[] = [];
+    await this.#kinds.whenRead();
+    const discovered = this.#kinds.list().filter((each) => each.resource.namespaced && each.verbs.has('delete') && each.verbs.has('list'));
+    const deleteContent = async ({ resource: each, verbs }: Content): Promise<void> => {
+      const name = groupResource(each);
+      try {
+        const before = await client.list(each, { namespace, ...(verbs.has('deletecollection') && { limit: 1 }) });
+        if (before.items.length === 0) return;
+        if (verbs.has('deletecollection')) await client.deleteCollection(each, { namespace, propagationPolicy: 'Background' });
+        else await Promise.all(before.items.map((item) => deleteOne(each, item, client)));
+        const after = await client.list(each, { namespace });
+        if (after.items.length === 0) return;
+        remainingCounts.set(name, after.items.length);
+        for (const { metadata } of after.items)
+          for (const each of metadata?.finalizers ?? []) finalizers.set(each, (finalizers.get(each) ?? 0) + 1);
+      } catch (error) {
+        // a resource that the API server does not serve has no objects
+        if (!isStatus(error, 'NotFound', 'MethodNotAllowed')) failures.push(`${name}: ${(error as Error).message}`);
+      }
+    };
+    // pods first: other objects, such as policies, must outlive the pods that rely on them (KEP-5080)
+    await deleteContent({ resource: podResource, verbs: deleteCollectionVerb });
+    if (remainingCounts.size === 0 && failures.length === 0)
+      await Promise.all(
+        [...builtinContents.map((each) => ({ resource: each, verbs: deleteCollectionVerb })), ...discovered].map(deleteContent),
+      );
+    return { objects: remainingCounts, finalizers, failures, undiscovered: this.#kinds.failingGroupVersions };
+  }
+}
+
+async function deleteOne(of: Resource, { metadata }: KubeObject, client: Client): Promise<void> {
+  const { name = '', namespace = '' } = metadata ?? {};
+  await ignoreNotFound(() => client.delete(of, { namespace, name }, { propagationPolicy: 'Background' }));
+}
+
+export default Controllers.plugin({
+  id: 'controller-namespace',
+  declares: { loop: 'namespace' },
+  config: z.strictObject({}),
+  needs: { informers: Informers, client: Client },
+  create: ({ informers, client }, { clock, log }) =>
+    new NamespaceController(
+      informers.forResource(namespaces),
+      informers.forResource(podResource),
+      DiscoveredKinds.shared({ informers, client, clock, log, random: Math.random }),
+      clock,
+    ),
+});

@@ -1,0 +1,185 @@
+import { controllerRef, isControlledBy } from '@oarlock/api/object';
+import { deployments, replicaSets } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { EventRecorder } from '@oarlock/spi/client';
+import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+import { conditionOf, hasDeadline, withCondition } from './deployment-status.ts';
+import { sameRecord, replicasAnnotations, type Rollout } from './rollout.ts';
+import { deploymentAnnotations, byRevision, newReplicaSetReplicas, revisionOf } from './deployment-util.ts';
+import { hashLabel, templateHash, templateText } from '../history/template-hash.ts';
+
+const maxRevisionHistoryLength = 2000; // characters, as upstream
+
+const annotationsToSkip: ReadonlySet<string> = new Set([
+  ...Object.values(deploymentAnnotations),
+  'kubectl.kubernetes.io/last-applied-configuration',
+  'deprecated.deployment.rollback.to',
+]);
+
+/** Finds or creates the ReplicaSet of a Deployment's current template and maintains its revision and annotations. */
+export class NewReplicaSet {
+  readonly #recorder: EventRecorder;
+  readonly #clock: Clock;
+
+  constructor(recorder: EventRecorder, clock: Clock) {
+    this.#recorder = recorder;
+    this.#clock = clock;
+  }
+
+  /**
+   * Updates the ReplicaSet of the current template, or creates it if `create` is true, and sets the revision of the Deployment
+   * (getAllReplicaSetsAndSyncRevision upstream).
+   */
+  async getOrCreate(rollout: Rollout, create: boolean): Promise<void> {
+    const newest = rollout.oldReplicaSets.toSorted(byRevision).at(-1);
+    const revision = (newest === undefined ? 0n : revisionOf(newest)) + 1n;
+    if (rollout.newReplicaSet !== undefined) await this.#updateExisting(rollout, rollout.newReplicaSet, revision);
+    else if (create) await this.#create(rollout, String(revision));
+  }
+
+  /** Updates annotations and minReadySeconds of the new ReplicaSet. Its revision is raised if an old ReplicaSet has a higher one. */
+  async #updateExisting(rollout: Rollout, set: ReplicaSet, nextRevision: bigint): Promise<void> {
+    const {
+      deployment,
+      context: { client },
+    } = rollout;
+    const revision = String(revisionOf(set) < nextRevision ? nextRevision : revisionOf(set));
+    const annotations = setAnnotations(deployment, revision, set);
+    const minReadySeconds = deployment.spec?.minReadySeconds ?? 0;
+    if (!sameRecord(set.metadata?.annotations, annotations) || (set.spec?.minReadySeconds ?? 0) !== minReadySeconds) {
+      rollout.newReplicaSet = await client.update(replicaSets, {
+        ...withTypeMeta(replicaSets, set),
+        metadata: { ...set.metadata, annotations },
+        spec: { ...set.spec, selector: set.spec?.selector ?? {}, minReadySeconds },
+      });
+    }
+    await this.#setRevision(rollout, revision);
+    if (hasDeadline(deployment) && conditionOf(rollout.deployment.status, 'Progressing') === undefined) {
+      await this.#setProgressing(rollout, 'FoundNewReplicaSet', `Found new replica set "${set.metadata?.name}"`);
+    }
+  }
+
+  async #create(rollout: Rollout, revision: string): Promise<void> {
+    const {
+      deployment,
+      context: { client },
+      oldReplicaSets: old,
+    } = rollout;
+    const fresh = replicaSetOf(deployment, revision);
+    const name = fresh.metadata?.name;
+    const size = newReplicaSetReplicas(deployment, [...old, fresh], fresh);
+    try {
+      rollout.newReplicaSet = await client.create(replicaSets, {
+        ...fresh,
+        spec: { ...fresh.spec, selector: fresh.spec?.selector ?? {}, replicas: size },
+      });
+      if (size > 0) this.#recorder.event(deployment, 'Normal', 'ScalingReplicaSet', `Scaled up replica set ${name} from 0 to ${size}`);
+    } catch (error) {
+      if (isStatus(error, 'AlreadyExists')) return this.#resolveHashCollision(rollout, fresh, error);
+      if (isNamespaceTerminating(error)) return undefined;
+      const message = `Failed to create new replica set "${name}": ${(error as Error).message}`;
+      this.#recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message);
+      await this.#setProgressing(rollout, 'ReplicaSetCreateError', message, 'False');
+      throw error;
+    }
+    await this.#setRevision(rollout, revision);
+    await this.#setProgressing(rollout, 'NewReplicaSetCreated', `Created new replica set "${name}"`);
+    return undefined;
+  }
+
+  /** Uses the existing ReplicaSet if it has the same template and owner (the cache was stale); otherwise increments `collisionCount`. */
+  async #resolveHashCollision(rollout: Rollout, fresh: ReplicaSet, error: unknown): Promise<void> {
+    const {
+      deployment,
+      context: { client },
+    } = rollout;
+    const existing = await client.get(replicaSets, objectName(fresh));
+    if (isControlledBy(existing, deployment) && templateText(existing.spec?.template) === templateText(fresh.spec?.template)) {
+      rollout.newReplicaSet = existing;
+      return;
+    }
+    await client.update(
+      deployments,
+      {
+        ...withTypeMeta(deployments, rollout.deployment),
+        status: { ...rollout.deployment.status, collisionCount: (deployment.status?.collisionCount ?? 0) + 1 },
+      },
+      { subresource: 'status' },
+    );
+    throw error;
+  }
+
+  async #setRevision(rollout: Rollout, revision: string): Promise<void> {
+    const {
+      deployment,
+      context: { client },
+    } = rollout;
+    if (deployment.metadata?.annotations?.[deploymentAnnotations.revision] === revision) return;
+    rollout.deployment = await client.update(deployments, {
+      ...withTypeMeta(deployments, deployment),
+      metadata: {
+        ...deployment.metadata,
+        annotations: { ...deployment.metadata?.annotations, [deploymentAnnotations.revision]: revision },
+      },
+    });
+  }
+
+  async #setProgressing(rollout: Rollout, reason: string, message: string, status: 'True' | 'False' = 'True'): Promise<void> {
+    const {
+      deployment,
+      context: { client },
+    } = rollout;
+    if (!hasDeadline(deployment)) return;
+    const conditions = withCondition(
+      deployment.status?.conditions ?? [],
+      { type: 'Progressing', status, reason, message },
+      this.#clock.now(),
+    );
+    rollout.deployment = await client.update(
+      deployments,
+      { ...withTypeMeta(deployments, deployment), status: { ...deployment.status, conditions } },
+      { subresource: 'status' },
+    );
+  }
+}
+
+/** Returns the ReplicaSet of a Deployment's current template, with 0 replicas. */
+function replicaSetOf(deployment: Deployment, revision: string): ReplicaSet {
+  const template = deployment.spec?.template ?? {};
+  const hash = templateHash(deployment.spec?.template, deployment.status?.collisionCount ?? 0);
+  const labels = { ...template.metadata?.labels, [hashLabel]: hash };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'ReplicaSet',
+    metadata: {
+      name: `${deployment.metadata?.name}-${hash}`,
+      ...(deployment.metadata?.namespace !== undefined && { namespace: deployment.metadata.namespace }),
+      labels,
+      ownerReferences: [controllerRef({ ...deployment, apiVersion: 'apps/v1', kind: 'Deployment' })],
+      annotations: setAnnotations(deployment, revision, undefined),
+    },
+    spec: {
+      replicas: 0,
+      minReadySeconds: deployment.spec?.minReadySeconds ?? 0,
+      selector: { ...deployment.spec?.selector, matchLabels: { ...deployment.spec?.selector?.matchLabels, [hashLabel]: hash } },
+      template: { ...template, metadata: { ...template.metadata, labels } },
+    },
+  };
+}
+
+/** Returns the annotations of a ReplicaSet: those of the Deployment, the revision, and former revisions. */
+function setAnnotations(deployment: Deployment, revision: string, set: ReplicaSet | undefined): Record<string, string> {
+  const annotations: Record<string, string> = { ...set?.metadata?.annotations };
+  for (const [key, value] of Object.entries(deployment.metadata?.annotations ?? {}))
+    if (!annotationsToSkip.has(key)) annotations[key] = value;
+  const before = set?.metadata?.annotations?.[deploymentAnnotations.revision];
+  if (before !== undefined && before !== revision) {
+    const history = [...(annotations[deploymentAnnotations.history] ?? '').split(',').filter(Boolean), before];
+    while (history.length > 1 && history.join(',').length > maxRevisionHistoryLength) history.shift();
+    annotations[deploymentAnnotations.history] = history.join(',');
+  }
+  return { ...annotations, [deploymentAnnotations.revision]: revision, ...(set === undefined && replicasAnnotations(deployment)) };
+}

@@ -1,0 +1,22 @@
+import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
+import type { ReconcileContext } from '@oarlock/spi/controller';
+import { deploymentAnnotations, desiredReplicas, maxPods } from './deployment-util.ts';
+
+/** State that the steps of one Deployment reconcile share. */
+export interface Rollout {
+  deployment: Deployment;
+  readonly context: ReconcileContext;
+  readonly oldReplicaSets: readonly ReplicaSet[];
+  newReplicaSet: ReplicaSet | undefined;
+}
+
+/** Returns the annotations of a ReplicaSet that record what it was last scaled for. */
+export const replicasAnnotations = (deployment: Deployment) => ({
+  [deploymentAnnotations.desired]: String(desiredReplicas(deployment)),
+  [deploymentAnnotations.max]: String(maxPods(deployment)),
+});
+
+export function sameRecord(a: Readonly<Record<string, string>> | undefined, b: Readonly<Record<string, string>>): boolean {
+  const keys = Object.keys(b);
+  return Object.keys(a ?? {}).length === keys.length && keys.every((key) => a?.[key] === b[key]);
+}

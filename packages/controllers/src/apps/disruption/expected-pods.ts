@@ -1,0 +1,87 @@
+import { scaledValue } from '@oarlock/api/values/int-or-string';
+import { parseApiVersion } from '@oarlock/api/kinds';
+import { controllerOf, type KubeObject, type OwnerReference } from '@oarlock/api/object';
+import type { Deployment, ReplicaSet, StatefulSet } from '@oarlock/api/types/apps-v1';
+import type { Pod, ReplicationController } from '@oarlock/api/types/core-v1';
+import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
+import type { Client, Informer } from '@oarlock/spi/client';
+import type { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
+import { scaleResource } from '../../discovery/scale-resource.ts';
+
+export interface ExpectedPodCount {
+  readonly expected: number;
+  readonly desired: number;
+  /** Pods without a controller: their expected count is unknown. */
+  readonly unmanaged: readonly Pod[];
+}
+
+export interface OwnerInformers {
+  readonly sets: Informer<ReplicaSet>;
+  readonly deployments: Informer<Deployment>;
+  readonly statefulSets: Informer<StatefulSet>;
+  readonly replicationControllers: Informer<ReplicationController>;
+  readonly kinds: DiscoveredKinds;
+}
+
+const isPercent = (value: unknown): value is string => typeof value === 'string';
+
+/**
+ * Returns how many pods a budget expects and how many of them must be healthy.
+ * @throws Error if the scale of an owner cannot be determined
+ */
+export async function expectedPods(
+  budget: PodDisruptionBudget,
+  pods: readonly Pod[],
+  owners: OwnerInformers,
+  client: Client,
+): Promise<ExpectedPodCount> {
+  const { maxUnavailable, minAvailable } = budget.spec ?? {};
+  if (maxUnavailable === undefined && !isPercent(minAvailable))
+    return { expected: pods.length, desired: minAvailable === undefined ? 0 : Number(minAvailable), unmanaged: [] };
+  const scales = new Map<string, number>();
+  const seen = new Set<string>();
+  const unmanaged: Pod[] = [];
+  for (const pod of pods) {
+    const ref = controllerOf(pod);
+    if (ref === undefined) unmanaged.push(pod);
+    else if (!seen.has(ref.uid)) {
+      seen.add(ref.uid);
+      const { uid, replicas } = await scaleOf(pod, ref, owners, client);
+      scales.set(uid, replicas);
+    }
+  }
+  const expected = [...scales.values()].reduce((sum, replicas) => sum + replicas, 0);
+  if (maxUnavailable !== undefined)
+    return { expected, desired: Math.max(0, expected - scaledValue(maxUnavailable, expected, true)), unmanaged };
+  return { expected, desired: scaledValue(minAvailable ?? 0, expected, true), unmanaged };
+}
+
+/** Returns the replicas of the pod's controller, or of its Deployment if there is one. */
+async function scaleOf(pod: Pod, ref: OwnerReference, owners: OwnerInformers, client: Client): Promise<{ uid: string; replicas: number }> {
+  const namespace = pod.metadata?.namespace ?? '';
+  const { group } = parseApiVersion(ref.apiVersion);
+  const is = (object: { readonly metadata?: KubeObject['metadata'] } | undefined, uid: string) => object?.metadata?.uid === uid;
+  const key = `${namespace}/${ref.name}`;
+  if (group === 'apps' && ref.kind === 'ReplicaSet') {
+    const set = owners.sets.get(key);
+    if (set !== undefined && is(set, ref.uid)) {
+      const parent = controllerOf(set);
+      const deployment = parent?.kind === 'Deployment' ? owners.deployments.get(`${namespace}/${parent.name}`) : undefined;
+      if (parent !== undefined && deployment !== undefined && is(deployment, parent.uid))
+        return { uid: parent.uid, replicas: deployment.spec?.replicas ?? 1 };
+      return { uid: ref.uid, replicas: set.spec?.replicas ?? 1 };
+    }
+  }
+  const known =
+    group === 'apps' && ref.kind === 'StatefulSet'
+      ? owners.statefulSets.get(key)
+      : group === '' && ref.kind === 'ReplicationController'
+        ? owners.replicationControllers.get(key)
+        : undefined;
+  if (known !== undefined && is(known, ref.uid)) return { uid: ref.uid, replicas: known.spec?.replicas ?? 1 };
+  await owners.kinds.whenRead();
+  const of = scaleResource(owners.kinds, ref.apiVersion, ref.kind);
+  if (of === undefined) throw new Error(`${ref.kind}.${group} does not implement the scale subresource`);
+  const scale = await client.get(of, { namespace, name: ref.name }, { subresource: 'scale' });
+  return { uid: ref.uid, replicas: scale.spec?.replicas ?? 0 };
+}

@@ -1,0 +1,144 @@
+import { controllerRef, isControlledBy, type KubeObject } from '@oarlock/api/object';
+import { controllerRevisions } from '@oarlock/api/resources';
+import type { Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
+import type { ControllerRevision } from '@oarlock/api/types/apps-v1';
+import type { PodTemplateSpec } from '@oarlock/api/types/core-v1';
+import type { Client } from '@oarlock/spi/client';
+import { hashText, templateText } from './template-hash.ts';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+
+/** Label on pods: the hash of their ControllerRevision. */
+export const revisionLabel = 'controller-revision-hash';
+const hashLabel = 'controller.kubernetes.io/hash';
+
+type Owner = KubeObject & { readonly spec?: { readonly template?: PodTemplateSpec } };
+interface TemplatePatch {
+  readonly spec?: { readonly template?: PodTemplateSpec };
+}
+
+/** Returns the pod template stored in a revision. */
+export const revisionTemplate = (revision: ControllerRevision): PodTemplateSpec | undefined => {
+  const template = (revision.data as TemplatePatch | undefined)?.spec?.template;
+  if (template === undefined) return undefined;
+  const { $patch: _directive, ...rest } = template as PodTemplateSpec & { readonly $patch?: string };
+  return rest;
+};
+
+export const compareRevisions = (a: ControllerRevision, b: ControllerRevision): number =>
+  a.revision - b.revision ||
+  ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '')
+    ? -1
+    : (a.metadata?.creationTimestamp ?? '') > (b.metadata?.creationTimestamp ?? '')
+      ? 1
+      : (a.metadata?.name ?? '') < (b.metadata?.name ?? '')
+        ? -1
+        : 1);
+
+const texts = new WeakMap<ControllerRevision, string>();
+function revisionText(revision: ControllerRevision): string {
+  const known = texts.get(revision);
+  if (known !== undefined) return known;
+  const text = templateText(revisionTemplate(revision));
+  texts.set(revision, text);
+  return text;
+}
+
+export interface ControllerRevisions {
+  /** All revisions of the owner, oldest first. */
+  readonly all: readonly ControllerRevision[];
+  /** The revision of the owner's current template. */
+  readonly updateRevision: ControllerRevision;
+  readonly collisionCount: number | undefined;
+}
+
+interface SyncRevisionsOptions<T extends Owner> {
+  readonly client: Client;
+  readonly resource: Resource<T>;
+  readonly owner: T;
+  readonly revisions: readonly ControllerRevision[];
+  readonly collisionCount: number | undefined;
+}
+
+/**
+ * Finds or creates the revision of the owner's current template and gives it the highest revision number. If the generated name belongs to
+ * a revision of another template, `collisionCount` is increased and a new name generated.
+ */
+export async function syncRevisions<T extends Owner>({
+  client,
+  resource,
+  owner,
+  revisions,
+  collisionCount: before,
+}: SyncRevisionsOptions<T>): Promise<ControllerRevisions> {
+  const all = revisions.toSorted(compareRevisions);
+  const text = templateText(owner.spec?.template);
+  const latest = all.at(-1);
+  const equal = all.filter((revision) => revisionText(revision) === text);
+  const [last] = equal.slice(-1);
+  if (last !== undefined && last === latest) return { all, updateRevision: last, collisionCount: before };
+  const revision = (latest?.revision ?? 0) + 1;
+  if (last !== undefined) {
+    const updated = await client.update(controllerRevisions, { ...withTypeMeta(controllerRevisions, last), revision });
+    return { all: [...all.filter((each) => each !== last), updated], updateRevision: updated, collisionCount: before };
+  }
+  let collisionCount = before;
+  for (;;) {
+    const hash = hashText(text, collisionCount ?? 0);
+    const fresh: ControllerRevision = {
+      apiVersion: 'apps/v1',
+      kind: 'ControllerRevision',
+      metadata: {
+        name: `${owner.metadata?.name}-${hash}`,
+        namespace: owner.metadata?.namespace ?? '',
+        labels: { ...owner.spec?.template?.metadata?.labels, [hashLabel]: hash, [revisionLabel]: hash },
+        ...(owner.metadata?.annotations && { annotations: owner.metadata.annotations }),
+        ownerReferences: [controllerRef(withTypeMeta(resource, owner))],
+      },
+      data: withSortedKeys({ spec: { template: { ...owner.spec?.template, $patch: 'replace' } } }) as ControllerRevision['data'],
+      revision,
+    };
+    try {
+      const created = await client.create(controllerRevisions, fresh);
+      return { all: [...all, created], updateRevision: created, collisionCount };
+    } catch (error) {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+      const existing = await client.get(controllerRevisions, objectName(fresh));
+      if (isControlledBy(existing, owner) && revisionText(existing) === text) {
+        // the cache was stale: the revision exists already
+        const update = existing.revision >= revision ? existing : await client.update(controllerRevisions, { ...existing, revision });
+        return { all: [...all, update], updateRevision: update, collisionCount };
+      }
+      collisionCount = (collisionCount ?? 0) + 1;
+    }
+  }
+}
+
+/** Sorts keys recursively, as Go serializes maps: Kubernetes compares the revisions of a DaemonSet byte by byte. */
+function withSortedKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(members.map(([key, member]) => [key, withSortedKeys(member)]));
+}
+
+/** Returns the hash of a revision, which is the value of the revision label on pods. */
+export const revisionHash = (revision: ControllerRevision): string =>
+  revision.metadata?.labels?.[revisionLabel] ?? revision.metadata?.labels?.[hashLabel] ?? revision.metadata?.name ?? '';
+
+/** Deletes the oldest revisions that are not live, beyond the limit. */
+export async function truncateHistory(
+  client: Client,
+  all: readonly ControllerRevision[],
+  isLive: (revision: ControllerRevision) => boolean,
+  limit: number,
+): Promise<void> {
+  const idle = all.filter((revision) => !isLive(revision) && revision.metadata?.deletionTimestamp === undefined);
+  for (const revision of idle.slice(0, Math.max(0, idle.length - limit))) {
+    try {
+      await client.delete(controllerRevisions, objectName(revision), { preconditions: { uid: revision.metadata?.uid ?? '' } });
+    } catch (error) {
+      if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+import type { PodTemplateSpec } from '@oarlock/api/types/core-v1';
+
+export const hashLabel = 'pod-template-hash';
+// no vowels and no characters that look alike: upstream's alphabet for generated suffixes
+const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+
+/** True for empty values, which Go clients write and others omit: `resources: {}`, `creationTimestamp: null`. An empty `emptyDir` is significant. */
+function isEmptyValue(key: string, value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return typeof value === 'object' && key !== 'emptyDir' && Object.keys(value).length === 0;
+}
+
+/** Returns JSON with sorted keys and without empty values, so that equal templates have equal text. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const entries = Object.entries(value)
+    .filter(([key, v]) => !isEmptyValue(key, v))
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonical(v)}`).join(',')}}`;
+}
+
+/** Returns the canonical text of a template, without the label that holds the hash itself. */
+export function templateText(template: PodTemplateSpec | undefined): string {
+  const { [hashLabel]: _hash, ...labels } = template?.metadata?.labels ?? {};
+  return canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
+}
+
+/** Returns a hash of ten characters for names and labels. `collisions` changes the hash when a name is taken by another template. */
+export function hashText(text: string, collisions: number): string {
+  const digest = createHash('sha256').update(text).update(String(collisions)).digest();
+  return Array.from(digest.subarray(0, 10), (byte) => alphabet[byte % alphabet.length]).join('');
+}
+export const templateHash = (template: PodTemplateSpec | undefined, collisions: number): string =>
+  hashText(templateText(template), collisions);

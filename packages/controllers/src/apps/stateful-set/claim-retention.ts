@@ -1,0 +1,42 @@
+import { controllerRef, type KubeObject, type OwnerReference } from '@oarlock/api/object';
+import { pods, statefulSets } from '@oarlock/api/resources';
+import type { StatefulSet } from '@oarlock/api/types/apps-v1';
+import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
+import { withTypeMeta } from '../../objects/object-identity.ts';
+
+const isRef = (ref: OwnerReference, object: KubeObject) => ref.uid === object.metadata?.uid;
+
+/**
+ * Returns the owner references that a claim should have by `persistentVolumeClaimRetentionPolicy` (KEP-1847), or undefined if it has them:
+ * the StatefulSet if claims are deleted with it, the pod if it is condemned and claims are deleted on scale-down. A claim with another
+ * controller is left unchanged.
+ */
+export function claimOwnerReferences(
+  set: StatefulSet,
+  pod: Pod,
+  claim: PersistentVolumeClaim,
+  condemned: boolean,
+): readonly OwnerReference[] | undefined {
+  const present = claim.metadata?.ownerReferences ?? [];
+  const hasOtherController = present.some(
+    (ref) => ref.controller === true && !isRef(ref, set) && ref.kind !== 'StatefulSet' && ref.kind !== 'Pod',
+  );
+  if (hasOtherController) return undefined;
+  const { whenDeleted = 'Retain', whenScaled = 'Retain' } = set.spec?.persistentVolumeClaimRetentionPolicy ?? {};
+  const ownedByPod = whenScaled === 'Delete' && condemned;
+  const ownedBySet = whenDeleted === 'Delete' && !ownedByPod;
+  const hasSet = present.some((ref) => isRef(ref, set));
+  const hasPod = present.some((ref) => isRef(ref, pod));
+  if (ownedBySet === hasSet && ownedByPod === hasPod) return undefined;
+  return [
+    ...present.filter((ref) => !isRef(ref, set) && !isRef(ref, pod)),
+    ...(ownedBySet ? [controllerRef(withTypeMeta(statefulSets, set))] : []),
+    ...(ownedByPod ? [controllerRef(withTypeMeta(pods, pod))] : []),
+  ];
+}
+
+/** True if the claim is owned by a former pod of the same name: it will be garbage collected, so a new pod must not use it. */
+export const isClaimStale = (claim: PersistentVolumeClaim, pod: Pod): boolean =>
+  claim.metadata?.ownerReferences?.some(
+    ({ kind, name, uid }) => kind === 'Pod' && name === pod.metadata?.name && uid !== pod.metadata?.uid,
+  ) ?? false;

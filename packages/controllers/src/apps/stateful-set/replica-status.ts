@@ -1,0 +1,75 @@
+import { scaledValue } from '@oarlock/api/values/int-or-string';
+import type { ControllerRevision, StatefulSet, StatefulSetStatus } from '@oarlock/api/types/apps-v1';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { availableIn, isTerminating } from '../../pods/pod-state.ts';
+import { replicasOf, revisionOf, startOrdinal } from './pod-identity.ts';
+
+export const isRunning = (pod: Pod): boolean => pod.status?.phase === 'Running';
+export const allowsBurst = (set: StatefulSet): boolean => set.spec?.podManagementPolicy === 'Parallel';
+export const partitionOf = (set: StatefulSet): number => set.spec?.updateStrategy?.rollingUpdate?.partition ?? 0;
+export const isRolling = (set: StatefulSet): boolean => set.spec?.updateStrategy?.type !== 'OnDelete';
+
+/** Returns milliseconds until a running pod is available (0: available), or undefined if it is not ready. */
+export const availabilityOf = (set: StatefulSet, pod: Pod, nowMs: number): number | undefined =>
+  isRunning(pod) ? availableIn(pod, set.spec?.minReadySeconds ?? 0, nowMs) : undefined;
+export const isAvailable = (set: StatefulSet, pod: Pod, nowMs: number): boolean => availabilityOf(set, pod, nowMs) === 0;
+const isHealthy = (set: StatefulSet, pod: Pod, nowMs: number) => isAvailable(set, pod, nowMs) && !isTerminating(pod);
+
+/** True if a new pod with this ordinal gets the current revision: its ordinal is below the progress of the rollout or the partition. */
+export function isOfOldRevision(set: StatefulSet, ordinal: number): boolean {
+  if (!isRolling(set)) return false;
+  const rolling = set.spec?.updateStrategy?.rollingUpdate;
+  return ordinal < startOrdinal(set) + (rolling === undefined ? (set.status?.currentReplicas ?? 0) : (rolling.partition ?? 0));
+}
+
+/** Returns the pods that a rolling update deletes now: outdated pods from the highest ordinal, up to maxUnavailable, unhealthy pods first. */
+export function podsToUpdate(set: StatefulSet, replicas: readonly (Pod | undefined)[], update: string, nowMs: number): readonly Pod[] {
+  const allowed = Math.max(1, scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, replicasOf(set), false));
+  const outdated = replicas
+    .slice(partitionOf(set)) // the partition counts from the first replica, not from ordinal 0
+    .filter((pod) => pod !== undefined)
+    .filter((pod) => revisionOf(pod) !== update && !isTerminating(pod))
+    .reverse();
+  const unhealthy = outdated.filter((pod) => !isHealthy(set, pod, nowMs));
+  const unavailable = replicas.filter((pod) => pod === undefined || !isHealthy(set, pod, nowMs)).length;
+  const unavailableUpdated = unavailable - unhealthy.length;
+  if (unavailableUpdated >= allowed) return [];
+  const unhealthyToDelete = unhealthy.slice(0, allowed - unavailableUpdated);
+  const healthyToDelete = outdated.filter((pod) => isHealthy(set, pod, nowMs)).slice(0, Math.max(0, allowed - unavailable));
+  return [...unhealthyToDelete, ...healthyToDelete];
+}
+
+/** Returns the status with the pod counts. */
+export function countStatus(
+  set: StatefulSet,
+  pods: readonly Pod[],
+  current: ControllerRevision,
+  update: ControllerRevision,
+  collisionCount: number | undefined,
+  nowMs: number,
+): StatefulSetStatus {
+  const count = { ready: 0, available: 0, current: 0, updated: 0 };
+  for (const pod of pods) {
+    const inMs = availabilityOf(set, pod, nowMs);
+    if (inMs !== undefined) count.ready += 1;
+    if (inMs === 0) count.available += 1;
+    if (isTerminating(pod)) continue;
+    if (revisionOf(pod) === current.metadata?.name) count.current += 1;
+    if (revisionOf(pod) === update.metadata?.name) count.updated += 1;
+  }
+  const status: StatefulSetStatus = {
+    ...(set.status?.conditions && { conditions: set.status.conditions }),
+    observedGeneration: set.metadata?.generation ?? 0,
+    replicas: pods.length,
+    readyReplicas: count.ready,
+    availableReplicas: count.available,
+    currentReplicas: count.current,
+    updatedReplicas: count.updated,
+    currentRevision: current.metadata?.name ?? '',
+    updateRevision: update.metadata?.name ?? '',
+    collisionCount: collisionCount ?? 0,
+  };
+  const desired = replicasOf(set);
+  const complete = isRolling(set) && status.updatedReplicas === desired && status.readyReplicas === desired && status.replicas === desired;
+  return complete ? { ...status, currentReplicas: count.updated, currentRevision: status.updateRevision ?? '' } : status;
+}

@@ -1,0 +1,133 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { persistentVolumeClaims, pods as podResource } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { StatefulSet } from '@oarlock/api/types/apps-v1';
+import type { PersistentVolumeClaim, Pod } from '@oarlock/api/types/core-v1';
+import type { Client, EventRecorder, Informer } from '@oarlock/spi/client';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+import { isClaimStale, claimOwnerReferences } from './claim-retention.ts';
+import { claimsOf } from './pod-identity.ts';
+
+/** Creates, updates and deletes the pods and claims of a StatefulSet and records events (StatefulPodControl upstream). */
+export class StatefulPodControl {
+  readonly #claims: Informer<PersistentVolumeClaim>;
+  readonly #recorder: EventRecorder;
+
+  constructor(claims: Informer<KubeObject>, recorder: EventRecorder) {
+    this.#claims = claims as Informer<PersistentVolumeClaim>;
+    this.#recorder = recorder;
+  }
+
+  /** Creates the claims, then the pod. */
+  async create(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<Pod> {
+    await this.#withEvent(set, 'create', pod, () => this.createClaims(set, pod, ordinal, client));
+    return this.#withEvent(set, 'create', pod, async () => {
+      const created = await client.create(podResource, pod);
+      this.#recordEvent(set, 'create', pod);
+      return created;
+    });
+  }
+
+  async update(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<void> {
+    await this.#withEvent(set, 'update', pod, async () => {
+      await this.createClaims(set, pod, ordinal, client);
+      await client.update(podResource, withTypeMeta(podResource, pod));
+      this.#recordEvent(set, 'update', pod);
+    });
+  }
+
+  async delete(set: StatefulSet, pod: Pod, client: Client): Promise<void> {
+    try {
+      await client.delete(podResource, objectName(pod), { preconditions: { uid: pod.metadata?.uid ?? '' } });
+    } catch (error) {
+      // deleted already or replaced by a newer pod of the same name: the cache will show it
+      if (isStatus(error, 'NotFound', 'Conflict')) return;
+      this.#recordFailure(set, 'delete', pod, error);
+      throw error;
+    }
+    this.#recordEvent(set, 'delete', pod);
+  }
+
+  /** Deletes a terminal pod, so that a new pod can have its name. */
+  async replace(set: StatefulSet, pod: Pod, client: Client): Promise<void> {
+    const failed = pod.status?.phase === 'Failed';
+    this.#recorder.event(
+      set,
+      failed ? 'Warning' : 'Normal',
+      failed ? 'RecreatingFailedPod' : 'RecreatingTerminatedPod',
+      `StatefulSet ${set.metadata?.namespace}/${set.metadata?.name} is recreating ${failed ? 'failed' : 'terminated'} Pod ${pod.metadata?.name}`,
+    );
+    await this.delete(set, pod, client);
+  }
+
+  async createClaims(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<void> {
+    for (const wanted of claimsOf(set, ordinal)) {
+      const present = this.#claims.get(`${wanted.metadata?.namespace}/${wanted.metadata?.name}`);
+      if (present?.metadata?.deletionTimestamp !== undefined)
+        throw new Error(`persistent volume claim ${present.metadata.name} is being deleted; it is created again after its deletion`);
+      if (present !== undefined) continue;
+      const subject = `Claim ${wanted.metadata?.name} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
+      try {
+        await client.create(persistentVolumeClaims, wanted);
+        this.#recorder.event(set, 'Normal', 'SuccessfulCreate', `create ${subject} success`);
+      } catch (error) {
+        if (isStatus(error, 'AlreadyExists')) continue;
+        this.#recorder.event(set, 'Warning', 'FailedCreate', `create ${subject} failed error: ${(error as Error).message}`);
+        throw error;
+      }
+    }
+  }
+
+  /** True if a claim of this ordinal is owned by a former pod. */
+  hasStaleClaim(set: StatefulSet, pod: Pod, ordinal: number): boolean {
+    return claimsOf(set, ordinal).some(({ metadata }) => {
+      const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
+      return present !== undefined && isClaimStale(present, pod);
+    });
+  }
+
+  /** Sets the owner references of the pod's claims by the retention policy. */
+  async updateClaimRetention(set: StatefulSet, pod: Pod, ordinal: number, condemned: boolean, client: Client): Promise<void> {
+    for (const { metadata } of claimsOf(set, ordinal)) {
+      const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
+      const ownerReferences = present && claimOwnerReferences(set, pod, present, condemned);
+      if (present === undefined || ownerReferences === undefined) continue;
+      try {
+        await client.update(persistentVolumeClaims, {
+          ...withTypeMeta(persistentVolumeClaims, present),
+          metadata: { ...present.metadata, ownerReferences },
+        });
+      } catch (error) {
+        if (isStatus(error, 'NotFound')) continue;
+        const subject = `Claim ${present.metadata?.name} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name}`;
+        this.#recorder.event(set, 'Warning', 'FailedUpdate', `update ${subject} failed error: ${(error as Error).message}`);
+        throw error;
+      }
+    }
+  }
+
+  async #withEvent<R>(set: StatefulSet, verb: 'create' | 'update', pod: Pod, work: () => Promise<R>): Promise<R> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#recordFailure(set, verb, pod, error);
+      throw error;
+    }
+  }
+
+  #recordEvent(set: StatefulSet, verb: 'create' | 'update' | 'delete', pod: Pod): void {
+    const reason = { create: 'SuccessfulCreate', update: 'SuccessfulUpdate', delete: 'SuccessfulDelete' }[verb];
+    this.#recorder.event(set, 'Normal', reason, `${verb} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name} successful`);
+  }
+  #recordFailure(set: StatefulSet, verb: 'create' | 'update' | 'delete', pod: Pod, error: unknown): void {
+    // a conflict records no event: it is retried at once
+    if (isStatus(error, 'Conflict', 'AlreadyExists')) return;
+    const reason = { create: 'FailedCreate', update: 'FailedUpdate', delete: 'FailedDelete' }[verb];
+    this.#recorder.event(
+      set,
+      'Warning',
+      reason,
+      `${verb} Pod ${pod.metadata?.name} in StatefulSet ${set.metadata?.name} failed error: ${(error as Error).message}`,
+    );
+  }
+}

@@ -1,0 +1,106 @@
+import { certificateSigningRequests } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/values/time';
+import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
+import { Informers, type Client } from '@oarlock/spi/client';
+import { Keys, type ClusterKeys } from '@oarlock/spi/cluster';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { readCsr, type CsrContent } from './csr-content.ts';
+import { signers } from './signers.ts';
+
+const daySeconds = 86_400;
+const minDurationSeconds = 600;
+
+const hasCondition = ({ status }: CertificateSigningRequest, type: string): boolean =>
+  status?.conditions?.some((condition) => condition.type === type && condition.status !== 'False') ?? false;
+
+/** True if the request is approved and has neither a certificate nor a final condition. */
+const awaitsCertificate = (csr: CertificateSigningRequest): boolean =>
+  (csr.status?.certificate ?? '') === '' && hasCondition(csr, 'Approved') && !hasCondition(csr, 'Denied') && !hasCondition(csr, 'Failed');
+
+async function markFailed(csr: CertificateSigningRequest, message: string, client: Client, nowMs: number): Promise<void> {
+  const now = formatTime(nowMs);
+  const failed = {
+    type: 'Failed',
+    status: 'True',
+    reason: 'SignerValidationFailed',
+    message,
+    lastUpdateTime: now,
+    lastTransitionTime: now,
+  };
+  await client.update(
+    certificateSigningRequests,
+    { ...csr, status: { ...csr.status, conditions: [...(csr.status?.conditions ?? []), failed] } },
+    { subresource: 'status' },
+  );
+}
+
+/** Signs the content of a request with the cluster CA. Returns the certificate in PEM. */
+function signCertificate(
+  keys: ClusterKeys,
+  content: CsrContent,
+  usages: readonly string[],
+  seconds: number,
+): ReturnType<ClusterKeys['sign']> {
+  return keys.sign(content.pem, {
+    commonName: content.commonName,
+    organizations: content.organizations,
+    dnsNames: content.dnsNames,
+    ipAddresses: content.ipAddresses,
+    usages: [
+      ...(usages.includes('server auth') ? (['server'] as const) : []),
+      ...(usages.includes('client auth') ? (['client'] as const) : []),
+    ],
+    days: seconds / daySeconds,
+  });
+}
+
+/** Issues certificates, signed by the cluster CA, for approved requests to the signers of Kubernetes. */
+export default Controllers.plugin({
+  id: 'controller-csr-signing',
+  declares: { loop: 'csrsigning' },
+  config: z.strictObject({
+    /** Maximum lifetime of a certificate in seconds; a request may specify less. */
+    longestSeconds: z
+      .int()
+      .min(minDurationSeconds)
+      .default(365 * daySeconds),
+  }),
+  needs: { informers: Informers, keys: Keys },
+  create({ informers, keys, config }, { clock }) {
+    const requests = informers.forResource(certificateSigningRequests);
+    return {
+      name: 'csrsigning',
+      // without the key of the CA, a process that has the key signs
+      watches:
+        keys.trustOnly === true
+          ? []
+          : [watch(requests, ({ metadata, spec }) => (signers.has(spec?.signerName ?? '') ? [metadata?.name ?? ''] : []))],
+      async reconcile(name, { client }) {
+        const csr = requests.get(name);
+        const validate = signers.get(csr?.spec?.signerName ?? '');
+        if (csr?.spec === undefined || validate === undefined || !awaitsCertificate(csr)) return;
+        const { usages = [], expirationSeconds, request = '' } = csr.spec;
+        let content: CsrContent;
+        try {
+          content = await readCsr(request);
+        } catch (error) {
+          await markFailed(csr, error instanceof Error ? error.message : String(error), client, clock.now());
+          return;
+        }
+        const rejection = validate(content, usages);
+        if (rejection !== undefined) {
+          await markFailed(csr, rejection, client, clock.now());
+          return;
+        }
+        const seconds = Math.min(config.longestSeconds, Math.max(minDurationSeconds, expirationSeconds ?? config.longestSeconds));
+        const certificate = await signCertificate(keys, content, usages, seconds);
+        await client.update(
+          certificateSigningRequests,
+          { ...csr, status: { ...csr.status, certificate: Buffer.from(certificate).toString('base64') } },
+          { subresource: 'status' },
+        );
+      },
+    };
+  },
+});

@@ -1,0 +1,57 @@
+import type { CsrContent } from './csr-content.ts';
+
+export const clientKubelet = 'kubernetes.io/kube-apiserver-client-kubelet';
+export const servingKubelet = 'kubernetes.io/kubelet-serving';
+const nodePrefix = 'system:node:';
+const nodes = 'system:nodes';
+const masters = 'system:masters';
+
+/**
+ * Returns why a Kubernetes signer rejects a request, or undefined if it signs it.
+ * https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
+ */
+export type CsrRejection = (content: CsrContent, usages: readonly string[]) => string | undefined;
+
+const hasOnlyUsages = (usages: readonly string[], allowed: readonly string[], needed: readonly string[]): boolean =>
+  usages.every((usage) => allowed.includes(usage)) && needed.every((usage) => usages.includes(usage));
+const isNode = ({ commonName, organizations }: CsrContent) =>
+  organizations.length === 1 && organizations[0] === nodes && commonName.startsWith(nodePrefix) && commonName.length > nodePrefix.length;
+
+const client: CsrRejection = (_content, usages) =>
+  hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'client auth'], ['client auth'])
+    ? undefined
+    : 'usages did not match [client auth digital signature key encipherment]';
+
+export const kubeletClient: CsrRejection = (content, usages) => {
+  if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
+  if (!isNode(content)) return 'subject common name does not begin with system:node:';
+  if (content.dnsNames.length > 0) return 'DNS subjectAltNames are not allowed';
+  if (content.ipAddresses.length > 0) return 'IP subjectAltNames are not allowed';
+  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
+  return hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'client auth'], ['digital signature', 'client auth'])
+    ? undefined
+    : 'usages did not match [client auth digital signature key encipherment]';
+};
+
+export const kubeletServing: CsrRejection = (content, usages) => {
+  if (content.organizations.length !== 1 || content.organizations[0] !== nodes) return 'subject organization is not system:nodes';
+  if (!isNode(content)) return 'subject common name does not begin with system:node:';
+  if (content.dnsNames.length === 0 && content.ipAddresses.length === 0) return 'DNS or IP subjectAltName is required';
+  if (content.others.length > 0) return 'Email and URI subjectAltNames are not allowed';
+  return hasOnlyUsages(usages, ['digital signature', 'key encipherment', 'server auth'], ['digital signature', 'server auth'])
+    ? undefined
+    : 'usages did not match [digital signature key encipherment server auth]';
+};
+
+/** Rejects requests that no signer may certify: members of `system:masters` pass every authorizer, and a certificate cannot be revoked. */
+const neverMasters =
+  (rejects: CsrRejection): CsrRejection =>
+  (content, usages) =>
+    content.organizations.includes(masters) ? `subject organization ${masters} is not allowed` : rejects(content, usages);
+
+/** The signers of certificates.k8s.io/v1, without `kubernetes.io/legacy-unknown`, which validation of that version rejects. */
+export const signers: ReadonlyMap<string, CsrRejection> = new Map([
+  ['kubernetes.io/kube-apiserver-client', neverMasters(client)],
+  [clientKubelet, neverMasters(kubeletClient)],
+  [servingKubelet, neverMasters(kubeletServing)],
+]);

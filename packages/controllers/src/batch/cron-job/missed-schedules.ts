@@ -1,0 +1,42 @@
+import { parseTime } from '@oarlock/api/values/time';
+import type { CronJob } from '@oarlock/api/types/batch-v1';
+import type { Schedule } from './schedule.ts';
+
+const tooManyMissed = 100;
+const nextScheduleDeltaMs = 100; // requeue delay after the scheduled time, so that the schedule is due (nextScheduleDelta upstream)
+
+export interface MissedSchedules {
+  readonly earliest: number;
+  /** The last due time; undefined if none passed since the last run. */
+  readonly latest: number | undefined;
+  readonly tooMany: boolean;
+}
+
+/** Returns the last time at which a job should have started since the last start. Skips many missed times by arithmetic. */
+export function missedSchedules(
+  { metadata, spec, status }: CronJob,
+  schedule: Schedule,
+  nowMs: number,
+  { withDeadline }: { readonly withDeadline: boolean },
+): MissedSchedules {
+  let earliest = parseTime(status?.lastScheduleTime ?? metadata?.creationTimestamp ?? '') ?? nowMs;
+  if (withDeadline && spec.startingDeadlineSeconds !== undefined)
+    earliest = Math.max(earliest, nowMs - spec.startingDeadlineSeconds * 1000);
+  const first = schedule.next(earliest);
+  if (first === undefined || nowMs < first) return { earliest, latest: undefined, tooMany: false };
+  const second = schedule.next(first);
+  if (second === undefined || nowMs < second) return { earliest, latest: first, tooMany: false };
+  const intervalMs = second - first;
+  const count = Math.floor((nowMs - first) / intervalMs) + 1;
+  // starts one interval before the estimate, because intervals may be uneven
+  let latest: number | undefined;
+  for (let at = schedule.next(first + (count - 2) * intervalMs); at !== undefined && at <= nowMs; at = schedule.next(at)) latest = at;
+  return { earliest, latest, tooMany: count > tooManyMissed };
+}
+
+/** Returns milliseconds until the next scheduled time, or undefined if there is none. */
+export function msUntilNextSchedule(cronJob: CronJob, schedule: Schedule, nowMs: number): number | undefined {
+  const { earliest, latest, tooMany } = missedSchedules(cronJob, schedule, nowMs, { withDeadline: false });
+  const next = schedule.next(latest ?? (tooMany ? nowMs : earliest));
+  return next === undefined ? undefined : Math.max(0, next - nowMs) + nextScheduleDeltaMs;
+}

@@ -1,0 +1,290 @@
+import { controllerOf, objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
+import { jobs as jobResource, pods as podResource } from '@oarlock/api/resources';
+import { formatTime } from '@oarlock/api/values/time';
+import type { Job, JobStatus } from '@oarlock/api/types/batch-v1';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { observePods, ControllerExpectations } from '../../expectations/controller-expectations.ts';
+import { ownerKeys } from '../../ownership/owner-keys.ts';
+import { claimObjects, addOwnerIndexes, controlledBy } from '../../ownership/controller-ref-manager.ts';
+import { PodControl } from '../../pods/pod-control.ts';
+import { isReady } from '../../pods/pod-state.ts';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+import { selectorOf, SelectorOwnerIndex } from '../../ownership/selector-owners.ts';
+import { ConsistencyStore } from '../../expectations/consistency-store.ts';
+import { jobPod, nextPodActions } from './job-pods.ts';
+import { removeTrackingFinalizer, ReleasedPods, trackJobStatusAndRemoveFinalizers, withCondition } from './finalizer-tracking.ts';
+import { completionConditionOf, msUntilDeadline, isFinished, finishConditionOf, type FinishCondition } from './finish-condition.ts';
+import { buildSyncJobContext, type SyncJobContext } from './sync-job-context.ts';
+import { isTracked, trackingFinalizer } from './pod-failure-policy.ts';
+
+const jobControllerName = 'kubernetes.io/job-controller';
+const maxPodsPerSync = 500; // pods created or deleted in one reconcile, as upstream
+const podPrefix = 'pod:'; // prefix of the keys of orphaned pods; namespaces contain no colon
+
+interface JobControllerOptions {
+  readonly jobs: Informer<Job>;
+  readonly pods: Informer<Pod>;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+}
+
+/** True if another controller manages the Job by `spec.managedBy` (KEP-4368). */
+const isManagedExternally = ({ spec }: Job): boolean => spec?.managedBy !== undefined && spec.managedBy !== jobControllerName;
+
+interface PodSyncResult {
+  readonly status: JobStatus;
+  readonly finishCondition: FinishCondition | undefined;
+  readonly failure: unknown;
+  /** Milliseconds until a backoff ends. */
+  readonly retryMs: number | undefined;
+}
+
+/** Runs pods until enough have succeeded or too many have failed. */
+export class JobController implements Controller {
+  readonly name = 'job';
+  readonly watches;
+  readonly #jobs: Informer<Job>;
+  readonly #pods: Informer<Pod>;
+  readonly #recorder: EventRecorder;
+  readonly #clock: Clock;
+  readonly #expectations: ControllerExpectations;
+  readonly #control: PodControl;
+  readonly #releasedPods = new ReleasedPods();
+  readonly #consistencyStore = new ConsistencyStore();
+
+  constructor({ jobs, pods, recorder, clock }: JobControllerOptions) {
+    this.#jobs = jobs;
+    this.#pods = addOwnerIndexes(pods);
+    this.#recorder = recorder;
+    this.#clock = clock;
+    this.#expectations = new ControllerExpectations(clock);
+    this.#control = new PodControl(recorder, this.#expectations);
+    const candidates = new SelectorOwnerIndex(jobs);
+    this.watches = [
+      watch(jobs, (job) => this.#keysOfJob(job)),
+      watch(pods, (pod, old) => {
+        const keys = [...ownerKeys('Job', candidates, pod, old)];
+        if (isTracked(pod) && this.#isOrphan(pod)) keys.push(`${podPrefix}${objectKey(pod)}`);
+        return keys;
+      }),
+    ];
+    observePods(pods, 'Job', this.#expectations);
+    jobs.addEventHandler({ onDelete: ({ metadata }) => this.#consistencyStore.forget(metadata?.uid) });
+    const observeRelease = (pod: Pod) => {
+      const ref = controllerOf(pod);
+      if (ref?.kind === 'Job') this.#releasedPods.observed(`${pod.metadata?.namespace}/${ref.name}`, pod.metadata?.uid ?? '');
+    };
+    pods.addEventHandler({
+      onUpdate: (pod) => {
+        if (!isTracked(pod)) observeRelease(pod);
+      },
+      onDelete: observeRelease,
+    });
+  }
+
+  async reconcile(key: ObjectKey, context: ReconcileContext): Promise<ReconcileResult | void> {
+    if (key.startsWith(podPrefix)) return this.#releaseOrphan(key.slice(podPrefix.length), context.client);
+    const job = this.#jobs.get(key);
+    if (job === undefined) {
+      this.#expectations.deleteExpectations(key);
+      this.#releasedPods.forget(key);
+      return undefined;
+    }
+    if (this.#consistencyStore.isStale(job) || isManagedExternally(job) || isFinished(job)) return undefined;
+    return this.#syncJob(key, job, context.client);
+  }
+
+  async #syncJob(key: ObjectKey, job: Job, client: Client): Promise<ReconcileResult | undefined> {
+    const expectationsSatisfied = this.#expectations.satisfied(key);
+    const pods = await this.#claimPods(job, client);
+    const syncContext = buildSyncJobContext(job, pods, this.#releasedPods.of(key));
+    const nowMs = this.#clock.now();
+    const result = await this.#syncPods(key, syncContext, expectationsSatisfied, nowMs, client);
+    const updated = await trackJobStatusAndRemoveFinalizers({
+      key,
+      syncContext,
+      status: result.status,
+      finishCondition: result.finishCondition,
+      releasedPods: this.#releasedPods,
+      consistencyStore: this.#consistencyStore,
+      mayFinish: expectationsSatisfied,
+      client,
+      nowMs,
+    });
+    if (isFinished(updated)) this.#recordFinishEvent(job, updated, result.finishCondition);
+    if (result.failure !== undefined) throw result.failure;
+    const deadlineMs = isFinished(updated) ? undefined : msUntilDeadline(updated, nowMs);
+    const waits = [result.retryMs, deadlineMs].filter((ms) => ms !== undefined && ms > 0) as number[];
+    return waits.length > 0 ? { requeueAfterMs: Math.min(...waits) } : undefined;
+  }
+
+  #claimPods(job: Job, client: Client): Promise<readonly Pod[]> {
+    return claimObjects({
+      client,
+      informer: this.#pods,
+      resource: podResource,
+      owner: withTypeMeta(jobResource, job),
+      selector: selectorOf(job),
+      finalizer: trackingFinalizer,
+      canAdopt: async () => {
+        const fresh = await client.get(jobResource, objectName(job));
+        return fresh.metadata?.uid === job.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
+      },
+    });
+  }
+
+  /** Creates or deletes pods. Returns the new status with current counts, the condition that finishes the Job, and a failure or delay. */
+  async #syncPods(
+    key: ObjectKey,
+    syncContext: SyncJobContext,
+    expectationsSatisfied: boolean,
+    nowMs: number,
+    client: Client,
+  ): Promise<PodSyncResult> {
+    const { job } = syncContext;
+    const suspended = job.spec?.suspend === true;
+    const counts = { active: syncContext.active.length, ready: syncContext.ready, terminating: syncContext.terminating };
+    let status: JobStatus = {
+      ...job.status,
+      ...(job.status?.startTime === undefined && !suspended && { startTime: formatTime(nowMs) }),
+    };
+    let finishCondition = finishConditionOf({ ...syncContext, job: { ...job, status } }, nowMs);
+    let failure: unknown;
+    let retryMs: number | undefined;
+    if (finishCondition !== undefined) {
+      failure = await this.#deleteAllPods(key, syncContext, counts, client);
+    } else if (expectationsSatisfied && job.metadata?.deletionTimestamp === undefined) {
+      ({ failure, retryMs } = await this.#manageJob(key, syncContext, counts, client));
+      finishCondition = completionConditionOf(syncContext, counts.active);
+      if (finishCondition === undefined) status = this.#syncSuspended(job, status, suspended, nowMs);
+    } else if (expectationsSatisfied) finishCondition = completionConditionOf(syncContext, counts.active);
+    return { status: { ...status, ...counts }, finishCondition, failure, retryMs };
+  }
+
+  /** Returns the key of the Job and, if it is finished or deleted, those of its tracked pods, whose finalizers must be removed. */
+  *#keysOfJob(job: Job): Iterable<ObjectKey> {
+    const key = objectKey(job);
+    yield key;
+    if (this.#jobs.get(key)?.metadata?.uid === job.metadata?.uid && !isFinished(job)) return;
+    for (const pod of controlledBy(this.#pods, job.metadata?.uid ?? '')) if (isTracked(pod)) yield `${podPrefix}${objectKey(pod)}`;
+  }
+
+  #isOrphan(pod: Pod): boolean {
+    const ref = controllerOf(pod);
+    if (ref === undefined) return true;
+    if (ref.kind !== 'Job') return false;
+    const job = this.#jobs.get(`${pod.metadata?.namespace}/${ref.name}`);
+    return job === undefined || job.metadata?.uid !== ref.uid || isFinished(job);
+  }
+
+  async #releaseOrphan(key: ObjectKey, client: Client): Promise<void> {
+    const pod = this.#pods.get(key);
+    if (pod === undefined || !isTracked(pod) || !this.#isOrphan(pod)) return;
+    const ref = controllerOf(pod);
+    if (ref?.kind === 'Job') {
+      const { namespace = '' } = splitKey(key);
+      const job = this.#jobs.get(`${namespace}/${ref.name}`);
+      if (job?.metadata?.uid === ref.uid && isManagedExternally(job)) return;
+    }
+    await removeTrackingFinalizer(pod, client);
+  }
+
+  async #deleteAllPods(
+    key: ObjectKey,
+    { job, active }: SyncJobContext,
+    counts: { active: number; ready: number; terminating: number },
+    client: Client,
+  ) {
+    if (active.length === 0) return undefined;
+    const failure = await this.#control.delete({ key, owner: withTypeMeta(jobResource, job), client }, active.slice(0, maxPodsPerSync));
+    // they remain active until the cache shows them terminating
+    if (failure === undefined) counts.ready -= active.slice(0, maxPodsPerSync).filter(isReady).length;
+    return failure;
+  }
+
+  async #manageJob(
+    key: ObjectKey,
+    syncContext: SyncJobContext,
+    counts: { active: number; ready: number; terminating: number },
+    client: Client,
+  ) {
+    const { job, podsDelayingDeletion } = syncContext;
+    const owner = withTypeMeta(jobResource, job);
+    const { remove, create, retryDelayMs: retryMs } = nextPodActions(syncContext, this.#clock.now(), maxPodsPerSync);
+    let failure: unknown;
+    if (remove.length > 0) {
+      // pods deleted by the controller must not be counted as failed
+      for (const pod of remove) {
+        if (!isTracked(pod)) continue;
+        await removeTrackingFinalizer(pod, client);
+        this.#releasedPods.add(key, pod.metadata?.uid ?? '');
+      }
+      failure = await this.#control.delete({ key, owner, client }, remove);
+      if (failure === undefined) {
+        counts.active -= remove.length;
+        counts.ready -= remove.filter(isReady).length;
+        counts.terminating += remove.length;
+      }
+    } else if (create.length > 0) {
+      let created = 0;
+      failure = await this.#control.create({ key, owner, client }, create.length, (at) => {
+        const index = create[at];
+        created += 1;
+        return jobPod(job, index, index === undefined ? undefined : podsDelayingDeletion.get(index));
+      });
+      counts.active += failure === undefined ? created : 0;
+    }
+    return { failure, retryMs };
+  }
+
+  #syncSuspended(job: Job, status: JobStatus, suspended: boolean, now: number): JobStatus {
+    const present = status.conditions?.find(({ type }) => type === 'Suspended');
+    if (suspended) {
+      // the active deadline stops, and scheduling directives may be changed before the Job is resumed (KEP-5440)
+      const { startTime: _stopped, ...statusWithoutStart } = status;
+      if (present?.status === 'True') return statusWithoutStart;
+      this.#recorder.event(job, 'Normal', 'Suspended', 'Job suspended');
+      return withCondition(
+        statusWithoutStart,
+        { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' },
+        now,
+      );
+    }
+    if (present === undefined || present.status === 'False') return status;
+    this.#recorder.event(job, 'Normal', 'Resumed', 'Job resumed');
+    // the active deadline restarts on resume
+    return {
+      ...withCondition(status, { type: 'Suspended', status: 'False', reason: 'JobResumed', message: 'Job resumed' }, now),
+      startTime: formatTime(now),
+    };
+  }
+
+  #recordFinishEvent(job: Job, { status }: Job, finishCondition: FinishCondition | undefined): void {
+    if (finishCondition?.type === 'FailureTarget') {
+      this.#recorder.event(job, 'Warning', finishCondition.reason, finishCondition.message);
+      return;
+    }
+    const { completions } = job.spec ?? {};
+    if (completions !== undefined && (status?.succeeded ?? 0) > completions)
+      this.#recorder.event(job, 'Warning', 'TooManySucceededPods', 'Too many succeeded pods running after completion count reached');
+    this.#recorder.event(job, 'Normal', 'Completed', 'Job completed');
+  }
+}
+
+export default Controllers.plugin({
+  id: 'controller-job',
+  declares: { loop: 'job' },
+  config: z.strictObject({}),
+  needs: { informers: Informers, events: Events },
+  create: ({ informers, events }, { clock }) =>
+    new JobController({
+      jobs: informers.forResource(jobResource),
+      pods: informers.forResource(podResource),
+      recorder: events.recorder('job-controller'),
+      clock,
+    }),
+});

@@ -1,0 +1,148 @@
+import { kinds } from '@oarlock/api/kinds';
+import { groupResource, type Resource } from '@oarlock/api/resource';
+import type { Informers } from '@oarlock/spi/client';
+import { watch, type ControllerWatch } from '@oarlock/spi/controller';
+import { ApiServiceKinds, type ApiServiceKindsOptions } from './api-service-kinds.ts';
+import { CustomKinds } from './custom-kinds.ts';
+import type { DiscoveredKind } from './discovered-kind.ts';
+
+export interface DiscoveredKindsHandler {
+  added?(kind: DiscoveredKind): void;
+  removed?(kind: DiscoveredKind): void;
+}
+
+interface KnownKind {
+  readonly custom?: DiscoveredKind | undefined;
+  readonly served?: DiscoveredKind | undefined;
+}
+
+const builtinResources: ReadonlySet<string> = new Set(kinds.filter(({ servedByDefault }) => servedByDefault).map(groupResource));
+const sharedInstances = new WeakMap<Informers, DiscoveredKinds>();
+
+/**
+ * Kinds besides the built-in ones: custom resources from their definitions, and resources of extension API servers from discovery. Each
+ * resource appears once, in one version. All controllers of a process share one instance, which is populated while it has handlers.
+ */
+export class DiscoveredKinds {
+  readonly #informers: Informers;
+  readonly #customKinds: CustomKinds;
+  readonly #apiServiceKinds: ApiServiceKinds;
+  readonly #knownKinds = new Map<string, KnownKind>();
+  readonly #byKind = new Map<string, DiscoveredKind>();
+  readonly #handlers = new Set<DiscoveredKindsHandler>();
+  #served: ReadonlyMap<string, DiscoveredKind> = new Map();
+  #stop: (() => void) | undefined;
+
+  /** Returns the instance that all users of these informers share. */
+  static shared(options: ApiServiceKindsOptions): DiscoveredKinds {
+    let shared = sharedInstances.get(options.informers);
+    if (shared === undefined) sharedInstances.set(options.informers, (shared = new DiscoveredKinds(options)));
+    return shared;
+  }
+
+  private constructor(options: ApiServiceKindsOptions) {
+    this.#informers = options.informers;
+    this.#customKinds = new CustomKinds(options.informers);
+    this.#apiServiceKinds = new ApiServiceKinds(options);
+  }
+
+  /** Returns watches of definitions and APIServices for a controller; `keys` are enqueued when one changes. */
+  watches(keys: () => Iterable<string> = () => []): readonly ControllerWatch[] {
+    return [watch(this.#customKinds.informer, keys), watch(this.#apiServiceKinds.informer, keys)];
+  }
+
+  list(): readonly DiscoveredKind[] {
+    return [...this.#knownKinds.values()].flatMap(({ custom, served }) => custom ?? served ?? []);
+  }
+
+  /** Returns the kind by `<plural>.<group>`. */
+  get(name: string): DiscoveredKind | undefined {
+    const { custom, served } = this.#knownKinds.get(name) ?? {};
+    return custom ?? served;
+  }
+
+  /** Returns the resource of the kind that an owner reference names, regardless of its version. */
+  find(group: string, kind: string): Resource | undefined {
+    return this.#byKind.get(`${group}/${kind}`)?.resource;
+  }
+
+  /** Group versions whose discovery fails. */
+  get failingGroupVersions(): readonly string[] {
+    return this.#apiServiceKinds.failingGroupVersions;
+  }
+
+  /** Resolves when the kinds of all known definitions and APIServices have been read or could not be read. */
+  whenRead(): Promise<void> {
+    return this.#apiServiceKinds.whenRead();
+  }
+
+  /**
+   * Reports existing kinds and those that are added or removed. The returned function stops it and reports all kinds as removed. For
+   * `Controller.addDynamicWatches`.
+   */
+  on(handler: DiscoveredKindsHandler = {}): () => void {
+    const registered = { ...handler };
+    for (const kind of this.list()) registered.added?.(kind);
+    this.#handlers.add(registered);
+    this.#stop ??= this.#start();
+    return () => {
+      if (!this.#handlers.delete(registered)) return;
+      for (const kind of this.list()) registered.removed?.(kind);
+      if (this.#handlers.size > 0) return;
+      this.#stop?.();
+      this.#stop = undefined;
+      for (const { resource } of this.list()) this.#informers.release?.(resource);
+      this.#knownKinds.clear();
+      this.#byKind.clear();
+      this.#served = new Map();
+    };
+  }
+
+  #start(): () => void {
+    const stops = [
+      this.#customKinds.on((name, custom) => this.#updateKind(name, { ...this.#knownKinds.get(name), custom })),
+      this.#apiServiceKinds.on(() => this.#applyServed(this.#apiServiceKinds.list())),
+    ];
+    return () => {
+      for (const end of stops) end();
+    };
+  }
+
+  #applyServed(served: ReadonlyMap<string, DiscoveredKind>): void {
+    for (const name of this.#served.keys())
+      if (!served.has(name)) this.#updateKind(name, { ...this.#knownKinds.get(name), served: undefined });
+    this.#served = served;
+    for (const [name, kind] of served)
+      if (!builtinResources.has(name)) this.#updateKind(name, { ...this.#knownKinds.get(name), served: kind });
+  }
+
+  /** Updates one resource. If a definition and an extension API server both provide it, the definition takes precedence. */
+  #updateKind(name: string, next: KnownKind): void {
+    const before = this.get(name);
+    const after = next.custom ?? next.served;
+    const isUnchanged = before !== undefined && after !== undefined && isSame(before, after);
+    if (after === undefined) this.#knownKinds.delete(name);
+    else this.#knownKinds.set(name, next);
+    if (isUnchanged) {
+      this.#byKind.set(kindName(after), after);
+      return;
+    }
+    if (before !== undefined) {
+      if (this.#byKind.get(kindName(before)) === before) this.#byKind.delete(kindName(before));
+      for (const handler of this.#handlers) handler.removed?.(before);
+      this.#informers.release?.(before.resource);
+    }
+    if (after === undefined) return;
+    this.#byKind.set(kindName(after), after);
+    for (const handler of this.#handlers) handler.added?.(after);
+  }
+}
+
+const kindName = ({ resource }: DiscoveredKind): string => `${resource.group}/${resource.kind}`;
+
+const isSame = (a: DiscoveredKind, b: DiscoveredKind): boolean =>
+  a.resource.version === b.resource.version &&
+  a.resource.kind === b.resource.kind &&
+  a.resource.namespaced === b.resource.namespaced &&
+  a.verbs.size === b.verbs.size &&
+  [...a.verbs].every((verb) => b.verbs.has(verb));

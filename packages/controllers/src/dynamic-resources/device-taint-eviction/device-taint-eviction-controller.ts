@@ -1,0 +1,257 @@
+import { toleratesDeviceTaint } from '@oarlock/api/component-helpers/tolerations';
+import { jsonEqual } from '@oarlock/api/json/json';
+import { objectKey, type ObjectKey } from '@oarlock/api/object';
+import { deviceTaintRulesV1beta2, pods as podResource, resourceClaims, resourceSlices } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { formatTime, parseTime } from '@oarlock/api/values/time';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Device, DeviceRequestAllocationResult, DeviceTaint, ResourceClaim, ResourceSlice } from '@oarlock/api/types/resource-v1';
+import type { DeviceTaintRule } from '@oarlock/api/types/resource-v1beta2';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import {
+  Controllers,
+  watch,
+  type Controller,
+  type ReconcileContext,
+  type ReconcileResult,
+  type ControllerWatch,
+} from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { claimsByConsumerIndex, consumerUids } from '../../indexes/resource-claims-by-consumer.ts';
+import { isTerminal, isTerminating } from '../../pods/pod-state.ts';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
+import { watchWhenServed } from '../../discovery/watch-when-served.ts';
+import { RuleStatus, type RuleEffects } from './rule-status.ts';
+
+const claimsByPoolIndex = 'claims-of-pool';
+const slicesByPoolIndex = 'slices-of-pool';
+const poolKey = (driver: string, pool: string) => `${driver} ${pool}`;
+const resultsOf = ({ status }: ResourceClaim): readonly DeviceRequestAllocationResult[] => status?.allocation?.devices?.results ?? [];
+
+/** True if the pod references claims in its spec or has a claim for extended resources. */
+const usesClaims = ({ spec, status }: Pod) => (spec?.resourceClaims ?? []).length > 0 || status?.extendedResourceClaimStatus !== undefined;
+
+interface DeviceTaintEvictionControllerOptions {
+  readonly claims: Informer<ResourceClaim>;
+  readonly slices: Informer<ResourceSlice>;
+  readonly pods: Informer<Pod>;
+  readonly rules: () => Informer<DeviceTaintRule>;
+  readonly discovery: ResourceDiscovery;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A device taint and its DeviceTaintRule; `rule` is undefined if the taint is published by the driver. */
+interface DeviceTaintOfRule {
+  readonly taint: DeviceTaint;
+  readonly rule?: DeviceTaintRule;
+}
+
+/** Prefix of the keys of rules; other keys are claims. */
+const rulePrefix = 'rule: ';
+const isSelected = ({ spec }: DeviceTaintRule, driver: string, pool: string, device: string): boolean => {
+  const { deviceSelector: selector = {} } = spec;
+  const matches = (selected: string | undefined, actual: string) => selected === undefined || selected === actual;
+  return matches(selector.driver, driver) && matches(selector.pool, pool) && matches(selector.device, device);
+};
+
+/**
+ * Deletes pods that use a device with a NoExecute taint that their claim does not tolerate or no longer tolerates (KEP-5055), and reports the
+ * progress in the status of DeviceTaintRules. Keys are claims and rules.
+ */
+export class DeviceTaintEvictionController implements Controller {
+  readonly name = 'device-taint-eviction';
+  readonly watches;
+  readonly #options: DeviceTaintEvictionControllerOptions;
+  readonly #status: RuleStatus;
+  #rules: Informer<DeviceTaintRule> | undefined;
+
+  constructor(options: DeviceTaintEvictionControllerOptions) {
+    this.#options = options;
+    this.#status = new RuleStatus(options.clock, (rule) => this.#effectsOf(rule));
+    const { claims, slices, pods } = options;
+    claims.addIndexer(claimsByPoolIndex, (claim) => [...new Set(resultsOf(claim).map(({ driver, pool }) => poolKey(driver, pool)))]);
+    claims.addIndexer(claimsByConsumerIndex, consumerUids);
+    slices.addIndexer(slicesByPoolIndex, ({ spec }) => [poolKey(spec.driver, spec.pool.name)]);
+    this.watches = [
+      watch(claims, (claim) => (resultsOf(claim).length > 0 ? [objectKey(claim), ...this.#ruleKeysOf(claim)] : [])),
+      watch(slices, ({ spec }, old) =>
+        old !== undefined && old.spec === spec
+          ? []
+          : claims.byIndex(claimsByPoolIndex, poolKey(spec.driver, spec.pool.name)).map(objectKey),
+      ),
+      // a claim may be reserved before the pod is bound; deleted pods change the status of rules
+      watch(pods, (pod, old) => {
+        const { uid = '', deletionTimestamp } = pod.metadata ?? {};
+        if (!pod.spec?.nodeName || !usesClaims(pod)) return [];
+        const podClaims = claims.byIndex(claimsByConsumerIndex, uid);
+        if (pod.spec.nodeName !== old?.spec?.nodeName) return podClaims.flatMap((claim) => [objectKey(claim), ...this.#ruleKeysOf(claim)]);
+        return deletionTimestamp === old?.metadata?.deletionTimestamp ? [] : podClaims.flatMap((claim) => this.#ruleKeysOf(claim));
+      }),
+    ];
+  }
+
+  addDynamicWatches(add: (watch: ControllerWatch) => () => void): () => void {
+    const { discovery, log, claims, rules } = this.#options;
+    return watchWhenServed(
+      discovery,
+      deviceTaintRulesV1beta2,
+      log,
+      () => {
+        this.#rules = rules();
+        return watch(this.#rules, (rule, old) => {
+          // ignores changes of the status
+          if (old !== undefined && jsonEqual(old.spec, rule.spec)) return [];
+          if (this.#rules?.get(objectKey(rule)) === undefined) this.#status.forget(rule.metadata?.uid ?? '');
+          const allocated = claims.list().flatMap((claim) => (resultsOf(claim).length > 0 ? [objectKey(claim)] : []));
+          return [...allocated, `${rulePrefix}${rule.metadata?.name ?? ''}`];
+        });
+      },
+      add,
+    );
+  }
+
+  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
+    if (key.startsWith(rulePrefix)) {
+      const rule = this.#rules?.get(key.slice(rulePrefix.length) as ObjectKey);
+      return rule && this.#status.reconcile(rule, client);
+    }
+    const { claims, clock } = this.#options;
+    const claim = claims.get(key);
+    if (claim === undefined) return undefined;
+    const { evictAt, rules } = this.#evictionTimeOf(claim);
+    if (evictAt === undefined) return undefined;
+    if (evictAt > clock.now()) return { requeueAfterMs: evictAt - clock.now() };
+    for (const pod of this.#podsUsing(claim)) {
+      this.#options.recorder.event(pod, 'Normal', 'DeviceTaintManagerEviction', 'Marking for deletion');
+      // counted before the deletion, because its watch event may arrive before the response
+      const countEviction = (by: 1 | -1) => {
+        for (const { metadata } of rules) this.#status.recordEviction(metadata?.uid ?? '', by);
+      };
+      countEviction(1);
+      if (!(await this.#evict(pod, client))) countEviction(-1);
+    }
+    return undefined;
+  }
+
+  /** Returns the keys of the rules that select a device of the claim. */
+  #ruleKeysOf(claim: ResourceClaim): readonly string[] {
+    const selectsDevice = (rule: DeviceTaintRule) =>
+      resultsOf(claim).some(({ driver, pool, device }) => isSelected(rule, driver, pool, device));
+    return (this.#rules?.list() ?? []).flatMap((rule) => (selectsDevice(rule) ? [`${rulePrefix}${rule.metadata?.name ?? ''}`] : []));
+  }
+
+  /** Returns the running pods for which the claim is reserved. */
+  #podsUsing({ metadata, status }: ResourceClaim): readonly Pod[] {
+    return (status?.reservedFor ?? []).flatMap(({ resource, name, uid }) => {
+      const pod = resource === 'pods' ? this.#options.pods.get(`${metadata?.namespace}/${name}`) : undefined;
+      return pod?.metadata?.uid !== uid || !pod.spec?.nodeName || isTerminating(pod) || isTerminal(pod) ? [] : [pod];
+    });
+  }
+
+  /** Returns the earliest eviction time in milliseconds since the epoch (undefined: never) and the rules that cause an eviction. */
+  #evictionTimeOf(claim: ResourceClaim): { readonly evictAt: number | undefined; readonly rules: readonly DeviceTaintRule[] } {
+    let evictAt: number | undefined;
+    const rules = new Set<DeviceTaintRule>();
+    for (const result of resultsOf(claim)) {
+      for (const { taint, rule } of this.#taintsOf(result)) {
+        const time = taint.effect === 'NoExecute' ? evictionTime(taint, result) : undefined;
+        if (time === undefined) continue;
+        evictAt = Math.min(evictAt ?? Number.POSITIVE_INFINITY, time);
+        if (rule !== undefined) rules.add(rule);
+      }
+    }
+    return { evictAt, rules: [...rules] };
+  }
+
+  *#taintsOf({ driver, pool, device }: DeviceRequestAllocationResult): Generator<DeviceTaintOfRule> {
+    for (const each of this.#newestGeneration(driver, pool))
+      if (each.name === device) for (const taint of each.taints ?? []) yield { taint };
+    for (const rule of this.#rules?.list() ?? []) if (isSelected(rule, driver, pool, device)) yield { taint: rule.spec.taint, rule };
+  }
+
+  /** Returns the devices of a pool in its newest generation: slices of older generations are obsolete. */
+  *#newestGeneration(driver: string, pool: string): Generator<Device> {
+    const slices = this.#options.slices.byIndex(slicesByPoolIndex, poolKey(driver, pool));
+    const newest = Math.max(...slices.map(({ spec }) => spec.pool.generation));
+    for (const { spec } of slices) if (spec.pool.generation === newest) yield* spec.devices ?? [];
+  }
+
+  #effectsOf(rule: DeviceTaintRule): RuleEffects {
+    const { claims, slices } = this.#options;
+    const taint = { ...rule.spec.taint, effect: 'NoExecute' };
+    const podsToEvict = new Set<Pod>();
+    let [published, allocated] = [0, 0];
+    for (const claim of claims.list())
+      for (const result of resultsOf(claim)) {
+        if (!isSelected(rule, result.driver, result.pool, result.device)) continue;
+        allocated++;
+        if (evictionTime(taint, result) !== undefined) for (const pod of this.#podsUsing(claim)) podsToEvict.add(pod);
+      }
+    const pools = new Map(slices.list().map(({ spec: { driver, pool } }) => [poolKey(driver, pool.name), [driver, pool.name] as const]));
+    for (const [driver, pool] of pools.values())
+      for (const { name } of this.#newestGeneration(driver, pool)) if (isSelected(rule, driver, pool, name)) published++;
+    return {
+      pods: podsToEvict.size,
+      namespaces: new Set([...podsToEvict].map(({ metadata }) => metadata?.namespace)).size,
+      published,
+      allocated,
+    };
+  }
+
+  /** Deletes a pod. Returns false if it does not exist. */
+  async #evict(pod: Pod, client: Client): Promise<boolean> {
+    try {
+      if (!pod.status?.conditions?.some(({ type, status }) => type === 'DisruptionTarget' && status === 'True')) {
+        const condition = {
+          type: 'DisruptionTarget',
+          status: 'True',
+          reason: 'DeletionByDeviceTaintManager',
+          message: 'Device Taint manager: deleting due to NoExecute taint',
+          lastTransitionTime: formatTime(this.#options.clock.now()),
+        };
+        const conditions = [...(pod.status?.conditions ?? []).filter(({ type }) => type !== 'DisruptionTarget'), condition];
+        await client.update(
+          podResource,
+          { ...withTypeMeta(podResource, pod), status: { ...pod.status, conditions } },
+          { subresource: 'status' },
+        );
+      }
+      await client.delete(podResource, objectName(pod), { preconditions: { uid: pod.metadata?.uid ?? '' } });
+      return true;
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+      return false;
+    }
+  }
+}
+
+/** Returns when pods must stop using an allocated device because of a taint, in milliseconds since the epoch; undefined: never. */
+function evictionTime(taint: DeviceTaint, { tolerations = [] }: DeviceRequestAllocationResult): number | undefined {
+  const matching = tolerations.filter((toleration) => toleratesDeviceTaint(toleration, taint));
+  if (matching.length === 0) return 0;
+  const seconds = matching.flatMap(({ tolerationSeconds }) => (tolerationSeconds === undefined ? [] : [Math.max(0, tolerationSeconds)]));
+  return seconds.length === 0 ? undefined : (parseTime(taint.timeAdded ?? '') ?? 0) + Math.min(...seconds) * 1000;
+}
+
+export default Controllers.plugin({
+  id: 'controller-device-taint-eviction',
+  declares: { loop: 'device-taint-eviction' },
+  config: z.strictObject({}),
+  needs: { informers: Informers, events: Events, client: Client },
+  create: ({ informers, events, client }, { clock, log }) =>
+    new DeviceTaintEvictionController({
+      claims: informers.forResource(resourceClaims),
+      slices: informers.forResource(resourceSlices),
+      pods: informers.forResource(podResource),
+      rules: () => informers.forResource(deviceTaintRulesV1beta2),
+      discovery: new ResourceDiscovery(client),
+      recorder: events.recorder('device-taint-eviction'),
+      clock,
+      log,
+    }),
+});

@@ -1,0 +1,22 @@
+import type { KubeObject } from '@oarlock/api/object';
+import { isStatus } from '@oarlock/api/status';
+import type { EventRecorder } from '@oarlock/spi/client';
+
+/**
+ * Runs `work` and records a Warning event on `object` if it fails. NotFound and Conflict record no event: the reconcile is retried at once.
+ * @throws what `work` throws
+ */
+export async function withFailureEvent<T>(
+  recorder: EventRecorder,
+  object: KubeObject,
+  reason: string,
+  message: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isStatus(error, 'NotFound', 'Conflict')) recorder.event(object, 'Warning', reason, `${message}: ${(error as Error).message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,230 @@
+import { controllerRef, objectKey, type ObjectKey } from '@oarlock/api/object';
+import { endpoints as endpointsResource, endpointSlices, services } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { EndpointAddress, Endpoints, EndpointSubset, Service } from '@oarlock/api/types/core-v1';
+import type { Endpoint, EndpointPort, EndpointSlice } from '@oarlock/api/types/discovery-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import { Events, Informers, type Client, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { familyOf, type IPFamily } from '../endpoint-slice/pod-endpoint.ts';
+import { ControllerExpectations } from '../../expectations/controller-expectations.ts';
+import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
+import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
+import { withFailureEvent } from '../../errors/failure-event.ts';
+
+const serviceLabel = 'kubernetes.io/service-name';
+const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
+const controllerName = 'endpointslicemirroring-controller.k8s.io';
+const skipMirrorLabel = 'endpointslice.kubernetes.io/skip-mirror';
+const leaderAnnotation = 'control-plane.alpha.kubernetes.io/leader';
+const excludedAnnotations: ReadonlySet<string> = new Set([
+  'kubectl.kubernetes.io/last-applied-configuration',
+  'endpoints.kubernetes.io/last-change-trigger-time',
+]);
+const byEndpoints = 'mirrored-slices';
+const mirrorKeys = ({ metadata }: EndpointSlice) =>
+  metadata?.labels?.[managedByLabel] === controllerName ? [`${metadata.namespace}/${metadata.labels[serviceLabel] ?? ''}`] : [];
+
+interface EndpointSliceMirroringControllerOptions {
+  readonly endpoints: Informer<Endpoints>;
+  readonly services: Informer<Service>;
+  readonly slices: Informer<EndpointSlice>;
+  readonly clock: Clock;
+  readonly maxPerSubset: number;
+  readonly recorder: EventRecorder;
+}
+type DesiredEndpointSlice = Pick<EndpointSlice, 'addressType' | 'ports'> & { readonly endpoints: readonly Endpoint[] };
+
+/** Mirrors manually managed Endpoints of Services without a selector into EndpointSlices. */
+export class EndpointSliceMirroringController implements Controller {
+  readonly name = 'endpointslicemirroring';
+  readonly watches;
+  readonly #options: EndpointSliceMirroringControllerOptions;
+  readonly #expectations: ControllerExpectations;
+
+  constructor(options: EndpointSliceMirroringControllerOptions) {
+    this.#options = options;
+    this.#expectations = new ControllerExpectations(options.clock);
+    options.slices.addIndexer(byEndpoints, mirrorKeys);
+    this.watches = [
+      watch(options.endpoints, (each) => [objectKey(each)]),
+      watch(options.services, (service) => [objectKey(service)]),
+      watch(options.slices, mirrorKeys),
+    ];
+    options.slices.addEventHandler({
+      onAdd: (slice) => {
+        for (const key of mirrorKeys(slice)) this.#expectations.creationObserved(key);
+      },
+      onDelete: (slice) => {
+        for (const key of mirrorKeys(slice)) this.#expectations.deletionObserved(key, slice.metadata?.uid ?? '');
+      },
+    });
+  }
+
+  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<void> {
+    const { endpoints, services: all, slices, recorder } = this.#options;
+    if (!this.#expectations.satisfied(key)) return;
+    const source = endpoints.get(key);
+    const service = all.get(key);
+    const existing = slices.byIndex(byEndpoints, key).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    const mirrors = source !== undefined && service !== undefined && shouldMirror(source, service);
+    const reconcile = () => this.#mirror(key, mirrors ? source : undefined, existing, client);
+    if (source === undefined) return reconcile();
+    const message = `Error updating Endpoint Slices for Endpoints ${key}`;
+    return withFailureEvent(recorder, withTypeMeta(endpointsResource, source), 'FailedToUpdateEndpointSlices', message, reconcile);
+  }
+
+  async #mirror(key: ObjectKey, source: Endpoints | undefined, existing: readonly EndpointSlice[], client: Client): Promise<void> {
+    const { maxPerSubset, recorder } = this.#options;
+    const desired = source === undefined ? [] : slicesOf(source, maxPerSubset);
+    const skippedCount = source === undefined ? 0 : skippedOf(source, maxPerSubset);
+    if (source !== undefined && skippedCount > 0)
+      recorder.event(
+        withTypeMeta(endpointsResource, source),
+        'Warning',
+        'TooManyAddressesToMirror',
+        `A max of ${maxPerSubset} addresses can be mirrored to EndpointSlices per Endpoints subset. ${skippedCount} addresses were skipped`,
+      );
+    const unused = new Map(existing.map((slice) => [slice, idOf(slice)]));
+    for (const each of desired) {
+      const [match] = [...unused].find(([, id]) => id === idOf(each)) ?? [];
+      if (match !== undefined) unused.delete(match);
+      if (source !== undefined) await this.#reconcileSlices(key, source, each, match, client);
+    }
+    for (const slice of unused.keys()) await this.#remove(key, slice, client);
+  }
+
+  async #reconcileSlices(
+    key: ObjectKey,
+    source: Endpoints,
+    desired: DesiredEndpointSlice,
+    existing: EndpointSlice | undefined,
+    client: Client,
+  ): Promise<void> {
+    const labels = { ...source.metadata?.labels, [serviceLabel]: source.metadata?.name ?? '', [managedByLabel]: controllerName };
+    const annotations = Object.fromEntries(
+      Object.entries(source.metadata?.annotations ?? {}).filter(([name]) => !excludedAnnotations.has(name)),
+    );
+    if (existing !== undefined) {
+      const comparable = ({
+        endpoints,
+        metadata,
+      }: EndpointSlice | { endpoints: readonly Endpoint[]; metadata: EndpointSlice['metadata'] }) =>
+        JSON.stringify([
+          endpoints ?? [],
+          Object.entries(metadata?.labels ?? {}).sort(),
+          Object.entries(metadata?.annotations ?? {}).sort(),
+        ]);
+      if (comparable(existing) !== comparable({ endpoints: desired.endpoints, metadata: { labels, annotations } }))
+        await client.update(endpointSlices, {
+          ...withTypeMeta(endpointSlices, existing),
+          endpoints: desired.endpoints,
+          metadata: { ...existing.metadata, labels, annotations },
+        });
+      return;
+    }
+    this.#expectations.expectCreations(key, 1);
+    try {
+      await client.create(endpointSlices, {
+        apiVersion: 'discovery.k8s.io/v1',
+        kind: 'EndpointSlice',
+        ...desired,
+        metadata: {
+          generateName: `${source.metadata?.name}-`,
+          namespace: source.metadata?.namespace ?? '',
+          labels,
+          annotations,
+          ownerReferences: [controllerRef(withTypeMeta(endpointsResource, source))],
+        },
+      });
+    } catch (error) {
+      this.#expectations.creationFailed(key);
+      if (!isNamespaceTerminating(error)) throw error;
+    }
+  }
+
+  async #remove(key: ObjectKey, slice: EndpointSlice, client: Client): Promise<void> {
+    const uid = slice.metadata?.uid ?? '';
+    this.#expectations.expectDeletion(key, uid);
+    try {
+      await client.delete(endpointSlices, objectName(slice), { preconditions: { uid } });
+    } catch (error) {
+      this.#expectations.deletionObserved(key, uid);
+      if (!isStatus(error, 'NotFound', 'Conflict')) throw error;
+    }
+  }
+}
+
+const shouldMirror = ({ metadata }: Endpoints, { spec }: Service) =>
+  metadata?.deletionTimestamp === undefined &&
+  metadata?.labels?.[skipMirrorLabel] !== 'true' &&
+  metadata?.annotations?.[leaderAnnotation] === undefined &&
+  Object.keys(spec?.selector ?? {}).length === 0;
+
+const portsText = (ports: readonly EndpointPort[] = []) =>
+  JSON.stringify(
+    ports.map(({ name, port, protocol, appProtocol }) => [name ?? '', port ?? 0, protocol ?? 'TCP', appProtocol ?? '']).sort(),
+  );
+/** Identifies a slice by address family and ports. */
+const idOf = ({ addressType, ports }: DesiredEndpointSlice | EndpointSlice) => `${addressType} ${portsText(ports)}`;
+
+const toEndpoint = ({ ip, hostname, nodeName, targetRef }: EndpointAddress, ready: boolean): Endpoint => ({
+  addresses: [ip],
+  conditions: { ready },
+  ...(hostname !== undefined && { hostname }),
+  ...(nodeName !== undefined && { nodeName }),
+  ...(targetRef !== undefined && { targetRef }),
+});
+
+function slicesOf({ subsets = [] }: Endpoints, maxPerSubset: number): readonly DesiredEndpointSlice[] {
+  const groups = new Map<string, { readonly slice: DesiredEndpointSlice; readonly endpoints: Endpoint[] }>();
+  for (const { addresses = [], notReadyAddresses = [], ports = [] } of subsets as readonly EndpointSubset[]) {
+    const slicePorts = ports.map(
+      ({ name, port, protocol, appProtocol }): EndpointPort => ({
+        name: name ?? '',
+        port,
+        protocol: protocol ?? 'TCP',
+        ...(appProtocol !== undefined && { appProtocol }),
+      }),
+    );
+    const all = [
+      ...addresses.map((address) => toEndpoint(address, true)),
+      ...notReadyAddresses.map((address) => toEndpoint(address, false)),
+    ];
+    for (const endpoint of all.slice(0, maxPerSubset)) {
+      const addressType: IPFamily = familyOf(endpoint.addresses[0] ?? '');
+      const endpoints: Endpoint[] = [];
+      const slice: DesiredEndpointSlice = { addressType, ports: slicePorts, endpoints };
+      const group = groups.get(idOf(slice)) ?? { slice, endpoints };
+      groups.set(idOf(slice), group);
+      group.endpoints.push(endpoint);
+    }
+  }
+  return [...groups.values()].map(({ slice }) => slice);
+}
+
+const skippedOf = ({ subsets = [] }: Endpoints, maxPerSubset: number): number =>
+  subsets.reduce(
+    (sum, { addresses = [], notReadyAddresses = [] }) => sum + Math.max(0, addresses.length + notReadyAddresses.length - maxPerSubset),
+    0,
+  );
+
+export default Controllers.plugin({
+  id: 'controller-endpoint-slice-mirroring',
+  declares: { loop: 'endpointslicemirroring' },
+  config: z.strictObject({
+    /** Addresses of a subset beyond this number are not mirrored. */
+    maxEndpointsPerSubset: z.number().int().min(1).max(1000).default(1000),
+  }),
+  needs: { informers: Informers, events: Events },
+  create: ({ config, informers, events }, { clock }) =>
+    new EndpointSliceMirroringController({
+      endpoints: informers.forResource(endpointsResource),
+      services: informers.forResource(services),
+      slices: informers.forResource(endpointSlices),
+      clock,
+      maxPerSubset: config.maxEndpointsPerSubset,
+      recorder: events.recorder('endpoint-slice-mirroring-controller'),
+    }),
+});

@@ -1,0 +1,109 @@
+import type { Node } from '@oarlock/api/types/core-v1';
+
+export interface EvictionRates {
+  /** Evicted nodes per second in each zone. */
+  readonly evictionRate: number;
+  /** Rate in a partially disrupted large zone; small zones are not evicted then. */
+  readonly secondaryEvictionRate: number;
+  /** Fraction of unready nodes from which a zone is partially disrupted. */
+  readonly unhealthyZoneThreshold: number;
+  /** Number of nodes above which a zone is large. */
+  readonly largeClusterSize: number;
+}
+
+type ZoneState = 'normal' | 'partial' | 'full';
+interface Zone {
+  readonly nodes: Map<string, boolean>;
+  notReadyCount: number;
+  state: ZoneState;
+  lastEvictionAt: number;
+}
+
+const label = (node: Node, name: string) => node.metadata?.labels?.[`topology.kubernetes.io/${name}`] ?? '';
+const zoneOf = (node: Node) => `${label(node, 'region')} ${label(node, 'zone')}`;
+const isReady = (node: Node) => node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
+
+/**
+ * Limits the rate at which nodes are evicted, by zone. The more nodes of a zone are unready, the likelier the cause is the network; if all
+ * zones are fully disrupted, nothing is evicted.
+ */
+export class ZoneEvictionLimiter {
+  readonly #rates: EvictionRates;
+  readonly #zones = new Map<string, Zone>();
+  readonly #zoneOf = new Map<string, string>();
+  #allZonesFullyDisrupted = false;
+
+  constructor(rates: EvictionRates) {
+    this.#rates = rates;
+  }
+
+  /** True if every zone is fully disrupted. */
+  get allZonesFullyDisrupted(): boolean {
+    return this.#allZonesFullyDisrupted;
+  }
+
+  /** Adds or updates a node. Returns other nodes whose eviction this may change. */
+  setNode(node: Node): Iterable<string> {
+    const name = node.metadata?.name ?? '';
+    const id = zoneOf(node);
+    const before = this.#zoneOf.get(name);
+    const affected = before !== undefined && before !== id ? this.removeNode(name) : [];
+    const zone = this.#zones.get(id) ?? {
+      nodes: new Map<string, boolean>(),
+      notReadyCount: 0,
+      state: 'normal' as ZoneState,
+      lastEvictionAt: Number.NEGATIVE_INFINITY,
+    };
+    this.#zones.set(id, zone);
+    this.#zoneOf.set(name, id);
+    const ready = isReady(node);
+    const known = zone.nodes.get(name);
+    if (known === ready) return affected;
+    zone.nodes.set(name, ready);
+    zone.notReadyCount += (ready ? 0 : 1) - (known === false ? 1 : 0);
+    return [...affected, ...this.#computeZoneState(zone)];
+  }
+
+  removeNode(name: string): Iterable<string> {
+    const id = this.#zoneOf.get(name);
+    const zone = id === undefined ? undefined : this.#zones.get(id);
+    if (id === undefined || zone === undefined) return [];
+    this.#zoneOf.delete(name);
+    if (zone.nodes.get(name) === false) zone.notReadyCount -= 1;
+    zone.nodes.delete(name);
+    if (zone.nodes.size === 0) this.#zones.delete(id);
+    return this.#computeZoneState(zone);
+  }
+
+  #computeZoneState(zone: Zone): Iterable<string> {
+    const { notReadyCount: notReady, nodes } = zone;
+    const ready = nodes.size - notReady;
+    const state: ZoneState =
+      ready === 0 && notReady > 0
+        ? 'full'
+        : notReady > 2 && notReady / nodes.size >= this.#rates.unhealthyZoneThreshold
+          ? 'partial'
+          : 'normal';
+    const changed = state !== zone.state;
+    zone.state = state;
+    const allDisrupted = this.#zones.size > 0 && [...this.#zones.values()].every((each) => each.state === 'full');
+    if (allDisrupted !== this.#allZonesFullyDisrupted) {
+      this.#allZonesFullyDisrupted = allDisrupted;
+      return this.#zoneOf.keys();
+    }
+    return changed ? nodes.keys() : [];
+  }
+
+  /** Returns 0 if the node may be evicted now, otherwise the delay in milliseconds, or undefined until the zone state changes. */
+  tryEvict(name: string, nowMs: number): number | undefined {
+    const zone = this.#zones.get(this.#zoneOf.get(name) ?? '');
+    if (zone === undefined || this.#allZonesFullyDisrupted) return undefined;
+    const { evictionRate, secondaryEvictionRate, largeClusterSize } = this.#rates;
+    const rate = zone.state !== 'partial' ? evictionRate : zone.nodes.size > largeClusterSize ? secondaryEvictionRate : 0;
+    if (rate === 0) return undefined;
+    const remainingMs = zone.lastEvictionAt + 1000 / rate - nowMs;
+    if (remainingMs > 0) return remainingMs;
+    zone.lastEvictionAt = nowMs;
+    return 0;
+  }
+}

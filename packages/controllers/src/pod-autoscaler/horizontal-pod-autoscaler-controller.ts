@@ -1,0 +1,219 @@
+import { parseApiVersion } from '@oarlock/api/kinds';
+import { objectKey, type ObjectKey } from '@oarlock/api/object';
+import { horizontalPodAutoscalers, pods as podResource } from '@oarlock/api/resources';
+import type { Resource } from '@oarlock/api/resource';
+import { formatTime } from '@oarlock/api/values/time';
+import type { HorizontalPodAutoscaler } from '@oarlock/api/types/autoscaling-v2';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import { Client, Events, Informers, type EventRecorder, type Informer } from '@oarlock/spi/client';
+import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { DiscoveredKinds } from '../discovery/discovered-kinds.ts';
+import { scaleResource, type Scale } from '../discovery/scale-resource.ts';
+import { ignoreNotFound } from '../errors/ignore-not-found.ts';
+import { podLabelKeys, podsByLabelIndex } from '../indexes/pods-by-label.ts';
+import { withTypeMeta } from '../objects/object-identity.ts';
+import { setCondition, type AutoscalerSync } from './autoscaler-sync.ts';
+import { restMetricsClient, type MetricsClient } from './metrics-client.ts';
+import { MetricsRecommender, type MetricsRecommenderSettings } from './metrics-recommender.ts';
+import { ScalingHistory } from './scaling-behavior.ts';
+
+export interface AutoscalerSettings extends MetricsRecommenderSettings {
+  readonly syncPeriodSeconds: number;
+  readonly downscaleStabilizationSeconds: number;
+}
+interface HorizontalPodAutoscalerControllerOptions {
+  readonly autoscalers: Informer<HorizontalPodAutoscaler>;
+  readonly pods: Informer<Pod>;
+  readonly metrics: MetricsClient;
+  readonly kinds: DiscoveredKinds;
+  readonly recorder: EventRecorder;
+  readonly clock: Clock;
+  readonly settings: AutoscalerSettings;
+}
+interface ScaleTarget {
+  readonly resource: Resource<Scale>;
+  readonly scale: Scale;
+}
+/** The number of replicas to set, and its reason in events; '' if it is the current number. */
+interface DesiredScale {
+  readonly replicas: number;
+  readonly reason: string;
+}
+
+/** Scales the targets of HorizontalPodAutoscalers to the replicas that their metrics require. */
+export class HorizontalPodAutoscalerController implements Controller {
+  readonly name = 'horizontalpodautoscaler';
+  readonly watches;
+  readonly #options: HorizontalPodAutoscalerControllerOptions;
+  readonly #recommender: MetricsRecommender;
+  readonly #history = new Map<ObjectKey, ScalingHistory>();
+
+  constructor(options: HorizontalPodAutoscalerControllerOptions) {
+    this.#options = options;
+    this.#recommender = new MetricsRecommender(options);
+    options.pods.addIndexer(podsByLabelIndex, podLabelKeys);
+    // changes of the status are ignored: the next reconcile follows after the sync period
+    this.watches = [
+      ...options.kinds.watches(),
+      watch(options.pods, () => []), // pods are only read, but must have synced
+      watch(options.autoscalers, (each, old) =>
+        old === undefined || JSON.stringify(each.spec) !== JSON.stringify(old.spec) ? [objectKey(each)] : [],
+      ),
+    ];
+  }
+
+  addDynamicWatches(): () => void {
+    return this.#options.kinds.on();
+  }
+
+  async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {
+    const { autoscalers, settings } = this.#options;
+    const autoscaler = autoscalers.get(key);
+    if (autoscaler === undefined) {
+      this.#history.delete(key);
+      this.#recommender.forget(key);
+      return undefined;
+    }
+    const sync: AutoscalerSync = { autoscaler, client, conditions: autoscaler.status?.conditions ?? [], metrics: undefined };
+    const target = await this.#getScale(sync);
+    if (target !== undefined) await this.#scale(key, sync, target);
+    return { requeueAfterMs: settings.syncPeriodSeconds * 1000 };
+  }
+
+  async #getScale(sync: AutoscalerSync): Promise<ScaleTarget | undefined> {
+    const { autoscaler, client } = sync;
+    const { apiVersion = 'v1', kind: kindName, name } = autoscaler.spec.scaleTargetRef;
+    await this.#options.kinds.whenRead();
+    try {
+      const resource = scaleResource(this.#options.kinds, apiVersion, kindName);
+      if (resource === undefined) throw new Error(`no matches for kind "${kindName}" in group "${parseApiVersion(apiVersion).group}"`);
+      const scale = await client.get(resource, { namespace: autoscaler.metadata?.namespace ?? '', name }, { subresource: 'scale' });
+      this.#setAbleToScale(sync, 'True', 'SucceededGetScale', "the HPA controller was able to get the target's current scale");
+      return { resource, scale };
+    } catch (error) {
+      const { message } = error as Error;
+      this.#options.recorder.event(autoscaler, 'Warning', 'FailedGetScale', message);
+      const text = `the HPA controller was unable to get the target's current scale: ${message}`;
+      this.#setAbleToScale(sync, 'False', 'FailedGetScale', text);
+      await this.#updateStatus(sync, autoscaler.status?.currentReplicas ?? 0, autoscaler.status?.desiredReplicas ?? 0, false);
+      return undefined;
+    }
+  }
+
+  async #scale(key: ObjectKey, sync: AutoscalerSync, target: ScaleTarget): Promise<void> {
+    const { clock, settings } = this.#options;
+    const now = clock.monotonic();
+    const current = target.scale.spec?.replicas ?? 0;
+    const history = this.#history.get(key) ?? new ScalingHistory(settings.downscaleStabilizationSeconds * 1000);
+    this.#history.set(key, history);
+    history.begin(current, now);
+    const desired = await this.#desiredScale(sync, target.scale, history, now);
+    if (desired === undefined) {
+      await this.#updateStatus(sync, current, sync.autoscaler.status?.desiredReplicas ?? 0, false);
+      return;
+    }
+    if (desired.replicas !== current) {
+      await this.#rescale(sync, target, desired);
+      history.recordScaleEvent(current, desired.replicas, sync.autoscaler.spec.behavior, now);
+    }
+    await this.#updateStatus(sync, current, desired.replicas, desired.replicas !== current);
+  }
+
+  /** Returns the replicas within the bounds of the spec, or undefined if the metrics yield no number. */
+  async #desiredScale(sync: AutoscalerSync, scale: Scale, history: ScalingHistory, now: number): Promise<DesiredScale | undefined> {
+    const { minReplicas: min = 1, maxReplicas: max, behavior } = sync.autoscaler.spec;
+    const current = scale.spec?.replicas ?? 0;
+    if (current === 0 && min !== 0) {
+      const message = 'scaling is disabled since the replica count of the target is zero';
+      setCondition(sync, { type: 'ScalingActive', status: 'False', reason: 'ScalingDisabled', message }, this.#options.clock.now());
+      return { replicas: current, reason: '' };
+    }
+    if (current > max) return { replicas: max, reason: 'Current number of replicas above Spec.MaxReplicas' };
+    if (current < min) return { replicas: min, reason: 'Current number of replicas below Spec.MinReplicas' };
+    const recommendation = await this.#recommender.recommend(sync, scale, current);
+    if (recommendation === undefined) return undefined;
+    const stabilized = history.stabilize(recommendation.replicas, current, behavior, now);
+    this.#setAbleToScale(sync, 'True', stabilized.condition.reason, stabilized.condition.message);
+    const bounded = history.limit({ current, desired: stabilized.replicas, min, max }, behavior, now);
+    const status = bounded.limited ? 'True' : 'False';
+    setCondition(sync, { type: 'ScalingLimited', status, ...bounded.condition }, this.#options.clock.now());
+    return {
+      replicas: bounded.replicas,
+      reason: bounded.replicas > current ? `${recommendation.name} above target` : 'All metrics below target',
+    };
+  }
+
+  /** Writes the scale subresource. @throws the error of the write, after it is recorded */
+  async #rescale(sync: AutoscalerSync, { resource, scale }: ScaleTarget, { replicas, reason }: DesiredScale): Promise<void> {
+    const { autoscaler, client } = sync;
+    const { recorder } = this.#options;
+    const changed = { ...scale, apiVersion: 'autoscaling/v1', kind: 'Scale', spec: { ...scale.spec, replicas } };
+    try {
+      await client.update(resource, changed, { subresource: 'scale' });
+    } catch (error) {
+      const { message } = error as Error;
+      recorder.event(autoscaler, 'Warning', 'FailedRescale', `New size: ${replicas}; reason: ${reason}; error: ${message}`);
+      const text = `the HPA controller was unable to update the target scale: ${message}`;
+      this.#setAbleToScale(sync, 'False', 'FailedUpdateScale', text);
+      await this.#updateStatus(sync, scale.spec?.replicas ?? 0, autoscaler.status?.desiredReplicas ?? 0, false);
+      throw error;
+    }
+    this.#setAbleToScale(sync, 'True', 'SucceededRescale', `the HPA controller was able to update the target scale to ${replicas}`);
+    recorder.event(autoscaler, 'Normal', 'SuccessfulRescale', `New size: ${replicas}; reason: ${reason}`);
+  }
+
+  #setAbleToScale(sync: AutoscalerSync, status: 'True' | 'False', reason: string, message: string): void {
+    setCondition(sync, { type: 'AbleToScale', status, reason, message }, this.#options.clock.now());
+  }
+
+  async #updateStatus(
+    { autoscaler, client, conditions, metrics }: AutoscalerSync,
+    current: number,
+    desired: number,
+    rescaled: boolean,
+  ): Promise<void> {
+    const old = autoscaler.status;
+    const currentMetrics = metrics ?? old?.currentMetrics;
+    const status = {
+      ...old,
+      observedGeneration: autoscaler.metadata?.generation ?? 0,
+      currentReplicas: current,
+      desiredReplicas: desired,
+      conditions,
+      ...(currentMetrics !== undefined && { currentMetrics }),
+      ...(rescaled && { lastScaleTime: formatTime(this.#options.clock.now()) }),
+    };
+    if (JSON.stringify(Object.entries(status).sort()) === JSON.stringify(Object.entries(old ?? {}).sort())) return;
+    const changed = { ...withTypeMeta(horizontalPodAutoscalers, autoscaler), status };
+    await ignoreNotFound(() => client.update(horizontalPodAutoscalers, changed, { subresource: 'status' }));
+  }
+}
+
+export default Controllers.plugin({
+  id: 'controller-horizontal-pod-autoscaler',
+  declares: { loop: 'horizontalpodautoscaler' },
+  config: z.strictObject({
+    syncPeriodSeconds: z.number().int().min(1).default(15),
+    /** Deviation of a metric from its target, as a fraction, that causes no scaling. */
+    tolerance: z.number().min(0).default(0.1),
+    /** Seconds for which the highest recommendation applies before a scale-down, unless the behavior sets a window. */
+    downscaleStabilizationSeconds: z.number().int().min(0).default(300),
+    /** Seconds after the start of a pod in which its CPU usage counts only if it is ready. */
+    cpuInitializationSeconds: z.number().int().min(0).default(300),
+    /** Seconds after the start of a pod in which it counts as starting if it was not ready yet. */
+    initialReadinessSeconds: z.number().int().min(0).default(30),
+  }),
+  needs: { informers: Informers, events: Events, client: Client },
+  create: ({ config, informers, events, client }, { clock, log }) =>
+    new HorizontalPodAutoscalerController({
+      autoscalers: informers.forResource(horizontalPodAutoscalers),
+      pods: informers.forResource(podResource),
+      metrics: restMetricsClient,
+      kinds: DiscoveredKinds.shared({ informers, client, clock, log, random: Math.random }),
+      recorder: events.recorder('horizontal-pod-autoscaler'),
+      clock,
+      settings: config,
+    }),
+});

@@ -1,0 +1,185 @@
+import { selectorFromLabelSelector } from '@oarlock/api/selectors/label-selector';
+import { kindOf, parseApiVersion } from '@oarlock/api/kinds';
+import { milliValue } from '@oarlock/api/values/quantity';
+import type { MetricIdentifier, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus } from '@oarlock/api/types/autoscaling-v2';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Client } from '@oarlock/spi/client';
+import { isReady } from '../pods/pod-state.ts';
+import type { MetricsClient } from './metrics-client.ts';
+import {
+  averageValueReplicas,
+  objectMetricReplicas,
+  resourceUtilizationReplicas,
+  type Timing,
+  type Tolerances,
+} from './replica-calculator.ts';
+
+/** The scaled target and its pods. */
+export interface ScaleSubject {
+  readonly namespace: string;
+  readonly selector: string;
+  readonly pods: readonly Pod[];
+  /** Replicas in the spec and the status of the target's scale. */
+  readonly specReplicas: number;
+  readonly statusReplicas: number;
+}
+export interface MetricProposal {
+  readonly replicas: number;
+  readonly name: string;
+  readonly status: MetricStatus;
+}
+
+/** Thrown if a metric is not available; `reason` is used in the condition and the event. */
+export class MetricError extends Error {
+  override readonly name = 'MetricError';
+  readonly reason: string;
+  constructor(reason: string, message: string, cause: unknown) {
+    super(message, { cause });
+    this.reason = reason;
+  }
+}
+
+/** Formats thousandths as a quantity. */
+const formatMilli = (value: number) => (Math.round(value) % 1000 === 0 ? String(Math.round(value) / 1000) : `${Math.round(value)}m`);
+const selectorText = ({ selector }: MetricIdentifier) => (selector === undefined ? '' : selectorFromLabelSelector(selector).toString());
+
+/** The fields that Resource and ContainerResource metrics share. */
+type ResourceSource = Pick<NonNullable<MetricSpec['resource']>, 'name' | 'target'>;
+
+/** What the computation of each metric shares. */
+export interface MetricContext {
+  readonly subject: ScaleSubject;
+  readonly source: MetricsClient;
+  readonly client: Client;
+  readonly tolerances: Tolerances;
+  readonly timing: Timing;
+}
+
+/** Computes the replicas that one metric requires. @throws MetricError */
+export function computeReplicasForMetric(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
+  switch (spec.type) {
+    case 'Resource':
+      return withMetricError('FailedGetResourceMetric', describeResource(spec.resource), () =>
+        resourceProposal(spec.resource, undefined, context),
+      );
+    case 'ContainerResource':
+      return withMetricError(
+        spec.containerResource?.container === undefined ? 'FailedGetResourceMetric' : 'FailedGetContainerResourceMetric',
+        describeResource(spec.containerResource),
+        () => resourceProposal(spec.containerResource, spec.containerResource?.container, context),
+      );
+    case 'Pods':
+      return withMetricError('FailedGetPodsMetric', 'pods metric value', () => podsProposal(spec, context));
+    case 'Object':
+      return withMetricError('FailedGetObjectMetric', 'object metric value', () => objectProposal(spec, context));
+    case 'External':
+      return withMetricError('FailedGetExternalMetric', 'external metric value', () => externalProposal(spec, context));
+    default:
+      return Promise.reject(new MetricError('InvalidMetricSourceType', `unknown metric source type "${spec.type}"`, undefined));
+  }
+}
+
+async function withMetricError(reason: string, metric: string, work: () => Promise<MetricProposal>): Promise<MetricProposal> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new MetricError(reason, `failed to get ${metric}: ${(error as Error).message}`, error);
+  }
+}
+
+const describeResource = (source: ResourceSource | undefined): string =>
+  `${source?.name ?? ''} ${source?.target.averageUtilization === undefined ? 'usage' : 'utilization'}`;
+
+async function resourceProposal(
+  metric: ResourceSource | undefined,
+  container: string | undefined,
+  { subject, source, client, tolerances, timing }: MetricContext,
+): Promise<MetricProposal> {
+  const name = metric?.name ?? '';
+  const { averageUtilization, averageValue } = metric?.target ?? { type: '' };
+  const metrics = await source.resource(client, subject.namespace, subject.selector, name, container);
+  const statusOf = (current: MetricValueStatus): MetricStatus =>
+    container === undefined
+      ? { type: 'Resource', resource: { name, current } }
+      : { type: 'ContainerResource', containerResource: { name, container, current } };
+  const label = container === undefined ? `${name} resource` : `${name} container resource`;
+  if (averageUtilization !== undefined) {
+    const options = { current: subject.specReplicas, target: averageUtilization, resource: name, container };
+    const { replicas, utilization = 0, average } = resourceUtilizationReplicas(subject.pods, metrics, options, tolerances, timing);
+    const status = statusOf({ averageUtilization: utilization, averageValue: formatMilli(average) });
+    return { replicas, name: `${label} utilization (percentage of request)`, status };
+  }
+  if (averageValue === undefined)
+    throw new Error('invalid resource metric source: neither a utilization target nor a value target was set');
+  const options = { current: subject.specReplicas, target: milliValue(averageValue), resource: name };
+  const { replicas, average } = averageValueReplicas(subject.pods, metrics, options, tolerances, timing);
+  return { replicas, name: label, status: statusOf({ averageValue: formatMilli(average) }) };
+}
+
+async function podsProposal(spec: MetricSpec, { subject, source, client, tolerances, timing }: MetricContext): Promise<MetricProposal> {
+  const { metric, target } = spec.pods ?? { metric: { name: '' }, target: { type: '' } };
+  const metrics = await source.custom(client, {
+    namespace: subject.namespace,
+    resource: 'pods',
+    name: '*',
+    metric: metric.name,
+    selector: subject.selector,
+    metricSelector: selectorText(metric),
+  });
+  const options = { current: subject.specReplicas, target: milliValue(target.averageValue ?? '0'), resource: undefined };
+  const { replicas, average } = averageValueReplicas(subject.pods, metrics, options, tolerances, timing);
+  const current = { averageValue: formatMilli(average) };
+  return { replicas, name: `pods metric ${metric.name}`, status: { type: 'Pods', pods: { metric, current } } };
+}
+
+async function objectProposal(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
+  const { subject, source, client } = context;
+  if (spec.object === undefined) throw new Error('there is no object');
+  const { metric, target, describedObject } = spec.object;
+  const kind = kindOf({ ...parseApiVersion(describedObject.apiVersion ?? 'v1'), kind: describedObject.kind });
+  if (kind === undefined) throw new Error(`no matches for kind "${describedObject.kind}"`);
+  const values = await source.custom(client, {
+    namespace: subject.namespace,
+    resource: kind.group === '' ? kind.resource : `${kind.resource}.${kind.group}`,
+    name: describedObject.name,
+    metric: metric.name,
+    selector: '',
+    metricSelector: selectorText(metric),
+  });
+  const total = [...values.values()][0]?.value ?? 0;
+  const { replicas, current } = proposeForTotal(total, target, context);
+  return {
+    replicas,
+    name: `${describedObject.kind.toLowerCase()} metric ${metric.name}`,
+    status: { type: 'Object', object: { metric, describedObject, current } },
+  };
+}
+
+async function externalProposal(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
+  const { subject, source, client } = context;
+  const { metric, target } = spec.external ?? { metric: { name: '' }, target: { type: '' } };
+  const values = await source.external(client, subject.namespace, metric.name, selectorText(metric));
+  const total = values.reduce((sum, value) => sum + value, 0);
+  const { replicas, current } = proposeForTotal(total, target, context);
+  return { replicas, name: `external metric ${metric.name}`, status: { type: 'External', external: { metric, current } } };
+}
+
+/** Computes the replicas for one value of the whole target. */
+function proposeForTotal(total: number, target: MetricTarget, { subject, tolerances }: MetricContext) {
+  const ready = subject.pods.filter((pod) => pod.status?.phase === 'Running' && isReady(pod)).length;
+  const replicas = objectMetricReplicas(
+    total,
+    {
+      current: subject.statusReplicas,
+      ready,
+      ...(target.averageValue !== undefined && { averageValue: milliValue(target.averageValue) }),
+      ...(target.value !== undefined && { value: milliValue(target.value) }),
+    },
+    tolerances,
+  );
+  const current: MetricValueStatus =
+    target.averageValue === undefined
+      ? { value: formatMilli(total) }
+      : { averageValue: formatMilli(Math.ceil(total / Math.max(1, subject.statusReplicas))) };
+  return { replicas, current };
+}

@@ -1,0 +1,124 @@
+import { milliValue } from '@oarlock/api/values/quantity';
+import { parseTime } from '@oarlock/api/values/time';
+import { durationMs } from '@oarlock/api/values/duration';
+import { isStatus } from '@oarlock/api/status';
+import type { Client } from '@oarlock/spi/client';
+
+/** Metric of one pod in thousandths (milli-units), over a window of `windowMs` that ended at `at` (milliseconds since the epoch). */
+export interface PodMetric {
+  readonly value: number;
+  readonly at: number;
+  readonly windowMs: number;
+}
+
+/** Identifies a custom metric of one or more objects. */
+export interface CustomMetric {
+  readonly namespace: string;
+  /** `pods`, `ingresses.networking.k8s.io`. */
+  readonly resource: string;
+  /** `*` for all objects that `selector` matches. */
+  readonly name: string;
+  readonly metric: string;
+  /** Selects objects; '' if `name` is the name of one. */
+  readonly selector: string;
+  /** Selects metric series; '' for all. */
+  readonly metricSelector: string;
+}
+
+/** Reads metrics from the aggregated metrics APIs. Methods throw `StatusError` if the API is not available. */
+export interface MetricsClient {
+  /** Returns resource metrics of `metrics.k8s.io` by pod name, of all containers or of `container`. */
+  resource(
+    client: Client,
+    namespace: string,
+    selector: string,
+    resource: string,
+    container: string | undefined,
+  ): Promise<ReadonlyMap<string, PodMetric>>;
+  /** Returns metrics of `custom.metrics.k8s.io` by object name. */
+  custom(client: Client, of: CustomMetric): Promise<ReadonlyMap<string, PodMetric>>;
+  /** Returns values of `external.metrics.k8s.io` in thousandths. */
+  external(client: Client, namespace: string, metric: string, selector: string): Promise<readonly number[]>;
+}
+
+interface PodMetricsList {
+  readonly items?: readonly {
+    readonly metadata: { readonly name: string };
+    readonly timestamp?: string;
+    readonly window?: string;
+    readonly containers?: readonly { readonly name: string; readonly usage: Readonly<Record<string, string>> }[];
+  }[];
+}
+interface ValueList {
+  readonly items?: readonly {
+    readonly describedObject?: { readonly name: string };
+    readonly timestamp?: string;
+    readonly windowSeconds?: number;
+    readonly value: string;
+  }[];
+}
+
+const minuteMs = 60_000;
+const part = encodeURIComponent;
+function query(labelSelector: string, metricLabelSelector = ''): string {
+  const parameters = Object.entries({ labelSelector, metricLabelSelector }).filter(([, text]) => text !== '');
+  return parameters.length === 0 ? '' : `?${parameters.map(([name, text]) => `${name}=${part(text)}`).join('&')}`;
+}
+
+const customGroup = '/apis/custom.metrics.k8s.io';
+/** Adapters serve one or both versions; the newer one is preferred. */
+const customVersions = ['v1beta2', 'v1beta1'] as const;
+
+/** Requests the newer version, or the older one if only that is served. An absent metric and an absent version are both `NotFound`. */
+async function customValues(client: Client, path: string): Promise<unknown> {
+  const [newer, older] = customVersions;
+  try {
+    return await client.raw('GET', `${customGroup}/${newer}${path}`);
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+    const { versions = [] } = (await client.raw('GET', customGroup)) as { readonly versions?: readonly { readonly version?: string }[] };
+    const has = (wanted: string) => versions.some(({ version }) => version === wanted);
+    if (has(newer) || !has(older)) throw error;
+    return client.raw('GET', `${customGroup}/${older}${path}`);
+  }
+}
+
+export const restMetricsClient: MetricsClient = {
+  async resource(client, namespace, selector, resource, container) {
+    const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${part(namespace)}/pods${query(selector)}`;
+    const { items = [] } = (await client.raw('GET', path)) as PodMetricsList;
+    const found = new Map<string, PodMetric>();
+    for (const { metadata, timestamp, window, containers = [] } of items) {
+      const counted = containers.filter(({ name }) => container === undefined || name === container);
+      // a pod with an unmeasured container has no metric
+      if (counted.length === 0 || counted.some(({ usage }) => usage[resource] === undefined)) continue;
+      const value = counted.reduce((sum, { usage }) => sum + milliValue(usage[resource] ?? '0'), 0);
+      found.set(metadata.name, {
+        value,
+        at: parseTime(timestamp ?? '') ?? 0,
+        windowMs: window === undefined ? minuteMs : durationMs(window),
+      });
+    }
+    if (found.size === 0) throw new Error(`no metrics returned from resource metrics API`);
+    return found;
+  },
+  async custom(client, { namespace, resource, name, metric, selector, metricSelector }) {
+    // metrics of a namespace object have their own path below that namespace
+    const about = resource === 'namespaces' ? `${part(name)}/metrics` : `${part(namespace)}/${part(resource)}/${part(name)}`;
+    const path = `/namespaces/${about}/${part(metric)}${query(selector, metricSelector)}`;
+    const { items = [] } = (await customValues(client, path)) as ValueList;
+    if (items.length === 0) throw new Error('no metrics returned from custom metrics API');
+    return new Map(
+      items.map(({ describedObject, timestamp, windowSeconds, value }) => [
+        describedObject?.name ?? name,
+        { value: milliValue(value), at: parseTime(timestamp ?? '') ?? 0, windowMs: (windowSeconds ?? 60) * 1000 },
+      ]),
+    );
+  },
+  async external(client, namespace, metric, selector) {
+    const path = `/apis/external.metrics.k8s.io/v1beta1/namespaces/${part(namespace)}/${part(metric)}${query(selector)}`;
+    const { items = [] } = (await client.raw('GET', path)) as ValueList;
+    if (items.length === 0) throw new Error('no metrics returned from external metrics API');
+    return items.map(({ value }) => milliValue(value));
+  },
+};

@@ -1,0 +1,193 @@
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { milliValue } from '@oarlock/api/values/quantity';
+import { parseTime } from '@oarlock/api/values/time';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { conditionOf } from '../pods/pod-state.ts';
+import type { PodMetric } from './metrics-client.ts';
+
+export interface Tolerances {
+  readonly up: number;
+  readonly down: number;
+}
+export interface Timing {
+  readonly nowMs: number;
+  /** Time after the start of a pod in which its CPU usage is unreliable. */
+  readonly cpuInitializationMs: number;
+  readonly initialReadinessMs: number;
+}
+export interface ReplicaProposal {
+  readonly replicas: number;
+  /** Percentage of the request. */
+  readonly utilization?: number;
+  /** Average in thousandths. */
+  readonly average: number;
+}
+
+export const isWithin = (ratio: number, { up, down }: Tolerances): boolean => ratio >= 1 - down && ratio <= 1 + up;
+
+interface PodGroups {
+  readonly ready: number;
+  readonly unready: ReadonlySet<string>;
+  readonly missing: ReadonlySet<string>;
+  readonly metrics: Map<string, number>;
+}
+
+/** Groups pods: terminating and failed pods are ignored; pods that start are unready; pods without a metric are missing. */
+function groupPods(pods: readonly Pod[], all: ReadonlyMap<string, PodMetric>, resource: string | undefined, timing: Timing): PodGroups {
+  const unready = new Set<string>();
+  const missing = new Set<string>();
+  const metrics = new Map<string, number>();
+  let ready = 0;
+  for (const pod of pods) {
+    const name = pod.metadata?.name ?? '';
+    if (pod.metadata?.deletionTimestamp !== undefined || pod.status?.phase === 'Failed') continue;
+    const metric = all.get(name);
+    if (pod.status?.phase === 'Pending') unready.add(name);
+    else if (metric === undefined) missing.add(name);
+    else if (resource === 'cpu' && isStarting(pod, metric, timing)) unready.add(name);
+    else {
+      ready += 1;
+      metrics.set(name, metric.value);
+    }
+  }
+  return { ready, unready, missing, metrics };
+}
+
+function isStarting(pod: Pod, metric: PodMetric, { nowMs, cpuInitializationMs, initialReadinessMs }: Timing): boolean {
+  const condition = conditionOf(pod, 'Ready');
+  const start = parseTime(pod.status?.startTime ?? '');
+  if (condition === undefined || start === undefined) return true;
+  const changed = parseTime(condition.lastTransitionTime ?? '') ?? start;
+  if (start + cpuInitializationMs > nowMs) return condition.status === 'False' || metric.at < changed + metric.windowMs;
+  return condition.status === 'False' && start + initialReadinessMs > changed;
+}
+
+/** Returns the requests of a resource in thousandths by pod name. @throws Error if a container has no request */
+function requestsOf(pods: readonly Pod[], resource: string, container: string | undefined): ReadonlyMap<string, number> {
+  return new Map(
+    pods.map((pod) => {
+      const sidecars = (pod.spec?.initContainers ?? []).filter(isRestartableInitContainer);
+      const counted = [...(pod.spec?.containers ?? []), ...sidecars].filter(({ name }) => container === undefined || name === container);
+      const podRequest = container === undefined ? pod.spec?.resources?.requests?.[resource] : undefined;
+      if (podRequest !== undefined) return [pod.metadata?.name ?? '', milliValue(podRequest)];
+      let sum = 0;
+      for (const { name, resources } of counted) {
+        const request = resources?.requests?.[resource];
+        if (request === undefined) throw new Error(`missing request for ${resource} in container ${name} of Pod ${pod.metadata?.name}`);
+        sum += milliValue(request);
+      }
+      return [pod.metadata?.name ?? '', sum];
+    }),
+  );
+}
+
+const noPods = 'no pods returned by selector while calculating replica count';
+const noMetrics = 'did not receive metrics for targeted pods (pods might be unready)';
+const sumOf = (values: Iterable<number>) => {
+  let sum = 0;
+  for (const value of values) sum += value;
+  return sum;
+};
+
+/** Computes the replicas. For unready pods and missing metrics it assumes the values that cause the smallest change. */
+function calculateReplicas(
+  { ready, unready, missing, metrics }: PodGroups,
+  current: number,
+  ratioOf: (metrics: ReadonlyMap<string, number>) => number,
+  assumedValue: (name: string) => number,
+  tolerances: Tolerances,
+): number {
+  const ratio = ratioOf(metrics);
+  const withUnready = unready.size > 0 && ratio > 1;
+  if (!withUnready && missing.size === 0) return isWithin(ratio, tolerances) ? current : Math.ceil(round(ratio * ready));
+  for (const name of missing) {
+    if (ratio < 1) metrics.set(name, assumedValue(name));
+    else if (ratio > 1) metrics.set(name, 0);
+  }
+  if (withUnready) for (const name of unready) metrics.set(name, 0);
+  const newRatio = ratioOf(metrics);
+  if (isWithin(newRatio, tolerances) || (ratio < 1 && newRatio > 1) || (ratio > 1 && newRatio < 1)) return current;
+  const replicas = Math.ceil(round(newRatio * metrics.size));
+  return (newRatio < 1 && replicas > current) || (newRatio > 1 && replicas < current) ? current : replicas;
+}
+/** Rounds off floating-point errors, so that they do not add a replica. */
+const round = (value: number) => Math.round(value * 1e9) / 1e9;
+
+/** Returns the replicas that bring the average utilization to `target` percent of the requests. */
+export function resourceUtilizationReplicas(
+  pods: readonly Pod[],
+  all: ReadonlyMap<string, PodMetric>,
+  {
+    current,
+    target,
+    resource,
+    container,
+  }: { readonly current: number; readonly target: number; readonly resource: string; readonly container: string | undefined },
+  tolerances: Tolerances,
+  timing: Timing,
+): ReplicaProposal {
+  if (pods.length === 0) throw new Error(noPods);
+  const groups = groupPods(pods, all, resource, timing);
+  if (groups.metrics.size === 0) throw new Error(noMetrics);
+  const requests = requestsOf(pods, resource, container);
+  const percent = (metrics: ReadonlyMap<string, number>) => {
+    const requested = sumOf([...metrics.keys()].map((name) => requests.get(name) ?? 0));
+    if (requested === 0) throw new Error('no metrics returned matched known pods');
+    return Math.trunc((sumOf(metrics.values()) * 100) / requested);
+  };
+  const utilization = percent(groups.metrics);
+  const average = sumOf(groups.metrics.values()) / groups.metrics.size;
+  const full = Math.max(100, target);
+  const replicas = calculateReplicas(
+    groups,
+    current,
+    (metrics) => percent(metrics) / target,
+    (name) => ((requests.get(name) ?? 0) * full) / 100,
+    tolerances,
+  );
+  return { replicas, utilization, average };
+}
+
+/** Returns the replicas that bring the average value to `target` thousandths. */
+export function averageValueReplicas(
+  pods: readonly Pod[],
+  all: ReadonlyMap<string, PodMetric>,
+  { current, target, resource }: { readonly current: number; readonly target: number; readonly resource: string | undefined },
+  tolerances: Tolerances,
+  timing: Timing,
+): ReplicaProposal {
+  if (pods.length === 0) throw new Error(noPods);
+  const groups = groupPods(pods, all, resource, timing);
+  if (groups.metrics.size === 0) throw new Error(noMetrics);
+  const mean = (metrics: ReadonlyMap<string, number>) => sumOf(metrics.values()) / metrics.size;
+  const average = mean(groups.metrics);
+  return {
+    replicas: calculateReplicas(
+      groups,
+      current,
+      (metrics) => mean(metrics) / target,
+      () => target,
+      tolerances,
+    ),
+    average,
+  };
+}
+
+/** Returns the replicas for one metric of the whole target: in proportion to `value`, or by `averageValue` per replica. */
+export function objectMetricReplicas(
+  total: number,
+  {
+    current,
+    ready,
+    value,
+    averageValue,
+  }: { readonly current: number; readonly ready: number; readonly value?: number; readonly averageValue?: number },
+  tolerances: Tolerances,
+): number {
+  if (averageValue !== undefined) {
+    const ratio = total / (averageValue * Math.max(1, current));
+    return isWithin(ratio, tolerances) ? current : Math.ceil(round(total / averageValue));
+  }
+  const ratio = total / (value ?? 1);
+  return isWithin(ratio, tolerances) ? current : Math.ceil(round(ratio * ready));
+}

@@ -1,0 +1,144 @@
+import type { HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules } from '@oarlock/api/types/autoscaling-v2';
+
+interface Recommendation {
+  readonly replicas: number;
+  readonly at: number;
+}
+interface ScaleEvent {
+  readonly change: number;
+  readonly at: number;
+}
+export interface Reason {
+  readonly reason: string;
+  readonly message: string;
+}
+export interface Bounds {
+  readonly current: number;
+  readonly desired: number;
+  readonly min: number;
+  readonly max: number;
+}
+export interface LimitedReplicas {
+  readonly replicas: number;
+  readonly limited: boolean;
+  readonly condition: Reason;
+}
+
+const withinLimits: Reason = { reason: 'DesiredWithinRange', message: 'the desired count is within the acceptable range' };
+const tooMany: Reason = { reason: 'TooManyReplicas', message: 'the desired replica count is more than the maximum replica count' };
+const tooFew: Reason = { reason: 'TooFewReplicas', message: 'the desired replica count is less than the minimum replica count' };
+const upLimit: Reason = { reason: 'ScaleUpLimit', message: 'the desired replica count is increasing faster than the maximum scale rate' };
+const downLimit: Reason = {
+  reason: 'ScaleDownLimit',
+  message: 'the desired replica count is decreasing faster than the maximum scale rate',
+};
+
+/** Recent recommendations and scale events of one autoscaler, on the monotonic clock. */
+export class ScalingHistory {
+  readonly #downWindowMs: number;
+  #recommendations: Recommendation[] = [];
+  #up: ScaleEvent[] = [];
+  #down: ScaleEvent[] = [];
+
+  /** `downWindowMs`: stabilization window for scale-down if the behavior does not set one. */
+  constructor(downWindowMs: number) {
+    this.#downWindowMs = downWindowMs;
+  }
+
+  /** Records the initial number of replicas as the first recommendation. */
+  begin(replicas: number, nowMs: number): void {
+    if (this.#recommendations.length === 0) this.#recommendations.push({ replicas, at: nowMs });
+  }
+
+  /** Stabilizes a recommendation: uses the highest of the window for scale-down and the lowest for scale-up. */
+  stabilize(
+    desired: number,
+    current: number,
+    behavior: HorizontalPodAutoscalerBehavior | undefined,
+    nowMs: number,
+  ): { readonly replicas: number; readonly condition: Reason } {
+    const upMs = (behavior?.scaleUp?.stabilizationWindowSeconds ?? 0) * 1000;
+    const downMs =
+      behavior?.scaleDown?.stabilizationWindowSeconds === undefined
+        ? this.#downWindowMs
+        : behavior.scaleDown.stabilizationWindowSeconds * 1000;
+    let lowest = desired;
+    let highest = desired;
+    for (const { replicas, at } of this.#recommendations) {
+      if (at > nowMs - upMs) lowest = Math.min(lowest, replicas);
+      if (at > nowMs - downMs) highest = Math.max(highest, replicas);
+    }
+    const longest = Math.max(upMs, downMs);
+    this.#recommendations = [...this.#recommendations.filter(({ at }) => at > nowMs - longest), { replicas: desired, at: nowMs }];
+    const replicas = behavior === undefined ? highest : Math.min(Math.max(current, lowest), highest);
+    if (replicas === desired)
+      return { replicas, condition: { reason: 'ReadyForNewScale', message: 'recommended size matches current size' } };
+    const condition =
+      replicas < desired
+        ? {
+            reason: 'ScaleUpStabilized',
+            message: 'recent recommendations were lower than current one, applying the lowest recent recommendation',
+          }
+        : {
+            reason: 'ScaleDownStabilized',
+            message: 'recent recommendations were higher than current one, applying the highest recent recommendation',
+          };
+    return { replicas, condition };
+  }
+
+  recordScaleEvent(from: number, to: number, behavior: HorizontalPodAutoscalerBehavior | undefined, nowMs: number): void {
+    const longest = Math.max(
+      0,
+      ...[behavior?.scaleUp, behavior?.scaleDown].flatMap((rules) =>
+        (rules?.policies ?? []).map(({ periodSeconds }) => periodSeconds * 1000),
+      ),
+    );
+    const keep = (events: readonly ScaleEvent[]) => events.filter(({ at }) => at > nowMs - longest);
+    this.#up = keep(this.#up);
+    this.#down = keep(this.#down);
+    if (to > from) this.#up.push({ change: to - from, at: nowMs });
+    if (to < from) this.#down.push({ change: from - to, at: nowMs });
+  }
+
+  /** Limits a recommendation to the bounds and to the rates of the behavior; without a behavior, scale-up is limited to double or to four. */
+  limit({ current, desired, min, max }: Bounds, behavior: HorizontalPodAutoscalerBehavior | undefined, nowMs: number): LimitedReplicas {
+    if (behavior === undefined) {
+      const rateLimit = Math.max(2 * current, 4);
+      if (desired < min) return { replicas: min, limited: true, condition: tooFew };
+      if (desired > Math.min(max, rateLimit))
+        return max > rateLimit
+          ? { replicas: rateLimit, limited: true, condition: upLimit }
+          : { replicas: max, limited: true, condition: tooMany };
+      return { replicas: desired, limited: false, condition: withinLimits };
+    }
+    if (desired > current) {
+      const rateLimit = Math.max(current, this.#limit(behavior.scaleUp, current, 1, nowMs));
+      if (desired > Math.min(max, rateLimit))
+        return max > rateLimit
+          ? { replicas: rateLimit, limited: true, condition: upLimit }
+          : { replicas: max, limited: true, condition: tooMany };
+    } else if (desired < current) {
+      const rateLimit = Math.min(current, this.#limit(behavior.scaleDown, current, -1, nowMs));
+      if (desired < Math.max(min, rateLimit))
+        return min < rateLimit
+          ? { replicas: rateLimit, limited: true, condition: downLimit }
+          : { replicas: min, limited: true, condition: tooFew };
+    }
+    return { replicas: desired, limited: false, condition: withinLimits };
+  }
+
+  /** Returns how far the scaling policies permit to scale, from the replicas at the start of their periods. */
+  #limit(rules: HPAScalingRules | undefined, current: number, sign: 1 | -1, nowMs: number): number {
+    if (rules?.selectPolicy === 'Disabled') return current;
+    const limits = (rules?.policies ?? []).map(({ type, value, periodSeconds }: HPAScalingPolicy) => {
+      const since = nowMs - periodSeconds * 1000;
+      const sum = (events: readonly ScaleEvent[]) => events.reduce((total, { change, at }) => total + (at > since ? change : 0), 0);
+      const start = current - sum(this.#up) + sum(this.#down);
+      if (type === 'Pods') return start + sign * value;
+      return sign === 1 ? Math.ceil((start * (100 + value)) / 100) : Math.floor((start * (100 - value)) / 100);
+    });
+    if (limits.length === 0) return sign === 1 ? Number.POSITIVE_INFINITY : 0;
+    // the policy with the largest change, unless selectPolicy is Min
+    return (rules?.selectPolicy === 'Min') === (sign === 1) ? Math.min(...limits) : Math.max(...limits);
+  }
+}

@@ -1,0 +1,19 @@
+import { parseTime } from '@oarlock/api/values/time';
+import type { Pod, PodCondition } from '@oarlock/api/types/core-v1';
+
+export const conditionOf = (pod: Pod, type: string): PodCondition | undefined =>
+  pod.status?.conditions?.find((condition) => condition.type === type);
+export const isReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
+export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
+export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
+/** True if the pod counts as a replica: neither terminal nor terminating. */
+export const isActive = (pod: Pod): boolean => !isTerminal(pod) && !isTerminating(pod);
+
+/** Returns milliseconds until the pod has been ready for `minReadySeconds` (0: available), or undefined if it is not ready. */
+export function availableIn(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
+  const ready = conditionOf(pod, 'Ready');
+  if (ready?.status !== 'True') return undefined;
+  if (minReadySeconds === 0) return 0;
+  const since = parseTime(ready.lastTransitionTime ?? '');
+  return Math.max(0, (since ?? nowMs) + minReadySeconds * 1000 - nowMs);
+}

@@ -1,0 +1,27 @@
+import { controllerRef, type KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
+import { withTypeMeta } from '../objects/object-identity.ts';
+
+/** Returns a pod from the owner's template, controlled by the owner. Without `name`, it gets a generated name. */
+export function podFromTemplate<T extends KubeObject>(
+  template: PodTemplateSpec | undefined,
+  resource: Resource<T>,
+  owner: T,
+  name?: string,
+): Pod {
+  const { labels, annotations, finalizers } = template?.metadata ?? {};
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      namespace: owner.metadata?.namespace ?? '',
+      ...(name === undefined ? { generateName: `${owner.metadata?.name}-` } : { name }),
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+      ...(finalizers && { finalizers }),
+      ownerReferences: [controllerRef(withTypeMeta(resource, owner))],
+    },
+    ...(template?.spec && { spec: template.spec }),
+  };
+}

@@ -1,0 +1,120 @@
+import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus } from '@oarlock/api/types/core-v1';
+import type { Client } from '@oarlock/spi/client';
+import { withTypeMeta } from '../../objects/object-identity.ts';
+import { annotations } from './volume-match.ts';
+
+const yes = 'yes';
+
+/** Binds a claim and a volume by up to four writes, the volume first. Writes that are already done are skipped. */
+export async function bind(volume: PersistentVolume, claim: PersistentVolumeClaim, client: Client): Promise<void> {
+  const boundVolume = await setPhase(await bindVolumeToClaim(volume, claim, client), 'Bound', client);
+  if (boundVolume === undefined) return;
+  const boundClaim = await bindClaimToVolume(claim, boundVolume, client);
+  if (boundClaim !== undefined) await setClaimPhase(boundClaim, 'Bound', boundVolume, client);
+}
+
+async function bindVolumeToClaim(volume: PersistentVolume, claim: PersistentVolumeClaim, client: Client): Promise<PersistentVolume> {
+  const { name = '', namespace = '', uid = '', resourceVersion = '' } = claim.metadata ?? {};
+  const ref = volume.spec?.claimRef;
+  if (ref?.uid === uid && ref.name === name && ref.namespace === namespace) return volume;
+  const boundByController = ref === undefined || ref.name !== name || ref.namespace !== namespace;
+  return client.update(persistentVolumes, {
+    ...withTypeMeta(persistentVolumes, volume),
+    metadata: {
+      ...volume.metadata,
+      ...(boundByController && { annotations: { ...volume.metadata?.annotations, [annotations.boundByController]: yes } }),
+    },
+    spec: { ...volume.spec, claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name, uid, resourceVersion } },
+  });
+}
+
+async function bindClaimToVolume(
+  claim: PersistentVolumeClaim,
+  volume: PersistentVolume,
+  client: Client,
+): Promise<PersistentVolumeClaim | undefined> {
+  const volumeName = volume.metadata?.name ?? '';
+  const newAnnotations: Record<string, string> = { ...claim.metadata?.annotations };
+  if (claim.spec?.volumeName !== volumeName) newAnnotations[annotations.boundByController] = yes;
+  if (claim.spec?.volumeName === volumeName && newAnnotations[annotations.bindCompleted] !== undefined) return claim;
+  newAnnotations[annotations.bindCompleted] = yes;
+  try {
+    return await client.update(persistentVolumeClaims, {
+      ...withTypeMeta(persistentVolumeClaims, claim),
+      metadata: { ...claim.metadata, annotations: newAnnotations },
+      spec: { ...claim.spec, volumeName },
+    });
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** Writes the phase and the volume's properties to the status of a claim. A bound claim keeps its capacity, which a resize changes. */
+export async function setClaimPhase(
+  claim: PersistentVolumeClaim,
+  phase: 'Pending' | 'Bound' | 'Lost',
+  volume: PersistentVolume | undefined,
+  client: Client,
+): Promise<boolean> {
+  const { accessModes: _modes, capacity, ...rest } = claim.status ?? {};
+  const storage = volume?.spec?.capacity?.['storage'];
+  const attributes = volume?.spec?.volumeAttributesClassName;
+  const isNewlyBound = claim.status?.phase !== 'Bound';
+  const status: PersistentVolumeClaimStatus =
+    volume === undefined
+      ? { ...rest, phase }
+      : {
+          ...rest,
+          phase,
+          accessModes: volume.spec?.accessModes ?? [],
+          ...((isNewlyBound || capacity === undefined) && storage !== undefined
+            ? { capacity: { ...capacity, storage } }
+            : capacity !== undefined && { capacity }),
+          ...(isNewlyBound && attributes ? { currentVolumeAttributesClassName: attributes } : {}),
+        };
+  if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(claim.status))) return false;
+  try {
+    await client.update(persistentVolumeClaims, { ...withTypeMeta(persistentVolumeClaims, claim), status }, { subresource: 'status' });
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+  }
+  return true;
+}
+const sorted = (status: PersistentVolumeClaimStatus = {}) => Object.entries(status).sort(([a], [b]) => (a < b ? -1 : 1));
+
+/** Writes the phase of a volume. Returns the updated volume, or undefined if it is deleted. */
+export async function setPhase(
+  volume: PersistentVolume,
+  phase: 'Available' | 'Bound' | 'Released' | 'Failed',
+  client: Client,
+  message = '',
+): Promise<PersistentVolume | undefined> {
+  if (volume.status?.phase === phase && (volume.status.message ?? '') === message) return volume;
+  const { message: _old, ...rest } = volume.status ?? {};
+  try {
+    return await client.update(
+      persistentVolumes,
+      { ...withTypeMeta(persistentVolumes, volume), status: { ...rest, phase, ...(message !== '' && { message }) } },
+      { subresource: 'status' },
+    );
+  } catch (error) {
+    if (isStatus(error, 'NotFound')) return undefined;
+    throw error;
+  }
+}
+
+/** Removes the claim reference of a volume. A volume that an administrator pre-bound stays reserved for the claim name. */
+export async function unbind(volume: PersistentVolume, client: Client): Promise<void> {
+  const { claimRef, ...spec } = volume.spec ?? {};
+  const { [annotations.boundByController]: boundByController, ...otherAnnotations } = volume.metadata?.annotations ?? {};
+  const { uid: _uid, resourceVersion: _version, ...preboundRef } = claimRef ?? {};
+  const released = await client.update(persistentVolumes, {
+    ...withTypeMeta(persistentVolumes, volume),
+    metadata: { ...volume.metadata, annotations: otherAnnotations },
+    spec: boundByController === undefined ? { ...spec, claimRef: preboundRef } : spec,
+  });
+  await setPhase(released, 'Available', client);
+}

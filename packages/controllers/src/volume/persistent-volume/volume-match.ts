@@ -1,0 +1,75 @@
+import { compareQuantity } from '@oarlock/api/values/quantity';
+import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import { selectorOf } from '../../ownership/selector-owners.ts';
+
+export const annotations = {
+  bindCompleted: 'pv.kubernetes.io/bind-completed',
+  boundByController: 'pv.kubernetes.io/bound-by-controller',
+  provisionedBy: 'pv.kubernetes.io/provisioned-by',
+  selectedNode: 'volume.kubernetes.io/selected-node',
+  provisioner: 'volume.kubernetes.io/storage-provisioner',
+  betaProvisioner: 'volume.beta.kubernetes.io/storage-provisioner',
+  betaClass: 'volume.beta.kubernetes.io/storage-class',
+} as const;
+
+/** Returns the storage class of a claim or volume, from the beta annotation or its spec; '' for none. */
+export const classOf = ({ metadata, spec }: PersistentVolume | PersistentVolumeClaim): string =>
+  metadata?.annotations?.[annotations.betaClass] ?? spec?.storageClassName ?? '';
+export const modeOf = ({ spec }: PersistentVolume | PersistentVolumeClaim): string => spec?.volumeMode ?? 'Filesystem';
+const sizeOf = ({ spec }: PersistentVolume) => spec?.capacity?.['storage'] ?? '0';
+const requestOf = ({ spec }: PersistentVolumeClaim) => spec?.resources?.requests?.['storage'] ?? '0';
+const isLargeEnough = (volume: PersistentVolume, claim: PersistentVolumeClaim) => compareQuantity(sizeOf(volume), requestOf(claim)) >= 0;
+const hasModes = (volume: PersistentVolume, claim: PersistentVolumeClaim) =>
+  (claim.spec?.accessModes ?? []).every((mode) => volume.spec?.accessModes?.includes(mode));
+const sameAttributes = (volume: PersistentVolume, claim: PersistentVolumeClaim) =>
+  (volume.spec?.volumeAttributesClassName ?? '') === (claim.spec?.volumeAttributesClassName ?? '');
+
+/** True if the volume is bound to this claim or pre-bound to its name. */
+export function isBoundTo({ spec }: PersistentVolume, { metadata }: PersistentVolumeClaim): boolean {
+  const ref = spec?.claimRef;
+  return (
+    ref !== undefined && ref.name === metadata?.name && ref.namespace === metadata?.namespace && (!ref.uid || ref.uid === metadata?.uid)
+  );
+}
+
+/** Returns why a claim cannot be bound to the volume that it names, or undefined if it can. */
+export function mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim): string | undefined {
+  if (!isLargeEnough(volume, claim)) return 'requested PV is too small';
+  if (classOf(volume) !== classOf(claim)) return 'storageClassName does not match';
+  if (!sameAttributes(volume, claim)) return 'VolumeAttributesClassName does not match';
+  if (modeOf(volume) !== modeOf(claim)) return 'incompatible volumeMode';
+  if (!hasModes(volume, claim)) return 'incompatible accessMode';
+  return undefined;
+}
+
+/**
+ * Returns the volume for a claim: one that is bound or pre-bound to it, otherwise the smallest available one that is large enough. A claim with
+ * delayed binding gets only a volume that the scheduler pre-bound.
+ */
+export function bestVolume(
+  claim: PersistentVolumeClaim,
+  prebound: readonly PersistentVolume[],
+  free: readonly PersistentVolume[],
+  delayed: boolean,
+): PersistentVolume | undefined {
+  const boundVolume = prebound.find(
+    (volume) => isBoundTo(volume, claim) && isLargeEnough(volume, claim) && modeOf(volume) === modeOf(claim),
+  );
+  if (boundVolume !== undefined || delayed) return boundVolume;
+  const selector = claim.spec?.selector === undefined ? undefined : selectorOf(claim);
+  let best: PersistentVolume | undefined;
+  for (const volume of free) {
+    if (
+      volume.spec?.claimRef !== undefined ||
+      volume.metadata?.deletionTimestamp !== undefined ||
+      volume.status?.phase !== 'Available' ||
+      (selector !== undefined && !selector.matches(volume.metadata?.labels)) ||
+      mismatch(volume, claim) !== undefined
+    )
+      continue;
+    const smaller = best === undefined ? -1 : compareQuantity(sizeOf(volume), sizeOf(best));
+    // equal sizes are ordered by name, so that the result is deterministic
+    if (smaller < 0 || (smaller === 0 && (volume.metadata?.name ?? '') < (best?.metadata?.name ?? ''))) best = volume;
+  }
+  return best;
+}

@@ -1,0 +1,84 @@
+import { objectKey, type KubeObject } from '@oarlock/api/object';
+import { persistentVolumeClaims, persistentVolumes, pods as podResource } from '@oarlock/api/resources';
+import type { Resource } from '@oarlock/api/resource';
+import { isStatus } from '@oarlock/api/status';
+import { Informers, type Client } from '@oarlock/spi/client';
+import { Controllers, watch } from '@oarlock/spi/controller';
+import { z } from 'zod';
+import { withTypeMeta } from '../../objects/object-identity.ts';
+import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts';
+
+const claimFinalizer = 'kubernetes.io/pvc-protection';
+const volumeFinalizer = 'kubernetes.io/pv-protection';
+
+/** Adds the finalizer to an object that is not being deleted; removes it from a deleted object that is not in use. */
+async function protect<T extends KubeObject>(
+  resource: Resource<T>,
+  object: T,
+  finalizer: string,
+  inUse: () => Promise<boolean>,
+  client: Client,
+): Promise<void> {
+  const finalizers = object.metadata?.finalizers ?? [];
+  const hasFinalizer = finalizers.includes(finalizer);
+  const isDeleting = object.metadata?.deletionTimestamp !== undefined;
+  if (isDeleting !== hasFinalizer || (isDeleting && (await inUse()))) return;
+  const desired = isDeleting ? finalizers.filter((each) => each !== finalizer) : [...finalizers, finalizer];
+  try {
+    await client.update(resource, { ...withTypeMeta(resource, object), metadata: { ...object.metadata, finalizers: desired } });
+  } catch (error) {
+    if (!isStatus(error, 'NotFound')) throw error;
+  }
+}
+
+/** Keeps a deleted claim while a scheduled pod uses it. */
+export const claimProtection = Controllers.plugin({
+  id: 'controller-pvc-protection',
+  declares: { loop: 'persistentvolumeclaim-protection' },
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const claims = informers.forResource(persistentVolumeClaims);
+    const pods = informers.forResource(podResource);
+    pods.addIndexer(podsByClaimIndex, claimKeysOfPod);
+    return {
+      name: 'persistentvolumeclaim-protection',
+      watches: [
+        watch(claims, (claim) => [objectKey(claim)]),
+        // only a deleted claim waits for its pods
+        watch(pods, (pod) => claimKeysOfPod(pod).filter((key) => claims.get(key)?.metadata?.deletionTimestamp !== undefined)),
+      ],
+      async reconcile(key, { client }) {
+        const claim = claims.get(key);
+        if (claim === undefined) return;
+        const inUse = async () => {
+          if (pods.byIndex(podsByClaimIndex, key).some(({ spec }) => spec?.nodeName)) return true;
+          // the cache may not show the pod yet, and the deletion of a volume cannot be undone
+          const live = await client.list(podResource, { namespace: claim.metadata?.namespace ?? '' });
+          return live.items.some((pod) => pod.spec?.nodeName !== undefined && claimKeysOfPod(pod).includes(key));
+        };
+        await protect(persistentVolumeClaims, claim, claimFinalizer, inUse, client);
+      },
+    };
+  },
+});
+
+/** Keeps a deleted volume while it is bound. */
+export const volumeProtection = Controllers.plugin({
+  id: 'controller-pv-protection',
+  declares: { loop: 'persistentvolume-protection' },
+  config: z.strictObject({}),
+  needs: { informers: Informers },
+  create({ informers }) {
+    const volumes = informers.forResource(persistentVolumes);
+    return {
+      name: 'persistentvolume-protection',
+      watches: [watch(volumes, ({ metadata }) => [metadata?.name ?? ''])],
+      async reconcile(key, { client }) {
+        const volume = volumes.get(key);
+        if (volume !== undefined)
+          await protect(persistentVolumes, volume, volumeFinalizer, async () => volume.status?.phase === 'Bound', client);
+      },
+    };
+  },
+});

@@ -1,0 +1,144 @@
+import { configMaps, pods, replicaSets, secrets } from '@oarlock/api/resources';
+import type { KubeObject, OwnerReference } from '@oarlock/api/object';
+import garbageCollector from '@oarlock/controllers/api-machinery/garbage-collector/garbage-collector';
+import { controllerPluginContract } from '@oarlock/testing/controller-contract';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import { at, runControllers, named } from '../../support/running-controllers.ts';
+
+const plain = { defaults: false };
+const ref = (owner: KubeObject | undefined, block = true): OwnerReference => ({
+  apiVersion: 'v1',
+  kind: owner?.kind ?? 'ConfigMap',
+  name: owner?.metadata?.name ?? '',
+  uid: owner?.metadata?.uid ?? '',
+  blockOwnerDeletion: block,
+});
+const map = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { namespace: 'd', name, ...(ownerReferences.length > 0 && { ownerReferences }) },
+});
+const secret = (name: string, ...ownerReferences: readonly OwnerReference[]) => ({ ...map(name, ...ownerReferences), kind: 'Secret' });
+const left = (api: MemoryApi) => [...named(api.objects(configMaps, 'd')), ...named(api.objects(secrets, 'd'))];
+
+describe('[sig-api-machinery] Garbage collector', () => {
+  it('should keep the owner around until all its dependents are deleted, if the deletion asks for it', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [owner] = api.seed(configMaps, map('owner'));
+    api.seed(
+      secrets,
+      { ...secret('slow', ref(owner)), metadata: { ...secret('slow', ref(owner)).metadata, finalizers: ['test/hold'] } },
+      secret('quick', ref(owner)),
+      secret('free', ref(owner, false)),
+    );
+    await clock.settle();
+    await api.client().delete(configMaps, at('owner'), { propagationPolicy: 'Foreground' });
+    await clock.settle();
+    expect(left(api)).toContain('owner');
+    expect(left(api)).not.toContain('quick');
+    await api.client().patch(secrets, at('slow'), 'merge', { metadata: { finalizers: null } });
+    await clock.settle();
+    expect(left(api)).toEqual([]);
+  });
+
+  it('should orphan what the owner leaves when the deletion asks for it', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [owner] = api.seed(configMaps, map('owner'));
+    api.seed(secrets, secret('a', ref(owner)), secret('b', ref(owner)));
+    await clock.settle();
+    await api.client().delete(configMaps, at('owner'), { propagationPolicy: 'Orphan' });
+    await clock.settle();
+    expect(left(api)).toEqual(['a', 'b']);
+    expect(api.objects(secrets, 'd').flatMap(({ metadata }) => metadata?.ownerReferences ?? [])).toEqual([]);
+  });
+
+  it("should not delete dependents that have both valid owner and owner that's waiting for dependents to be deleted", async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [leaving, staying] = api.seed(configMaps, map('leaving'), map('staying'));
+    api.seed(secrets, secret('shared', ref(leaving), ref(staying)), secret('own', ref(leaving)));
+    await clock.settle();
+    await api.client().delete(configMaps, at('leaving'), { propagationPolicy: 'Foreground' });
+    await clock.settle();
+    expect(left(api)).toEqual(['staying', 'shared']);
+    expect(api.object(secrets, at('shared'))?.metadata?.ownerReferences?.map(({ name }) => name)).toEqual(['staying']);
+  });
+
+  it('should not be blocked by dependency circle', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [a, b, c] = api.seed(configMaps, map('a'), map('b'), map('c'));
+    const own = (name: string, owner: KubeObject | undefined) =>
+      api.client().patch(configMaps, at(name), 'merge', { metadata: { ownerReferences: [ref(owner)] } });
+    await own('a', c);
+    await own('b', a);
+    await own('c', b);
+    await clock.settle();
+    await api.client().delete(configMaps, at('a'), { propagationPolicy: 'Foreground' });
+    await clock.advance(60_000);
+    expect(left(api)).toEqual([]);
+  });
+
+  it('does not delete a dependent that gets a new owner during its deletion', async () => {
+    const { api, clock } = await runControllers([garbageCollector], plain);
+    const [old, next] = api.seed(configMaps, map('old'), map('next'));
+    api.seed(secrets, secret('taken', ref(old)));
+    await clock.settle();
+    api.dropWatches(secrets);
+    await api.client().patch(secrets, at('taken'), 'merge', { metadata: { ownerReferences: [ref(next)] } });
+    await api.client().delete(configMaps, at('old'), { propagationPolicy: 'Background' });
+    await clock.advance(60_000);
+    expect(left(api)).toEqual(['next', 'taken']);
+  });
+
+  it('deletes dependents whose owner is in another namespace', async () => {
+    const life = await runControllers([garbageCollector], plain);
+    const [elsewhere] = life.api.seed(configMaps, { ...map('owner'), metadata: { namespace: 'other', name: 'owner' } });
+    life.api.seed(secrets, secret('stray', ref(elsewhere)));
+    await life.clock.settle();
+    expect(left(life.api)).toEqual([]);
+    expect(life.reasons()).toContain('OwnerRefInvalidNamespace');
+  });
+});
+
+controllerPluginContract(garbageCollector, [
+  {
+    title: 'deletes a chain of owners in the foreground',
+    steps: [
+      (api) => {
+        const [owner] = api.seed(configMaps, map('owner'));
+        const [set] = api.seed(replicaSets, {
+          apiVersion: 'apps/v1',
+          kind: 'ReplicaSet',
+          metadata: { namespace: 'd', name: 'set', ownerReferences: [ref(owner)] },
+          spec: { selector: {} },
+        });
+        api.seed(pods, {
+          apiVersion: 'v1',
+          kind: 'Pod',
+          metadata: { namespace: 'd', name: 'p', ownerReferences: [{ ...ref(set), apiVersion: 'apps/v1' }] },
+          spec: { containers: [] },
+        });
+      },
+      async (api) => {
+        await api.client().delete(configMaps, at('owner'), { propagationPolicy: 'Foreground' });
+      },
+    ],
+    expectResult: (api) => expect([...left(api), ...named(api.objects(replicaSets, 'd')), ...named(api.objects(pods, 'd'))]).toEqual([]),
+  },
+  {
+    title: 'orphans dependents',
+    steps: [
+      (api) => {
+        const [owner] = api.seed(configMaps, map('owner'));
+        api.seed(secrets, secret('a', ref(owner)), secret('b', ref(owner)));
+      },
+      async (api) => {
+        await api.client().delete(configMaps, at('owner'), { propagationPolicy: 'Orphan' });
+      },
+    ],
+    expectResult: (api) => {
+      expect(left(api)).toEqual(['a', 'b']);
+      expect(api.objects(secrets, 'd').flatMap(({ metadata }) => metadata?.ownerReferences ?? [])).toEqual([]);
+    },
+  },
+]);

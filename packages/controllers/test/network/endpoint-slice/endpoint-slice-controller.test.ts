@@ -1,0 +1,266 @@
+import { endpoints, endpointSlices, nodes, pods, services } from '@oarlock/api/resources';
+import type { Endpoints, Pod, Service } from '@oarlock/api/types/core-v1';
+import endpointSlice from '@oarlock/controllers/network/endpoint-slice/endpoint-slice-controller';
+import endpointsLoop from '@oarlock/controllers/network/endpoints/endpoints-controller';
+import mirroring from '@oarlock/controllers/network/endpoint-slice-mirroring/endpoint-slice-mirroring-controller';
+import { controllerPluginContract } from '@oarlock/testing/controller-contract';
+import type { MemoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import { at, runControllers } from '../../support/running-controllers.ts';
+
+const plain = { defaults: false };
+const service = (more: Service['spec'] = {}): Service => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'd', name: 'web' },
+  spec: { clusterIP: '10.96.0.7', ipFamilies: ['IPv4'], ports: [{ name: 'http', port: 80, targetPort: 8080 }], ...more },
+});
+const pod = (name: string, ips: readonly string[], more: Partial<Pod> = {}): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'd', name, labels: { app: 'web' } },
+  spec: { nodeName: 'n1', containers: [{ name: 'c', image: 'a' }] },
+  status: { phase: 'Running', podIP: ips[0] ?? '', podIPs: ips.map((ip) => ({ ip })), conditions: [{ type: 'Ready', status: 'True' }] },
+  ...more,
+});
+const slices = (api: MemoryApi) => api.objects(endpointSlices, 'd');
+
+describe('EndpointSliceController', () => {
+  it('creates slices for each IP family of a Service', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1', 'fd00::1'])),
+    });
+    await api.client().create(services, service({ selector: { app: 'web' }, ipFamilies: ['IPv4', 'IPv6'] }));
+    await clock.settle();
+    expect(Object.fromEntries(slices(api).map(({ addressType, endpoints: some }) => [addressType, some?.[0]?.addresses]))).toEqual({
+      IPv4: ['10.0.0.1'],
+      IPv6: ['fd00::1'],
+    });
+  });
+
+  it('publishes terminating pods as serving and not ready', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => void memory.seed(pods, pod('p', ['10.0.0.1'])),
+    });
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await api.client().delete(pods, at('p'));
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.conditions).toEqual({ ready: false, serving: true, terminating: true });
+  });
+
+  it('adds node hints without a known zone', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } });
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
+    });
+    await api.client().create(services, service({ selector: { app: 'web' }, trafficDistribution: 'PreferSameNode' }));
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.hints).toEqual({ forNodes: [{ name: 'n1' }] });
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferSameZone' } });
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]?.hints).toBeUndefined();
+  });
+
+  it('and EndpointsController annotate the time of the change', async () => {
+    const { api, clock } = await runControllers([endpointSlice, endpointsLoop], plain);
+    const noted = () =>
+      [slices(api)[0], api.object(endpoints, at('web'))].map(
+        (each) => each?.metadata?.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+      );
+    const ready = (name: string, ip: string, lastTransitionTime: string) =>
+      api.seed(
+        pods,
+        pod(name, [ip], {
+          status: { phase: 'Running', podIP: ip, podIPs: [{ ip }], conditions: [{ type: 'Ready', status: 'True', lastTransitionTime }] },
+        }),
+      );
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await clock.settle();
+    const created = api.object(services, at('web'))?.metadata?.creationTimestamp;
+    expect(noted()).toEqual([created, created]);
+    ready('p', '10.0.0.1', '2026-01-01T00:00:07Z');
+    await clock.settle();
+    expect(noted()).toEqual(['2026-01-01T00:00:07Z', '2026-01-01T00:00:07Z']);
+    ready('q', '10.0.0.2', '2026-01-01T00:00:09Z');
+    await clock.settle();
+    expect(noted()).toEqual(['2026-01-01T00:00:09Z', '2026-01-01T00:00:09Z']);
+    // a deletion has no time
+    api.remove(pods, at('q'));
+    await clock.settle();
+    expect(noted()).toEqual([undefined, undefined]);
+  });
+
+  it('adds hints for the traffic distribution of the Service', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 'a' } } });
+        memory.seed(pods, pod('p', ['10.0.0.1']));
+      },
+    });
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await clock.settle();
+    const hints = () => slices(api)[0]?.endpoints?.[0]?.hints;
+    expect(hints()).toBeUndefined();
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferClose' } });
+    await clock.settle();
+    expect(hints()).toEqual({ forZones: [{ name: 'a' }] });
+    await api.client().patch(services, at('web'), 'merge', { spec: { trafficDistribution: 'PreferSameNode' } });
+    await clock.settle();
+    expect(hints()).toEqual({ forZones: [{ name: 'a' }], forNodes: [{ name: 'n1' }] });
+    await api.client().patch(nodes, { name: 'n1' }, 'merge', { metadata: { labels: { 'topology.kubernetes.io/zone': 'b' } } });
+    await clock.settle();
+    expect(slices(api)[0]?.endpoints?.[0]).toMatchObject({ zone: 'b', hints: { forZones: [{ name: 'b' }] } });
+  });
+});
+
+describe('topology hints', () => {
+  const node = (name: string, zone: string, cpu: string, ready = 'True') => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, labels: { 'topology.kubernetes.io/zone': zone } },
+    status: { allocatable: { cpu }, conditions: [{ type: 'Ready', status: ready }] },
+  });
+  const on = (name: string, nodeName: string) =>
+    pod(name, [`10.0.0.${name}`], { spec: { nodeName, containers: [{ name: 'c', image: 'a' }] } });
+  const auto = {
+    ...service({ selector: { app: 'web' } }),
+    metadata: { namespace: 'd', name: 'web', annotations: { 'service.kubernetes.io/topology-mode': 'Auto' } },
+  };
+  const zones = (api: MemoryApi) => {
+    const counts: Record<string, number> = {};
+    for (const { hints } of slices(api).flatMap(({ endpoints: some }) => some ?? []))
+      for (const { name } of hints?.forZones ?? []) counts[name] = (counts[name] ?? 0) + 1;
+    return counts;
+  };
+
+  it('are allocated by the CPU of zones and stable without changes', async () => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, node('a1', 'a', '8'), node('b1', 'b', '4'), node('c1', 'c', '4'), node('gone', 'z', '64', 'Unknown'));
+        memory.seed(pods, ...['1', '2', '3', '4', '5', '6', '7', '8'].map((name) => on(name, name < '7' ? 'a1' : 'b1')));
+        memory.seed(services, auto);
+      },
+    });
+    await clock.settle();
+    expect(zones(api)).toEqual({ a: 4, b: 2, c: 2 });
+    const version = slices(api)[0]?.metadata?.resourceVersion;
+    await api.client().patch(nodes, { name: 'a1' }, 'merge', { metadata: { labels: { other: 'x' } } });
+    await clock.settle();
+    expect(slices(api)[0]?.metadata?.resourceVersion).toBe(version);
+    // a zone that grows gets more endpoints
+    api.seed(nodes, node('c2', 'c', '16'));
+    await clock.settle();
+    expect(zones(api)['c']).toBeGreaterThan(2);
+  });
+
+  it.each([
+    ['a node without a zone', [node('a1', 'a', '4'), node('b1', '', '4')], {}],
+    ['one zone', [node('a1', 'a', '4')], {}],
+    ['more zones than endpoints', ['a1', 'b1', 'c1', 'd1', 'e1'].map((name) => node(name, name[0] ?? '', '4')), {}],
+    ['two zones', [node('a1', 'a', '4'), node('b1', 'b', '4')], { a: 2, b: 2 }],
+  ] as const)('with %s', async (_title, all, wanted) => {
+    const { api, clock } = await runControllers([endpointSlice], {
+      ...plain,
+      seed: (memory) => {
+        memory.seed(nodes, ...all);
+        memory.seed(pods, on('1', 'a1'), on('2', 'a1'), on('3', 'a1'), on('4', 'a1'));
+        memory.seed(services, auto);
+      },
+    });
+    await clock.settle();
+    expect(zones(api)).toEqual(wanted);
+  });
+});
+
+const byHand = (ips: readonly string[], notReady: readonly string[] = []): Endpoints => ({
+  apiVersion: 'v1',
+  kind: 'Endpoints',
+  metadata: {
+    namespace: 'd',
+    name: 'web',
+    labels: { mine: 'yes' },
+    annotations: { note: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}' },
+  },
+  subsets: [
+    {
+      addresses: ips.map((ip) => ({ ip })),
+      ...(notReady.length > 0 && { notReadyAddresses: notReady.map((ip) => ({ ip })) }),
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    },
+  ],
+});
+
+describe('EndpointSliceMirroring', () => {
+  it('should mirror a custom Endpoints resource through create update and delete', async () => {
+    const { api, clock } = await runControllers([mirroring], plain);
+    await api.client().create(services, service());
+    await api.client().create(endpoints, byHand(['10.1.2.3', 'fd00::3'], ['10.1.2.4']));
+    await clock.settle();
+    const four = slices(api).find(({ addressType }) => addressType === 'IPv4');
+    expect(slices(api)).toHaveLength(2);
+    expect(four).toMatchObject({
+      metadata: {
+        generateName: 'web-',
+        labels: {
+          mine: 'yes',
+          'kubernetes.io/service-name': 'web',
+          'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io',
+        },
+        annotations: { note: 'x' },
+        ownerReferences: [{ kind: 'Endpoints', name: 'web' }],
+      },
+      ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+      endpoints: [
+        { addresses: ['10.1.2.3'], conditions: { ready: true } },
+        { addresses: ['10.1.2.4'], conditions: { ready: false } },
+      ],
+    });
+    await api.client().patch(endpoints, at('web'), 'merge', { subsets: byHand(['10.2.3.4']).subsets });
+    await clock.settle();
+    expect(slices(api).map(({ endpoints: some }) => some?.map(({ addresses }) => addresses[0]))).toEqual([['10.2.3.4']]);
+    await api.client().delete(endpoints, at('web'));
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+
+  it('does not mirror Endpoints that are managed or opt out', async () => {
+    const { api, clock } = await runControllers([mirroring], plain);
+    await api.client().create(services, service({ selector: { app: 'web' } }));
+    await api.client().create(endpoints, byHand(['10.1.2.3']));
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+    await api.client().patch(services, at('web'), 'merge', { spec: { selector: null } });
+    await clock.settle();
+    expect(slices(api)).toHaveLength(1);
+    await api
+      .client()
+      .patch(endpoints, at('web'), 'merge', { metadata: { labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } } });
+    await clock.settle();
+    expect(slices(api)).toEqual([]);
+  });
+});
+
+controllerPluginContract(mirroring, [
+  {
+    title: 'publishes endpoints of two IP families, then of one',
+    steps: [
+      async (api) => {
+        await api.client().create(services, service());
+        await api.client().create(endpoints, byHand(['10.1.2.3', 'fd00::3']));
+      },
+      async (api) => {
+        await api.client().patch(endpoints, at('web'), 'merge', { subsets: byHand(['10.2.3.4']).subsets });
+      },
+    ],
+    expectResult: (api) => {
+      expect(slices(api).map(({ addressType, endpoints: some }) => [addressType, some?.[0]?.addresses])).toEqual([['IPv4', ['10.2.3.4']]]);
+    },
+  },
+]);

@@ -1,0 +1,52 @@
+import { join } from 'node:path';
+import type { Pod } from '@oarlock/api/types/core-v1';
+
+/** Escapes a name from the API for use as a path part. */
+export function safePart(name: string): string {
+  const escaped = name.replace(/[^A-Za-z0-9._-]/g, (character) => `%${character.codePointAt(0)?.toString(16)}`);
+  return escaped === '' || /^\.+$/.test(escaped) ? `%${escaped}` : escaped;
+}
+
+/** The paths of a kubelet's files, below its root directory. */
+export class NodePaths {
+  readonly root: string;
+  readonly logs: string;
+  readonly volatile: string;
+
+  /** `volatile` is a directory in memory for secrets; by default the root directory. */
+  constructor(root: string, logs: string = join(root, 'logs'), volatile: string = root) {
+    this.root = root;
+    this.logs = logs;
+    this.volatile = volatile;
+  }
+
+  get pods(): string {
+    return join(this.root, 'pods');
+  }
+  pod(uid: string): string {
+    return join(this.pods, safePart(uid));
+  }
+  /** The pod's directory below the volatile directory; equal to `pod` without one. */
+  volatilePod(uid: string): string {
+    return join(this.volatile, 'pods', safePart(uid));
+  }
+  volumes(uid: string, inMemory: boolean): string {
+    return join(inMemory ? this.volatilePod(uid) : this.pod(uid), 'volumes');
+  }
+  volume(uid: string, driver: string, volume: string, inMemory: boolean): string {
+    return join(this.volumes(uid, inMemory), safePart(driver), safePart(volume));
+  }
+  subPath(uid: string, volume: string, container: string, index: number): string {
+    return join(this.pod(uid), 'volume-subpaths', safePart(volume), safePart(container), String(index));
+  }
+  hosts(uid: string): string {
+    return join(this.pod(uid), 'etc-hosts');
+  }
+  terminationLog(uid: string, container: string, attempt: number): string {
+    return join(this.pod(uid), 'containers', safePart(container), `${attempt}.termination`);
+  }
+  /** `<namespace>_<name>_<uid>`, as log collectors expect. */
+  podLogs({ metadata }: Pod): string {
+    return join(this.logs, safePart(`${metadata?.namespace}_${metadata?.name}_${metadata?.uid}`));
+  }
+}

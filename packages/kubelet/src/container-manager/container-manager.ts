@@ -1,0 +1,78 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { KubeletConfig } from '../config/kubelet-config.ts';
+import type { Resources } from '../pod-util/resources.ts';
+import { CgroupfsManager, type CgroupManager } from './cgroupfs-manager.ts';
+import { nodeResourceConfig } from './resource-config.ts';
+import { PodContainerManager } from './pod-container-manager.ts';
+import { SystemdCgroupManager } from './systemd-cgroup-manager.ts';
+
+type Driver = 'cgroupfs' | 'systemd';
+
+/** What the container manager needs to know of a runtime. */
+export interface CgroupRuntime {
+  readonly pleg: { readonly simulated: boolean; readonly cgroupDriver: Driver };
+}
+
+export interface ContainerManagerOptions {
+  readonly config: Pick<KubeletConfig, 'cgroupsPerQos' | 'cgroupRoot' | 'reserved' | 'podPidsLimit'>;
+  /** An id of this node that is unique among the kubelets of the machine. */
+  readonly owner: string;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly log: Logger;
+  /** The mount point of the cgroup file system. */
+  readonly mount?: string;
+}
+
+/** Holds one PodContainerManager per cgroup driver (cgroupfs, systemd) that the node's runtimes use. */
+export class ContainerManager {
+  readonly #options: ContainerManagerOptions;
+  readonly #byDriver = new Map<Driver, PodContainerManager | undefined>();
+
+  constructor(options: ContainerManagerOptions) {
+    this.#options = options;
+  }
+
+  /** Returns undefined if the kubelet does not manage the cgroups of the runtime's pods. */
+  podContainerManager(runtime: CgroupRuntime | undefined): PodContainerManager | undefined {
+    return runtime && !runtime.pleg.simulated ? this.#byDriver.get(runtime.pleg.cgroupDriver) : undefined;
+  }
+
+  /** Creates the node's cgroups. Call it after the runtimes are connected. `capacity` is the machine's. */
+  async open(runtimes: Iterable<CgroupRuntime>, capacity: Resources): Promise<void> {
+    const { config, log } = this.#options;
+    const drivers = new Set([...runtimes].filter(({ pleg }) => !pleg.simulated).map(({ pleg }) => pleg.cgroupDriver));
+    if (!config.cgroupsPerQos || drivers.size === 0) return;
+    const tree = await CgroupfsManager.open(this.#options.mount);
+    for (const driver of drivers) {
+      try {
+        if (!tree) throw new Error('the machine has no cgroup file system');
+        this.#byDriver.set(driver, await this.#opened(driver === 'systemd' ? new SystemdCgroupManager(tree) : tree, capacity));
+      } catch (error) {
+        log.warn({ err: error, driver }, 'the kubelet cannot manage pod cgroups: pod-level limits are not enforced');
+      }
+    }
+  }
+
+  async #opened(cgroups: CgroupManager, capacity: Resources): Promise<PodContainerManager> {
+    const { config, owner, clock, log } = this.#options;
+    const pods = new PodContainerManager({
+      cgroups,
+      root: config.cgroupRoot ?? `/oarlock-${owner}`,
+      node: nodeResourceConfig(capacity, config.reserved),
+      maxPids: config.podPidsLimit > 0 ? config.podPidsLimit : Infinity,
+      clock,
+      log,
+    });
+    await pods.open();
+    return pods;
+  }
+
+  async removeOrphanedPodCgroups(known: (uid: string) => boolean): Promise<void> {
+    for (const pods of this.#byDriver.values()) await pods?.removeOrphanedPodCgroups(known);
+  }
+
+  async close(): Promise<void> {
+    for (const pods of this.#byDriver.values()) await pods?.close();
+  }
+}

@@ -1,0 +1,181 @@
+import { join } from 'node:path';
+import { qosClass, type QosClass } from '@oarlock/api/component-helpers/qos-class';
+import { milliValue } from '@oarlock/api/values/quantity';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { podUid } from '../pod-util/pods.ts';
+import { cpuShares, podRequest } from '../pod-util/resources.ts';
+import type { ResourceConfig, CgroupManager } from './cgroupfs-manager.ts';
+import { podResourceConfig } from './resource-config.ts';
+
+export interface PodContainerManagerOptions {
+  readonly cgroups: CgroupManager;
+  /** The parent of `kubepods`: `/`, or a cgroup of this node. */
+  readonly root: string;
+  /** The limits of all pods of the node together. */
+  readonly node: ResourceConfig;
+  /** The maximum number of processes and threads of a pod. */
+  readonly maxPids: number;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly log: Logger;
+}
+
+/** The longest wait until killed processes leave their cgroup. Milliseconds. */
+const longestWaitMs = 1000;
+const classes: Readonly<Record<QosClass, string>> = { Guaranteed: '', Burstable: 'burstable', BestEffort: 'besteffort' };
+
+/**
+ * Manages the cgroups of a node's pods, as upstream with `--cgroups-per-qos`: `kubepods`, below it one per QoS class Burstable and BestEffort,
+ * and one per pod, below which runtimes create those of containers. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+ */
+export class PodContainerManager {
+  readonly #options: PodContainerManagerOptions;
+  readonly #all: string;
+  /** The cpu requests of burstable pods by uid. Millicores. */
+  readonly #burstable = new Map<string, number>();
+  #sum = 0;
+  #shares: number | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: PodContainerManagerOptions) {
+    this.#options = options;
+    this.#all = join(options.root, 'kubepods');
+  }
+
+  /** Creates the cgroups above those of pods. @throws Error if the process lacks the permission */
+  async open(): Promise<void> {
+    const { cgroups, root, node } = this.#options;
+    if (root !== '/') await cgroups.create(root, { ...(node.cpuShares !== undefined && { cpuShares: node.cpuShares }) });
+    await cgroups.create(this.#all, node);
+    await cgroups.create(join(this.#all, classes.BestEffort), { cpuShares: cpuShares(0) });
+    await cgroups.create(join(this.#all, classes.Burstable), { cpuShares: cpuShares(0) });
+  }
+
+  /** Returns for example `/kubepods/burstable/pod<uid>`. */
+  podCgroupPath(pod: Pod): string {
+    return join(this.#all, classes[qosClass(pod.spec)], `pod${podUid(pod)}`);
+  }
+
+  /** Creates the pod's cgroup. Call it before the sandbox is created. Idempotent. @throws the kernel's error */
+  async ensureExists(pod: Pod): Promise<void> {
+    this.trackPod(pod);
+    await this.#options.cgroups.create(this.podCgroupPath(pod), this.#boundsOf(pod));
+  }
+
+  /** Adds the cpu request of a running or resized pod to those of its QoS class. */
+  trackPod(pod: Pod): void {
+    if (qosClass(pod.spec) !== 'Burstable') return;
+    const uid = podUid(pod);
+    const asked = milliValue(podRequest(pod, 'cpu'));
+    this.#sum += asked - (this.#burstable.get(uid) ?? 0);
+    this.#burstable.set(uid, asked);
+    this.#updateBurstableShares();
+  }
+
+  /** Raises limits before containers get more resources; does not lower any. */
+  async raiseLimits(pod: Pod): Promise<void> {
+    const bounds = this.#boundsOf(pod);
+    const { cpuQuota, memory } = await this.#options.cgroups.resourceConfig(this.podCgroupPath(pod));
+    await this.#options.cgroups.update(this.podCgroupPath(pod), {
+      ...bounds,
+      cpuQuota: Math.max(cpuQuota, bounds.cpuQuota),
+      memory: Math.max(memory, bounds.memory),
+    });
+  }
+
+  /** Applies the limits after the containers were resized. @throws Error if the pod's memory usage exceeds its limit */
+  async applyLimits(pod: Pod): Promise<void> {
+    const { cgroups } = this.#options;
+    const path = this.podCgroupPath(pod);
+    const bounds = this.#boundsOf(pod);
+    if (bounds.memory < (await cgroups.resourceConfig(path)).memory) {
+      const used = await cgroups.memoryUsage(path);
+      if (used > bounds.memory) throw new Error(`attempting to set pod memory limit (${bounds.memory}) below current usage (${used})`);
+    }
+    await cgroups.update(path, bounds);
+    this.trackPod(pod);
+  }
+
+  /** Kills the remaining processes of the pod and removes its cgroup. Idempotent. @throws Error if processes stay */
+  async destroy(pod: Pod): Promise<void> {
+    const uid = podUid(pod);
+    this.#sum -= this.#burstable.get(uid) ?? 0;
+    if (this.#burstable.delete(uid)) this.#updateBurstableShares();
+    // the QoS class of a pod that only the runtime has is unknown
+    const paths = pod.spec?.containers.length
+      ? [this.podCgroupPath(pod)]
+      : Object.values(classes).map((name) => join(this.#all, name, `pod${uid}`));
+    for (const path of paths) await this.#remove(path);
+  }
+
+  /** Removes the cgroups of pods that `known` does not return true for. */
+  async removeOrphanedPodCgroups(known: (uid: string) => boolean): Promise<void> {
+    const { cgroups, log } = this.#options;
+    for (const name of Object.values(classes)) {
+      const path = join(this.#all, name);
+      for (const child of await cgroups.children(path)) {
+        if (!child.startsWith('pod') || known(child.slice('pod'.length))) continue;
+        await this.#remove(join(path, child)).catch((error: unknown) =>
+          log.warn({ err: error }, 'removing the cgroup of an orphaned pod failed'),
+        );
+      }
+    }
+  }
+
+  processes(pod: Pod): Promise<readonly number[]> {
+    return this.#options.cgroups.pids(this.podCgroupPath(pod));
+  }
+
+  /** Removes cgroups without pods; a restarted kubelet uses the others. */
+  async close(): Promise<void> {
+    const { cgroups, root, log } = this.#options;
+    await this.#writing;
+    try {
+      let left = false;
+      for (const name of [classes.Burstable, classes.BestEffort, classes.Guaranteed]) {
+        const path = join(this.#all, name);
+        if ((await cgroups.children(path)).some((child) => child.startsWith('pod'))) left = true;
+        else if (name !== classes.Guaranteed) await cgroups.destroy(path);
+      }
+      if (!left) await cgroups.destroy(root === '/' ? this.#all : root);
+    } catch (error) {
+      log.warn({ err: error }, 'removing the cgroups of pods failed');
+    }
+  }
+
+  #boundsOf(pod: Pod): Required<ResourceConfig> {
+    return podResourceConfig(pod, this.#options.maxPids);
+  }
+
+  async #remove(path: string): Promise<void> {
+    const { cgroups, clock } = this.#options;
+    for (let wait = 5; !(await cgroups.destroy(path)); wait *= 2) {
+      if (wait > longestWaitMs) throw new Error(`the cgroup ${path} cannot be removed: processes stay in it`);
+      for (const pid of await cgroups.pids(path)) kill(pid);
+      await clock.sleep(wait);
+    }
+  }
+
+  /** Sets the shares of the burstable cgroup to the sum of its pods' requests. Writes are serialized; the newest value wins. */
+  #updateBurstableShares(): void {
+    const { cgroups, log } = this.#options;
+    this.#writing = this.#writing.then(async () => {
+      const shares = cpuShares(this.#sum);
+      if (shares === this.#shares) return;
+      this.#shares = shares;
+      await cgroups.update(join(this.#all, classes.Burstable), { cpuShares: shares }).catch((error: unknown) => {
+        this.#shares = undefined;
+        log.warn({ err: error }, 'setting the cpu shares of burstable pods failed');
+      });
+    });
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

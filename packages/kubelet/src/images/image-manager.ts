@@ -1,0 +1,213 @@
+import type { Container, EphemeralContainer, Pod, Secret } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing';
+import type { Tracer } from '@opentelemetry/api';
+import { RuntimeError, type Image, type PodSandboxConfig, type RegistryAuth, type RuntimeDriver } from '@oarlock/spi/runtime';
+import { credentialsFor } from './image-pull-credentials.ts';
+import type { ObjectCache } from '../api-objects/object-cache.ts';
+import { podUid } from '../pod-util/pods.ts';
+import { RestartBackoff } from '../pod-util/restart-backoff.ts';
+import { Semaphore } from '@oarlock/primitives/semaphore';
+
+/** An image that cannot be used. `reason`: `ErrImagePull`, `ImagePullBackOff`, `ErrImageNeverPull`, `InvalidImageName`, `ImageInspectError`. */
+export class ImageError extends Error {
+  override readonly name = 'ImageError';
+  readonly reason: string;
+  /** Milliseconds until a retry makes sense; undefined: the pod or another object must change first. */
+  readonly retryMs: number | undefined;
+  constructor(reason: string, message: string, retryMs: number | undefined, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+    this.retryMs = retryMs;
+  }
+}
+
+export interface ImageRequest {
+  readonly pod: Pod;
+  readonly container: Container | EphemeralContainer;
+  readonly sandbox: PodSandboxConfig;
+  readonly signal: AbortSignal;
+  readonly spanContext: SpanContext | undefined;
+  event(type: 'Normal' | 'Warning', reason: string, message: string): void;
+}
+
+export interface ImageManagerOptions {
+  readonly objects: Pick<ObjectCache, 'get'>;
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  /** The maximum number of concurrent pulls. */
+  readonly maxParallelPulls: number;
+  /** Called when the node's images changed. */
+  imagesChanged(): void;
+}
+
+interface Failures {
+  readonly backoff: RestartBackoff;
+  readonly messages: Map<string, string>;
+}
+
+export interface ResolvedImage {
+  /** The image id that containers are created from. */
+  readonly reference: string;
+  readonly image: Image | undefined;
+}
+
+const reference = /^[a-zA-Z0-9](?:[a-zA-Z0-9._-]|:\d+\/|\/)*(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[a-fA-F0-9]{32,})?$/;
+
+/** Adds the default tag: `nginx` -> `nginx:latest`. @throws Error if the image name is invalid */
+export function applyDefaultImageTag(image: string): string {
+  if (image.length > 4096 || !reference.test(image)) throw new Error(`couldn't parse image name "${image}": invalid reference format`);
+  return /[:@][^/]*$/.test(image) ? image : `${image}:latest`;
+}
+
+/** How long the reason is ErrImagePull before it becomes ImagePullBackOff. Milliseconds. */
+const errImagePullVisibleMs = 3000;
+
+/** Pulls images by the containers' pull policy. Failed pulls are retried after 10 s, doubling to 300 s. */
+export class ImageManager {
+  readonly #driver: RuntimeDriver;
+  readonly #objects: Pick<ObjectCache, 'get'>;
+  readonly #clock: Clock;
+  readonly #tracer: Tracer;
+  readonly #pulls: Semaphore;
+  readonly #pulled: () => void;
+  /** Pull failures by pod uid; most pods have none. */
+  readonly #failures = new Map<string, Failures>();
+
+  constructor(driver: RuntimeDriver, { objects, clock, tracer, maxParallelPulls: parallel, imagesChanged: pulled }: ImageManagerOptions) {
+    this.#driver = driver;
+    this.#objects = objects;
+    this.#clock = clock;
+    this.#tracer = tracer;
+    this.#pulls = new Semaphore(parallel);
+    this.#pulled = pulled;
+  }
+
+  /** @throws ImageError */
+  async ensureImageExists(request: ImageRequest): Promise<ResolvedImage> {
+    const { container, pod, event, signal } = request;
+    const requested = container.image ?? '';
+    const tags = this.#driver.traits.images;
+    let name = requested;
+    try {
+      if (tags) name = applyDefaultImageTag(requested);
+    } catch (error) {
+      const message = `Failed to apply default image tag "${requested}": ${messageOf(error)}`;
+      event('Warning', 'InspectFailed', message);
+      throw new ImageError('InvalidImageName', message, undefined, { cause: error });
+    }
+    const policy = container.imagePullPolicy ?? (name.endsWith(':latest') ? 'Always' : 'IfNotPresent');
+    const present = await this.#status(name, request);
+    // a runtime without images has nothing to pull
+    if (present && (policy !== 'Always' || !tags)) {
+      event('Normal', 'Pulled', `Container image "${requested}" already present on machine and can be accessed by the pod`);
+      return { reference: present.id, image: present };
+    }
+    if (policy === 'Never') {
+      const message = `Container image "${requested}" is not present with pull policy of Never`;
+      event('Warning', 'ErrImageNeverPull', message);
+      throw new ImageError('ErrImageNeverPull', message, undefined);
+    }
+    const uid = podUid(pod);
+    const before = this.#failures.get(uid);
+    const wait = before?.backoff.remainingSinceLastTry(name, this.#clock.now()) ?? 0;
+    if (wait > 0) {
+      event('Normal', 'BackOff', `Back-off pulling image "${requested}"`);
+      throw new ImageError(
+        'ImagePullBackOff',
+        `Back-off pulling image "${requested}": ErrImagePull: ${before?.messages.get(name) ?? ''}`,
+        wait,
+      );
+    }
+    const began = this.#clock.monotonic();
+    try {
+      const image = await this.#pulls.run(signal, () => this.#pull(name, requested, began, request));
+      before?.backoff.forget(name);
+      this.#pulled();
+      return image;
+    } catch (error) {
+      signal.throwIfAborted();
+      const message = messageOf(error);
+      event('Warning', 'Failed', `Failed to pull image "${requested}": ${message}`);
+      const now = this.#clock.now();
+      const { backoff, messages } = before ?? this.#failuresOf(uid);
+      backoff.next(name, now, now);
+      messages.set(name, message);
+      // retry soon, so that the reason becomes ImagePullBackOff
+      throw new ImageError('ErrImagePull', message, Math.min(errImagePullVisibleMs, backoff.remainingSinceLastTry(name, now)), {
+        cause: error,
+      });
+    }
+  }
+
+  /** Drops the pull failures of a deleted pod. */
+  forgetPod(uid: string): void {
+    this.#failures.delete(uid);
+  }
+
+  #failuresOf(uid: string): Failures {
+    const failures = { backoff: new RestartBackoff(), messages: new Map<string, string>() };
+    this.#failures.set(uid, failures);
+    return failures;
+  }
+
+  async #status(name: string, { signal, spanContext, event }: ImageRequest): Promise<Image | undefined> {
+    try {
+      return await this.#driver.imageStatus(name, { signal, spanContext });
+    } catch (error) {
+      signal.throwIfAborted();
+      const message = `Failed to inspect image "${name}": ${messageOf(error)}`;
+      event('Warning', 'InspectFailed', message);
+      throw new ImageError('ImageInspectError', message, 10_000, { cause: error });
+    }
+  }
+
+  async #pull(name: string, requested: string, began: number, request: ImageRequest): Promise<ResolvedImage> {
+    const { pod, sandbox, signal, spanContext, event } = request;
+    event('Normal', 'Pulling', `Pulling image "${requested}"`);
+    const started = this.#clock.monotonic();
+    const id = await inSpan(this.#tracer, 'PullImage', { spanContext, attributes: { 'oarlock.image': requested } }, async (span) => {
+      const call = { signal, spanContext: spanContextOf(span) };
+      const auths = await this.#auths(requested, pod);
+      let failure: unknown;
+      for (const auth of auths.length === 0 ? [undefined] : auths) {
+        try {
+          return await this.#driver.pullImage(name, auth, sandbox, call);
+        } catch (error) {
+          failure = error;
+          if (!(error instanceof RuntimeError && error.code === 'PermissionDenied')) break;
+        }
+      }
+      throw failure;
+    });
+    const image =
+      (await this.#driver.imageStatus(id, { signal, spanContext })) ?? (await this.#driver.imageStatus(name, { signal, spanContext }));
+    const now = this.#clock.monotonic();
+    const size = image === undefined ? '' : ` Image size: ${image.sizeBytes} bytes.`;
+    event(
+      'Normal',
+      'Pulled',
+      `Successfully pulled image "${requested}" in ${formatSpan(now - started)} (${formatSpan(now - began)} including waiting).${size}`,
+    );
+    return { reference: image?.id ?? id, image };
+  }
+
+  async #auths(image: string, pod: Pod): Promise<readonly RegistryAuth[]> {
+    const found: Secret[] = [];
+    for (const { name } of pod.spec?.imagePullSecrets ?? []) {
+      const secret = name ? await this.#objects.get('Secret', `${pod.metadata?.namespace}/${name}`) : undefined;
+      if (secret) found.push(secret);
+    }
+    return credentialsFor(image, found);
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+/** Formats a duration like Go, rounded to milliseconds. */
+function formatSpan(ms: number): string {
+  const rounded = Math.round(ms);
+  if (rounded < 1000) return `${rounded}ms`;
+  const seconds = rounded / 1000;
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${Math.round((seconds % 60) * 1000) / 1000}s`;
+}

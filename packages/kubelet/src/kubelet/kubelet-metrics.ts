@@ -1,0 +1,96 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Kubelet } from './kubelet.ts';
+import type { PodWorker } from '../pod-worker/pod-worker.ts';
+import { configSourceAnnotation } from '../pod-util/config-source.ts';
+
+function* podWorkersOf(kubelet: Kubelet): Generator<PodWorker> {
+  for (const agent of kubelet.agents.values()) yield* agent.pods.workers;
+}
+
+const isStatic = ({ metadata }: Pod) => (metadata?.annotations?.[configSourceAnnotation] ?? 'api') !== 'api';
+
+/** Registers the kubelet's metrics, with upstream's names where they mean the same. Values are collected at scrape time. */
+export function registerKubeletMetrics(kubelet: Kubelet, registry: Registry): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'kubelet_node_name',
+    help: "The node's name. The count is always 1.",
+    registers,
+    labelNames: ['node'],
+    collect() {
+      this.reset();
+      for (const name of kubelet.agents.keys()) this.set({ node: name }, 1);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_running_pods',
+    help: 'Number of pods that have a running pod sandbox',
+    registers,
+    collect() {
+      let running = 0;
+      for (const { state } of podWorkersOf(kubelet)) if (state.readySandbox) running += 1;
+      this.set(running);
+    },
+  });
+  new Gauge({
+    name: 'kubelet_running_containers',
+    help: 'Number of containers currently running',
+    registers,
+    labelNames: ['container_state'],
+    collect() {
+      this.reset();
+      for (const { state } of podWorkersOf(kubelet))
+        for (const container of state.containers) this.inc({ container_state: container.state.toLowerCase() });
+    },
+  });
+  new Gauge({
+    name: 'kubelet_active_pods',
+    help: 'The number of pods the kubelet considers active and which are being considered when admitting new pods.',
+    registers,
+    labelNames: ['static'],
+    collect() {
+      const counts = { true: 0, false: 0 };
+      for (const { stage, record } of podWorkersOf(kubelet)) if (stage !== 'finished') counts[isStatic(record.pod) ? 'true' : 'false'] += 1;
+      for (const [label, count] of Object.entries(counts)) this.set({ static: label }, count);
+    },
+  });
+  countPatches(kubelet, registers);
+  measureStarts(kubelet, registers);
+}
+
+/** Upstream's buckets: half a second to an hour. Seconds. */
+const startBuckets = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
+
+function measureStarts(kubelet: Kubelet, registers: Registry[]): void {
+  const measured = (name: string, help: string) =>
+    new Histogram({ name: `kubelet_pod_start_${name}`, help, registers, buckets: startBuckets });
+  const seen = measured('duration_seconds', 'Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run');
+  const sli = measured(
+    'sli_duration_seconds',
+    'Duration in seconds to start a pod since creation, excluding time to pull images and run init containers',
+  );
+  const total = measured(
+    'total_duration_seconds',
+    'Duration in seconds to start a pod since creation, including time to pull images and run init containers',
+  );
+  kubelet.context.startupLatency.listener = (start) => {
+    seen.observe(start.sinceFirstSeen / 1000);
+    sli.observe(start.sli / 1000);
+    total.observe(start.total / 1000);
+  };
+}
+
+function countPatches(kubelet: Kubelet, registers: Registry[]): void {
+  let seen = 0;
+  new Counter({
+    name: 'kubelet_pod_status_patches_total',
+    help: 'Pod statuses sent to the API server.',
+    registers,
+    collect() {
+      const { patchCount: patches } = kubelet.context.statusManager;
+      this.inc(patches - seen);
+      seen = patches;
+    },
+  });
+}

@@ -1,0 +1,122 @@
+import type { Attachment } from '@oarlock/spi/network';
+import type { PodSandboxConfig, PodSandboxStatus } from '@oarlock/spi/runtime';
+import { runtimeLabels } from '../runtime/labels.ts';
+import { generatePodSandboxConfig, usesNodeNetworkNamespace } from './internal/cri-config.ts';
+import { isHostNetwork } from '../pod-util/pods.ts';
+import type { PodRecord } from '../pod/pod-record.ts';
+import type { PodLifecycleListener } from '../runtime/pleg.ts';
+import type { SyncPass } from '../pod/sync-pass.ts';
+import { killContainersWithSyncResult } from './internal/container-kill.ts';
+
+/** Returns the CNI attachment of a sandbox whose address the kubelet obtains. It does not depend on the sandbox's id. */
+export function networkAttachmentOf(
+  { uid, namespace, name, pod }: Pick<PodRecord, 'uid' | 'namespace' | 'name' | 'pod'>,
+  attempt: number,
+): Attachment {
+  return {
+    containerId: `${uid}-${attempt}`,
+    ifName: 'eth0',
+    pod: { namespace, name, uid },
+    portMappings: [],
+    annotations: pod.metadata?.annotations ?? {},
+  };
+}
+
+/** Returns the addresses that the runtime does not provide; undefined if it does. */
+async function podIPsFor(pass: SyncPass, attempt: number): Promise<readonly string[] | undefined> {
+  const { record } = pass;
+  const { node, pod, runtime } = record;
+  if (!runtime || isHostNetwork(pod)) return undefined;
+  if (usesNodeNetworkNamespace(pod, node, runtime)) {
+    const result = await pass.step(
+      'CNI ADD',
+      (call) =>
+        node.network?.add(networkAttachmentOf(record, attempt), call) ?? Promise.reject(new Error('no network plugin is configured')),
+    );
+    return result.ips.length > 0 ? result.ips : node.addresses;
+  }
+  // without network namespaces and without a plugin for the node's namespace the pod has the node's addresses
+  return runtime.pleg.driver.traits.networkNamespaces || runtime.pleg.simulated ? undefined : node.addresses;
+}
+
+/** Applies network policies before any container of the sandbox starts. On an error the sandbox is stopped. */
+async function applyNetworkPolicies(pass: SyncPass, { id, ips }: PodSandboxStatus): Promise<void> {
+  const { node, pod, runtime, namespace, name, uid } = pass.record;
+  const { networkPolicies: policy } = node;
+  if (!runtime || !policy || ips.length === 0 || isHostNetwork(pod) || !runtime.pleg.driver.traits.networkNamespaces) return;
+  const labels = pod.metadata?.labels ?? {};
+  try {
+    await pass.step('NetworkPolicy', (call) => policy.protect({ namespace, name, uid, labels, ips }, call));
+  } catch (error) {
+    await runtime.pleg.driver.stopPodSandbox(id, { signal: pass.signal });
+    throw error;
+  }
+}
+
+/** Creates a sandbox and reads its addresses. Returns the config that containers are created with. */
+export async function createSandbox(pass: SyncPass, attempt: number, listener: PodLifecycleListener): Promise<PodSandboxConfig> {
+  const { record } = pass;
+  const { node, pod, runtime, handler } = record;
+  if (!runtime) throw new Error('the pod has no runtime');
+  const podIPs = await podIPsFor(pass, attempt);
+  try {
+    await node.containerManager.podContainerManager(runtime)?.ensureExists(pod);
+    const config = await generatePodSandboxConfig({ pod, node, runtime, handler }, attempt, podIPs);
+    const id = await pass.step('RunPodSandbox', (call) => runtime.pleg.driver.runPodSandbox(config, handler, call), {
+      'oarlock.runtime': runtime.pleg.name,
+    });
+    const status = await runtime.pleg.sandboxStatus(id, pass.signal);
+    if (status === undefined) throw new Error('the sandbox disappeared right after its creation');
+    await applyNetworkPolicies(pass, status);
+    record.state.setSandbox(status);
+    runtime.pleg.watch(id, listener);
+    return config;
+  } catch (error) {
+    if (podIPs && usesNodeNetworkNamespace(pod, node, runtime))
+      await node.network?.del(networkAttachmentOf(record, attempt), { spanContext: pass.spanContext });
+    throw error;
+  }
+}
+
+/** Stops all containers and sandboxes and releases addresses. The stopped containers stay in the runtime. Idempotent. */
+export async function killPod(
+  record: PodRecord,
+  options: { readonly grace?: number | undefined; readonly signal: AbortSignal; readonly preStopHooksRun?: Set<string> },
+): Promise<void> {
+  const { runtime, node, state } = record;
+  if (!runtime) return;
+  const { pleg } = runtime;
+  const { signal } = options;
+  await killContainersWithSyncResult(record, options);
+  for (const sandbox of state.sandboxes) {
+    await pleg.driver.stopPodSandbox(sandbox.id, { signal });
+    if (sandbox.annotations[runtimeLabels.podIPs] !== undefined && node.network?.traits.namespace === 'node')
+      await node.network.del(networkAttachmentOf(record, sandbox.metadata.attempt), { signal });
+    const now = await pleg.sandboxStatus(sandbox.id, signal);
+    if (now) state.setSandbox(now);
+    else {
+      state.removeSandbox(sandbox.id);
+      pleg.unwatch(sandbox.id);
+    }
+  }
+  for (const { id, state: before } of state.containers) {
+    if (before === 'EXITED') continue;
+    const now = await pleg.containerStatus(id, signal);
+    if (now) state.setContainer(now);
+    else state.removeContainer(id);
+  }
+}
+
+/** Removes the stopped containers and sandboxes from the runtime. */
+export async function removePod(record: PodRecord, signal: AbortSignal): Promise<void> {
+  const { runtime, state } = record;
+  if (!runtime) return;
+  const { pleg } = runtime;
+  const inSandboxes = new Set(state.sandboxes.map(({ id }) => id));
+  for (const { id, sandboxId } of state.containers) if (!inSandboxes.has(sandboxId)) await pleg.driver.removeContainer(id, { signal });
+  for (const { id } of state.sandboxes) {
+    pleg.unwatch(id);
+    await pleg.driver.removePodSandbox(id, { signal });
+  }
+  state.replace([], []);
+}

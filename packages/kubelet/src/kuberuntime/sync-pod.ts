@@ -1,0 +1,147 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Container, EphemeralContainer } from '@oarlock/api/types/core-v1';
+import type { PodSandboxConfig } from '@oarlock/spi/runtime';
+import { startContainer } from './container-start.ts';
+import { killContainer } from './internal/container-kill.ts';
+import { computePodActions, type PodActions } from './pod-actions.ts';
+import { generatePodSandboxConfig } from './internal/cri-config.ts';
+import { createSandbox, killPod } from './pod-sandbox.ts';
+import { allContainers, isSidecar, type ContainerType, type SpecContainer, shouldContainerBeStarted } from '../pod-util/pods.ts';
+import type { PodRecord } from '../pod/pod-record.ts';
+import type { PodLifecycleListener } from '../runtime/pleg.ts';
+import type { SyncPass } from '../pod/sync-pass.ts';
+import { VolumeMountErrors } from '../volumes/volume-manager.ts';
+
+const none = { startup: () => undefined, readiness: () => undefined, liveness: () => undefined } as const;
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+/** The retry delay after a failed sandbox or failed claims. Milliseconds. */
+const sandboxRetryMs = 5_000;
+
+export const probeResultsOf = ({ probes }: PodRecord) => probes ?? none;
+
+/** Mounts the pod's volumes. Returns true if all are mounted; records an event for each that failed. */
+export async function mountVolumes(pass: SyncPass): Promise<boolean> {
+  const { record } = pass;
+  const { node, pod, runtime, volumes } = record;
+  if (runtime?.hollow !== false) return true;
+  const pending = node.volumeManager.unmountedVolumes(pod, volumes);
+  if (pending.length === 0) return true;
+  try {
+    await pass.step('mount volumes', (call) => node.volumeManager.mount(pod, volumes, call), { 'oarlock.volumes': pending.length });
+    return true;
+  } catch (error) {
+    pass.signal.throwIfAborted();
+    if (!(error instanceof VolumeMountErrors)) throw error;
+    for (const { volume, message } of error.failures)
+      record.event('Warning', 'FailedMount', `MountVolume.SetUp failed for volume "${volume}" : ${message}`);
+    return false;
+  }
+}
+
+/** Brings the pod's containers to the desired state, as far as possible in this pass (SyncPod of kuberuntime upstream). */
+export async function syncPod(pass: SyncPass, listener: PodLifecycleListener): Promise<void> {
+  const { record, signal } = pass;
+  const { state } = record;
+  const actions = computePodActions(record.pod, state, probeResultsOf(record), (id) => record.resize?.requiresRestart(id) === true);
+  if (actions.killPod) {
+    if (actions.createSandbox && state.sandboxes.length > 0)
+      record.event('Normal', 'SandboxChanged', 'Pod sandbox changed, it will be killed and re-created.');
+    if (!state.isEmpty) await killPod(record, { signal });
+    if (actions.createSandbox) await removeInitContainers(pass);
+  } else {
+    for (const { id, specContainer, message, reason } of actions.containersToKill) {
+      const status = state.container(id);
+      if (status) await killContainer(record, { status, specContainer, message, reason, signal });
+    }
+  }
+  if (actions.killPod && !actions.createSandbox) return;
+  await startPod(pass, actions, listener);
+}
+
+async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecycleListener): Promise<void> {
+  const { record } = pass;
+  const { pod, state, node, runtime } = record;
+  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  if (
+    !runtime ||
+    (!actions.createSandbox &&
+      actions.containersToStart.length + actions.initContainersToStart.length + actions.ephemeralContainersToStart.length === 0)
+  )
+    return;
+  if (!runtime.hollow) {
+    await mkdir(node.paths.pod(record.uid), { recursive: true, mode: 0o750 });
+    for (const { container } of allContainers(pod))
+      await mkdir(join(node.paths.podLogs(pod), container.name), { recursive: true, mode: 0o755 });
+  }
+  let sandbox: PodSandboxConfig;
+  if (actions.createSandbox) {
+    if (!(await prepareResourceClaims(pass))) return;
+    try {
+      sandbox = await createSandbox(pass, actions.attempt, listener);
+    } catch (error) {
+      pass.signal.throwIfAborted();
+      record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${messageOf(error)}`);
+      pass.fail(error);
+      pass.retryIn(sandboxRetryMs);
+      return;
+    }
+  } else
+    sandbox = await generatePodSandboxConfig(
+      { pod, node, runtime, handler: record.handler },
+      state.readySandbox?.metadata.attempt ?? 0,
+      undefined,
+    );
+  const sandboxId = state.readySandbox?.id;
+  if (sandboxId === undefined) return;
+  const run = (kind: ContainerType, index: number, container: Container | EphemeralContainer | undefined) => {
+    if (!container) return Promise.resolve(false);
+    const specContainer: SpecContainer = { kind, index, container };
+    return startContainer(pass, specContainer, sandboxId, sandbox);
+  };
+  for (const index of actions.ephemeralContainersToStart) await run('ephemeral', index, ephemeralContainers[index]);
+  for (const index of actions.initContainersToStart) {
+    const container = initContainers[index];
+    const started = await run('init', index, container);
+    // later containers wait for it, unless it is a sidecar that ran before
+    if (!started && container && !isSidecar(container)) return;
+  }
+  for (const index of actions.containersToStart) await run('regular', index, containers[index]);
+}
+
+/** Prepares the pod's resource claims. Returns false after a failure, which it records as an event. */
+async function prepareResourceClaims(pass: SyncPass): Promise<boolean> {
+  const { record } = pass;
+  const { node, pod } = record;
+  if (!pod.spec?.resourceClaims?.length && !pod.status?.extendedResourceClaimStatus) return true;
+  try {
+    if (!node.draManager) throw new Error('this node takes no DRA drivers: pluginRegistryDir is not set');
+    await pass.step('prepare claims', ({ signal }) => node.draManager?.prepareResources(pod, signal) ?? Promise.resolve());
+    return true;
+  } catch (error) {
+    pass.signal.throwIfAborted();
+    record.event('Warning', 'FailedPrepareDynamicResources', `Failed to prepare dynamic resources: ${messageOf(error)}`);
+    pass.fail(error);
+    pass.retryIn(sandboxRetryMs);
+    return false;
+  }
+}
+
+/** Removes the init containers of the previous sandbox: initialization starts over in a new one. */
+async function removeInitContainers({ record, signal }: SyncPass): Promise<void> {
+  const { runtime, state, pod } = record;
+  for (const { name } of pod.spec?.initContainers ?? []) {
+    for (const { id } of state.containerAttempts(name)) {
+      await runtime?.pleg.driver.removeContainer(id, { signal });
+      state.removeContainer(id);
+    }
+  }
+}
+
+/** Drops start failures of containers that will not be started any more. */
+export function clearObsoleteStartFailures(record: PodRecord): void {
+  for (const name of record.startFailures.keys()) {
+    const container = [...(record.pod.spec?.initContainers ?? []), ...(record.pod.spec?.containers ?? [])].find((one) => one.name === name);
+    if (!container || !shouldContainerBeStarted(record.pod, container, record.state.latestContainer(name))) record.clearStartFailure(name);
+  }
+}

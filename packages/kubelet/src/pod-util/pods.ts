@@ -1,0 +1,111 @@
+import type { ContainerStatus as RuntimeContainerStatus } from '@oarlock/spi/runtime';
+import { configHashAnnotation } from './config-source.ts';
+import type { Container, ContainerStatus, EphemeralContainer, Pod, PodStatus } from '@oarlock/api/types/core-v1';
+
+/** The list of the spec that a container belongs to. */
+export type ContainerType = 'init' | 'regular' | 'ephemeral';
+
+export const podUid = (pod: Pod): string => pod.metadata?.uid ?? '';
+/** Returns `name_namespace(uid)`, as kubelet messages name a pod. */
+export const formatPod = ({ metadata }: Pod): string => `${metadata?.name}_${metadata?.namespace}(${metadata?.uid})`;
+
+/** An init container with restartPolicy Always: a sidecar (KEP-753). */
+export { isRestartableInitContainer as isSidecar } from '@oarlock/api/component-helpers/restartable-init-container';
+
+export const isTerminalPhase = (phase: string | undefined): boolean => phase === 'Succeeded' || phase === 'Failed';
+/** The lowest priority of the system priority classes. */
+const systemCriticalPriority = 2_000_000_000;
+
+/** Returns true if evictions spare the pod: static pods and pods of a system priority class (IsCriticalPod upstream). */
+export function isCriticalPod({ metadata, spec }: Pod): boolean {
+  // users can set annotations, but not the uid
+  const isStatic = metadata?.uid !== undefined && metadata.annotations?.[configHashAnnotation] === metadata.uid;
+  return isStatic || (spec?.priority ?? 0) >= systemCriticalPriority;
+}
+
+export const isDeleted = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
+export const isHostNetwork = (pod: Pod): boolean => pod.spec?.hostNetwork === true;
+
+export interface SpecContainer {
+  readonly kind: ContainerType;
+  readonly index: number;
+  readonly container: Container | EphemeralContainer;
+}
+
+/** Returns every container of a spec, init containers first. */
+export function* allContainers(pod: Pod): Generator<SpecContainer> {
+  const { initContainers = [], containers = [], ephemeralContainers = [] } = pod.spec ?? {};
+  for (const [index, container] of initContainers.entries()) yield { kind: 'init', index, container };
+  for (const [index, container] of containers.entries()) yield { kind: 'regular', index, container };
+  for (const [index, container] of ephemeralContainers.entries()) yield { kind: 'ephemeral', index, container };
+}
+
+export function findContainer(pod: Pod, name: string): SpecContainer | undefined {
+  for (const specContainer of allContainers(pod)) if (specContainer.container.name === name) return specContainer;
+  return undefined;
+}
+
+/** Returns the field path of an event about one container, for example `spec.containers{web}`. */
+export function fieldPath({ kind, container }: Pick<SpecContainer, 'kind' | 'container'>): string {
+  const list = kind === 'init' ? 'spec.initContainers' : kind === 'regular' ? 'spec.containers' : 'spec.ephemeralContainers';
+  return `${list}{${container.name}}`;
+}
+
+export const findContainerStatus = (statuses: readonly ContainerStatus[] | undefined, name: string): ContainerStatus | undefined =>
+  statuses?.find((status) => status.name === name);
+
+export function containerStatusesOf(status: PodStatus | undefined, kind: ContainerType): readonly ContainerStatus[] {
+  if (kind === 'init') return status?.initContainerStatuses ?? [];
+  return (kind === 'regular' ? status?.containerStatuses : status?.ephemeralContainerStatuses) ?? [];
+}
+
+/** Returns the container's own restart policy (KEP-5307), or else the pod's. */
+export function restartPolicyOf(pod: Pod, container: Pick<Container, 'restartPolicy'>): string {
+  return container.restartPolicy ?? pod.spec?.restartPolicy ?? 'Always';
+}
+
+/** Returns the action of the first matching restart rule for an exit code (KEP-5307, KEP-5532); undefined if none matches. */
+export function matchingRestartRule(
+  { restartPolicyRules = [] }: Pick<Container, 'restartPolicyRules'>,
+  exitCode: number,
+): string | undefined {
+  return restartPolicyRules.find(
+    ({ exitCodes }) => exitCodes !== undefined && (exitCodes.values?.includes(exitCode) === true) === (exitCodes.operator === 'In'),
+  )?.action;
+}
+/** Returns true if a rule of some container restarts all containers. */
+export function hasRestartAllContainersRule({ spec }: Pod): boolean {
+  const asks = ({ restartPolicyRules }: Container) => restartPolicyRules?.some(({ action }) => action === 'RestartAllContainers') === true;
+  return spec?.containers.some(asks) === true || spec?.initContainers?.some(asks) === true;
+}
+
+/** Returns true if a container that exited with this code is started again. */
+export function restartsAfterExit(pod: Pod, container: Pick<Container, 'restartPolicy' | 'restartPolicyRules'>, exitCode: number): boolean {
+  if (matchingRestartRule(container, exitCode) !== undefined) return true;
+  const policy = restartPolicyOf(pod, container);
+  return policy === 'Always' || (policy === 'OnFailure' && exitCode !== 0);
+}
+
+/** Returns true if the kubelet should start a missing, unfinished or exited container (ShouldContainerBeRestarted upstream). */
+export function shouldContainerBeStarted(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  status: RuntimeContainerStatus | undefined,
+): boolean {
+  if (isDeleted(pod)) return false;
+  if (status === undefined) return true;
+  if (status.state === 'RUNNING') return false;
+  if (status.state !== 'EXITED') return true;
+  return restartsAfterExit(pod, container, status.exitCode ?? 0);
+}
+
+/** Resolves a port number, or the name of one of the container's ports. @throws Error if there is no such port */
+export function resolvePort(container: Container | EphemeralContainer, port: number | string): number {
+  const found =
+    typeof port === 'number'
+      ? port
+      : (container.ports?.find((one) => one.name === port)?.containerPort ?? (/^\d{1,5}$/.test(port) ? Number(port) : Number.NaN));
+  if (Number.isNaN(found)) throw new Error(`couldn't find port: ${String(port)}`);
+  if (found <= 0 || found > 65_535) throw new Error(`invalid port number: ${found}`);
+  return found;
+}

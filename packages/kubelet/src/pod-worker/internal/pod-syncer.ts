@@ -1,0 +1,315 @@
+import { formatTime, parseTime } from '@oarlock/api/values/time';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { Backoff } from '@oarlock/primitives/backoff';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { NodeContext, PodRuntime } from '../../pod/node-context.ts';
+import { RuntimeStatusRefresher } from './runtime-status-refresher.ts';
+import { VolumeRefresher } from './volume-refresher.ts';
+import { deleteApiPod, removePodResources } from './pod-cleanup.ts';
+import { PodStatusReporter, type PodFailure } from './pod-status-reporter.ts';
+import { killPod } from '../../kuberuntime/pod-sandbox.ts';
+import { syncPod, clearObsoleteStartFailures, mountVolumes } from '../../kuberuntime/sync-pod.ts';
+import { syncProbes } from './sync-probes.ts';
+import { isDeleted, isHostNetwork, isTerminalPhase } from '../../pod-util/pods.ts';
+import type { PodRecord } from '../../pod/pod-record.ts';
+import { restartAllContainers, shouldRestartAllContainers } from './restart-all-containers.ts';
+import type { RuntimePod, PodLifecycleListener } from '../../runtime/pleg.ts';
+import type { SyncPass } from '../../pod/sync-pass.ts';
+import { readTerminationMessages } from './termination-message.ts';
+
+/**
+ * The stage of a pod's worker (PodWorkerState upstream); it only moves forward.
+ * - `syncing`: the pod is brought to its desired state
+ * - `terminating`: the pod was deleted, evicted or completed: all containers are being stopped
+ * - `terminated`: nothing runs any more: the pod's resources are removed, and the API object if it was deleted
+ * - `finished`: nothing is left to do
+ */
+export type PodWorkerStage = 'syncing' | 'terminating' | 'terminated' | 'finished';
+export interface PodTermination extends PodFailure {
+  /** The grace period. Undefined: the pod's own. Seconds. */
+  readonly graceSeconds?: number;
+}
+
+export interface PodSyncerOptions {
+  readonly record: PodRecord;
+  readonly listener: PodLifecycleListener;
+  /** What the runtime had of the pod when the kubelet started. */
+  readonly found?: { readonly runtime: PodRuntime; readonly found: RuntimePod } | undefined;
+  /** True if the pod exists only in the runtime. */
+  readonly orphan?: boolean;
+  /** Admits the pod, or returns why it is rejected. `later`: pods are being preempted for it, and the worker is woken after that. */
+  admit(pod: Pod): PodTermination | 'later' | undefined;
+  /** Called when all containers are stopped: the pod's share of the node is free. */
+  released(): void;
+  wake(spanContext: SpanContext | undefined): void;
+  /** Returns the span context of the last request that changed the pod. */
+  spanContext(): SpanContext | undefined;
+}
+
+/** The grace period of orphaned pods. Seconds. */
+const orphanGrace = 1;
+
+/** Runs the stages of one pod: SyncPod, SyncTerminatingPod, SyncTerminatedPod. One pass at a time. */
+export class PodSyncer {
+  stage: PodWorkerStage = 'syncing';
+  readonly #options: PodSyncerOptions;
+  readonly #record: PodRecord;
+  readonly #volumeRefresher: VolumeRefresher;
+  readonly #runtimeStatus: RuntimeStatusRefresher;
+  readonly #statusReporter: PodStatusReporter;
+  readonly #node: NodeContext;
+  #termination: PodTermination | undefined;
+  #admitted: boolean;
+  /** Ids of containers whose preStop hook has run. */
+  readonly #preStopHooksRun = new Set<string>();
+  #volumeBackoff: Backoff | undefined;
+  /** True once a pass may have started a container. */
+  #mayHaveStarted = false;
+  #networkNotReadyReported = false;
+
+  constructor(options: PodSyncerOptions) {
+    this.#options = options;
+    this.#record = options.record;
+    this.#node = options.record.node;
+    this.#volumeRefresher = new VolumeRefresher(options.record, options.wake);
+    this.#runtimeStatus = new RuntimeStatusRefresher(options.record, options.listener);
+    this.#statusReporter = new PodStatusReporter(options.record, options.spanContext);
+    const {
+      found,
+      orphan = false,
+      record: { pod },
+    } = options;
+    this.#record.adopted = found !== undefined && found.found.sandboxes.length > 0;
+    // a pod that runs or was admitted earlier is not rejected any more
+    this.#admitted = found !== undefined || pod.status?.startTime !== undefined;
+    this.deletedFromApi = orphan;
+    if (orphan || isDeleted(pod) || isTerminalPhase(pod.status?.phase)) this.stage = 'terminating';
+  }
+
+  /** True when the API object is gone. */
+  get deletedFromApi(): boolean {
+    return this.#statusReporter.deletedFromApi;
+  }
+  set deletedFromApi(gone: boolean) {
+    this.#statusReporter.deletedFromApi = gone;
+  }
+
+  /** True once the node has admitted the pod. */
+  get admitted(): boolean {
+    return this.#admitted;
+  }
+
+  /** Terminates the pod; its status shows the reason. */
+  terminateWith(termination: PodTermination): void {
+    this.#termination ??= termination;
+    this.terminate();
+  }
+  get isEvicted(): boolean {
+    return this.#termination?.isDisruption === true;
+  }
+
+  terminate(): void {
+    if (this.stage === 'syncing') this.stage = 'terminating';
+  }
+
+  /** Marks volumes stale whose content depends on the pod. */
+  volumeContentChanged(): void {
+    this.#volumeRefresher.markStale();
+  }
+
+  /** Marks the status of a container, or of the whole pod, stale. */
+  invalidateRuntimeStatus(containerId: string | undefined): void {
+    this.#runtimeStatus.invalidate(containerId);
+  }
+
+  close(): void {
+    this.#record.probes?.stop();
+    this.#volumeRefresher.release();
+    this.#record.runtime?.pleg.unregister(this.#options.listener);
+  }
+
+  async sync(pass: SyncPass): Promise<void> {
+    await this.#resolveRuntime(pass);
+    if (this.stage === 'syncing') await this.#syncPod(pass);
+    if (this.stage === 'terminating') await this.#syncTerminatingPod(pass);
+    if (this.stage === 'terminated') await this.#syncTerminatedPod(pass);
+  }
+
+  /** Resolves the pod's runtime and loads what the runtime already has of the pod. */
+  async #resolveRuntime({ signal }: SyncPass): Promise<void> {
+    const record = this.#record;
+    if (record.runtime !== undefined) return;
+    const { found, orphan, listener } = this.#options;
+    try {
+      const { runtime, handler } = found && orphan ? { runtime: found.runtime, handler: '' } : await this.#node.runtimeFor(record.pod);
+      if (found) await found.runtime.pleg.adopt(listener, found.found, signal);
+      record.handler = handler;
+      record.runtime = found?.runtime ?? runtime;
+      if (found) this.#node.containerManager.podContainerManager(record.runtime)?.trackPod(record.pod);
+    } catch (error) {
+      signal.throwIfAborted();
+      // nothing was started in this case, so nothing has to be stopped
+      if (this.stage !== 'syncing' && !found) return;
+      const why = error instanceof Error ? error.message : String(error);
+      if (!found) record.event('Warning', 'FailedCreatePodSandBox', `Failed to create pod sandbox: ${why}`);
+      throw error;
+    }
+  }
+
+  /** SyncPod upstream. The steps run in this order; a step that returns false ends the pass. */
+  async #syncPod(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    if (!this.#admit(pass)) return;
+    this.#mayHaveStarted = true;
+    await this.#runtimeStatus.refresh(pass);
+    if (this.#activeDeadlineExceeded(pass)) return;
+    this.#allocateResize();
+    this.#restoreProbes();
+    record.restartingAllContainers = shouldRestartAllContainers(record);
+    if (record.restartingAllContainers) {
+      if (!(await this.#restartAllContainers(pass))) return;
+    } else if (!this.#reportCurrentStatus(pass)) return;
+    if (!this.#waitForNetwork()) return;
+    this.#volumeRefresher.watchObjects();
+    if (await mountVolumes(pass)) {
+      this.#volumeBackoff = undefined;
+      await this.#volumeRefresher.refresh(pass);
+      await record.resize?.actuate(pass);
+      await syncPod(pass, this.#options.listener);
+      await record.resize?.onContainersChanged(pass);
+    } else pass.retryIn(this.#nextVolumeRetryMs());
+    clearObsoleteStartFailures(record);
+    syncProbes(record, this.#options);
+    await readTerminationMessages(record);
+    this.#statusReporter.report(pass, { lazy: false });
+    this.#terminateIfPhaseIsTerminal();
+  }
+
+  /** Returns true if the node has admitted the pod; otherwise the pod is rejected or waits for preempted pods. */
+  #admit(pass: SyncPass): boolean {
+    if (this.#admitted) return true;
+    const rejection = this.#options.admit(this.#record.pod);
+    if (rejection === 'later') return false;
+    if (rejection) {
+      this.#rejectPod(pass, rejection);
+      return false;
+    }
+    this.#admitted = true;
+    return true;
+  }
+
+  /** Allocates the requested resources (KEP-1287). Downward API volumes may show them. */
+  #allocateResize(): void {
+    if (this.#record.resize?.allocate() === true) this.#volumeRefresher.markStale();
+  }
+
+  /** Starts the probes of an adopted pod: probe results from before this kubelet started still hold. */
+  #restoreProbes(): void {
+    if (this.#record.adopted) syncProbes(this.#record, this.#options);
+  }
+
+  /** Returns true when all containers are terminated and removed. */
+  async #restartAllContainers(pass: SyncPass): Promise<boolean> {
+    const ended = await restartAllContainers(pass, this.#statusReporter);
+    syncProbes(this.#record, this.#options);
+    return ended;
+  }
+
+  /** Reports the status before the changes of this pass. Returns false if the phase is terminal. */
+  #reportCurrentStatus(pass: SyncPass): boolean {
+    const record = this.#record;
+    if (record.status !== undefined && record.state.isEmpty) return true;
+    this.#statusReporter.report(pass, { lazy: true });
+    return !this.#terminateIfPhaseIsTerminal();
+  }
+
+  #terminateIfPhaseIsTerminal(): boolean {
+    if (!isTerminalPhase(this.#record.status?.phase)) return false;
+    this.stage = 'terminating';
+    return true;
+  }
+
+  /** Returns false while a new sandbox would have no network; the node wakes its pods when the network is ready. */
+  #waitForNetwork(): boolean {
+    const { pod, state } = this.#record;
+    if (this.#node.networkReady || isHostNetwork(pod) || state.readySandbox !== undefined) return true;
+    if (!this.#networkNotReadyReported)
+      this.#record.event('Warning', 'NetworkNotReady', `network is not ready: ${this.#node.networkNotReadyMessage}`);
+    this.#networkNotReadyReported = true;
+    return false;
+  }
+
+  #nextVolumeRetryMs(): number {
+    return (this.#volumeBackoff ??= new Backoff({ firstMs: 500, longestMs: 122_000, jitter: 0.1, random: this.#node.random })).next();
+  }
+
+  #rejectPod(pass: SyncPass, { reason, message }: PodTermination): void {
+    const record = this.#record;
+    record.event('Warning', reason, message);
+    this.stage = 'terminated';
+    this.#admitted = true;
+    const { startTime = formatTime(record.startedAt), qosClass } = record.pod.status ?? {};
+    this.#statusReporter.setStatus(
+      pass,
+      { phase: 'Failed', reason, message, startTime, ...(qosClass !== undefined && { qosClass }) },
+      false,
+    );
+  }
+
+  /** Checks `activeDeadlineSeconds`, counted from the reported start time. */
+  #activeDeadlineExceeded(pass: SyncPass): boolean {
+    const record = this.#record;
+    const seconds = record.pod.spec?.activeDeadlineSeconds;
+    if (seconds === undefined) return false;
+    const started = parseTime(record.status?.startTime ?? record.pod.status?.startTime ?? '') ?? record.startedAt;
+    const left = started + seconds * 1000 - this.#node.clock.now();
+    if (left > 0) {
+      pass.retryIn(left);
+      return false;
+    }
+    this.#termination = { reason: 'DeadlineExceeded', message: 'Pod was active on the node longer than the specified deadline' };
+    record.event('Normal', this.#termination.reason, this.#termination.message);
+    this.stage = 'terminating';
+    return true;
+  }
+
+  async #syncTerminatingPod(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { pod } = record;
+    record.probes?.stopLivenessAndStartup();
+    // an interrupted pass may have left containers that are not in the record
+    if (this.#mayHaveStarted || !record.state.isEmpty) {
+      this.#runtimeStatus.invalidate(undefined);
+      await this.#runtimeStatus.refresh(pass);
+    }
+    const seconds = pod.metadata?.deletionGracePeriodSeconds;
+    const grace = this.#options.orphan ? orphanGrace : seconds === undefined ? this.#termination?.graceSeconds : Math.max(1, seconds);
+    if (!record.state.isEmpty) await killPod(record, { grace, signal: pass.signal, preStopHooksRun: this.#preStopHooksRun });
+    await this.#runtimeStatus.refresh(pass);
+    record.probes?.stop();
+    this.#volumeRefresher.release();
+    await this.#node.draManager?.unprepareResources(record.uid, pass.signal);
+    this.stage = 'terminated';
+    this.#options.released();
+    // the final status of a pod that had terminated before this kubelet started was reported then
+    const known = record.status === undefined && record.state.isEmpty && isTerminalPhase(pod.status?.phase);
+    if (!this.deletedFromApi && !known) this.#statusReporter.report(pass, { end: { failure: this.#termination }, lazy: false });
+  }
+
+  async #syncTerminatedPod(pass: SyncPass): Promise<void> {
+    const record = this.#record;
+    const { runtime, uid } = record;
+    const { volumeManager: volumes, tokenManager: tokens, deadlines, statusManager: statuses } = this.#node;
+    if (runtime?.hollow === false) await volumes.teardown(uid, { signal: pass.signal, spanContext: undefined });
+    await this.#node.containerManager.podContainerManager(runtime)?.destroy(record.pod);
+    tokens.forget(uid);
+    deadlines.delete(uid);
+    if (!this.deletedFromApi && !isDeleted(record.pod)) return; // containers and logs stay readable
+    // the last status must be stored before its sources are removed
+    if (!this.deletedFromApi) await statuses.waitUntilSent(record);
+    await removePodResources(pass);
+    runtime?.pleg.unregister(this.#options.listener);
+    if (!this.deletedFromApi) await deleteApiPod(pass);
+    this.stage = 'finished';
+  }
+}

@@ -1,0 +1,61 @@
+import { open } from 'node:fs/promises';
+import type { PodRecord } from '../../pod/pod-record.ts';
+import type { ContainerStatus } from '@oarlock/spi/runtime';
+import { parseLogRecord } from '../../logs/cri-log.ts';
+import { runtimeLabels } from '../../runtime/labels.ts';
+
+const maxMessage = 4096;
+const maxLogMessage = 2048;
+const maxLogLines = 80;
+const tailBytes = 64 * 1024;
+
+/** Returns a container's termination message: its message file, or by policy the end of its log after a failure; empty without one. */
+async function terminationMessage(status: ContainerStatus): Promise<string> {
+  const path = status.annotations[runtimeLabels.terminationMessagePath];
+  const file = path === undefined ? undefined : status.mounts.find(({ containerPath }) => containerPath === path)?.hostPath;
+  const message = file === undefined ? '' : (await readPart(file, maxMessage, 'head')).toString('utf8');
+  if (
+    message !== '' ||
+    status.annotations[runtimeLabels.terminationMessagePolicy] !== 'FallbackToLogsOnError' ||
+    status.exitCode === 0 ||
+    status.logPath === ''
+  )
+    return message;
+  const lines = splitLines(await readPart(status.logPath, tailBytes, 'tail')).slice(-maxLogLines);
+  const text = Buffer.concat(
+    lines.flatMap((line) => {
+      const record = parseLogRecord(line);
+      return record ? [record.text, ...(record.partial ? [] : [Buffer.from('\n')])] : [];
+    }),
+  );
+  return text.subarray(Math.max(0, text.length - maxLogMessage)).toString('utf8');
+}
+
+/** Returns an empty buffer if the file cannot be read: the container may never have started. */
+async function readPart(file: string, limit: number, end: 'head' | 'tail'): Promise<Buffer> {
+  const handle = await open(file, 'r').catch(() => undefined);
+  if (!handle) return Buffer.alloc(0);
+  try {
+    const { size } = await handle.stat();
+    const length = Math.min(size, limit);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, end === 'head' ? 0 : size - length);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+function splitLines(bytes: Buffer): readonly Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0, at = bytes.indexOf(0x0a); at >= 0; from = at + 1, at = bytes.indexOf(0x0a, from)) lines.push(bytes.subarray(from, at));
+  return lines;
+}
+
+/** Reads the messages of exited containers into the record, so that the first status that shows the exit contains them. */
+export async function readTerminationMessages(record: PodRecord): Promise<void> {
+  if (record.runtime?.hollow !== false) return;
+  for (const status of record.state.containers) {
+    if (status.state === 'EXITED' && !record.terminationMessages.has(status.id))
+      record.setTerminationMessage(status.id, await terminationMessage(status));
+  }
+}

@@ -1,0 +1,107 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Client, EventRecorder } from '@oarlock/spi/client';
+import type { ClusterFacts } from '@oarlock/spi/cluster';
+import type { NetworkDriver } from '@oarlock/spi/network';
+import type { NetworkPolicies } from '@oarlock/spi/policy';
+import type { Tracer } from '@opentelemetry/api';
+import type { ContainerManager } from '../container-manager/container-manager.ts';
+import type { DeviceManager } from '../container-manager/devices/device-manager.ts';
+import type { DRAManager } from '../container-manager/dra/dra-manager.ts';
+import type { ImageManager } from '../images/image-manager.ts';
+import type { NodePaths } from '../config/node-paths.ts';
+import type { NodePressure } from '../pod-util/node-pressure.ts';
+import type { ObjectCache } from '../api-objects/object-cache.ts';
+import type { Resources } from '../pod-util/resources.ts';
+import type { PLEG } from '../runtime/pleg.ts';
+import type { ServiceEnvironment } from '../environment/service-environment.ts';
+import type { PodStartupLatencyTracker } from './pod-startup-latency-tracker.ts';
+import type { StatusManager } from '../status/status-manager.ts';
+import type { DeadlineTimers } from './deadlines.ts';
+import type { TaskQueue } from '@oarlock/primitives/task-queue';
+import type { UserNamespaceManager } from '../runtime/user-namespace-manager.ts';
+import type { TokenManager } from '../api-objects/token-manager.ts';
+import type { TrustBundleManager } from '../api-objects/trust-bundle-manager.ts';
+import type { VolumeManager } from '../volumes/volume-manager.ts';
+import type { VolumeStatCalculator } from '../stats/volume-stat-calculator.ts';
+
+/** A container runtime, as pods use it. */
+export interface PodRuntime {
+  readonly pleg: PLEG;
+  readonly imageManager: ImageManager;
+  /** True if the kubelet makes no files, mounts or log directories for pods of this runtime, as on kubemark's hollow nodes. */
+  readonly hollow: boolean;
+}
+
+/** Time, randomness, logging and lifetime of the process. */
+export interface ProcessContext {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly tracer: Tracer;
+  /** Aborts when the kubelet stops. Pods keep running. */
+  readonly signal: AbortSignal;
+  readonly deadlines: DeadlineTimers;
+  readonly turnQueue: TaskQueue;
+}
+
+/** Access to the API server, and caches of its objects. */
+export interface ApiAccess {
+  readonly client: Client;
+  readonly facts: ClusterFacts;
+  readonly objectCache: ObjectCache;
+  readonly tokenManager: TokenManager;
+  readonly trustBundleManager: TrustBundleManager;
+  readonly serviceEnvironment: ServiceEnvironment;
+  readonly statusManager: StatusManager;
+  readonly startupLatency: PodStartupLatencyTracker;
+}
+
+/** Directories and volumes of pods. */
+export interface VolumeServices {
+  readonly paths: NodePaths;
+  readonly volumeManager: VolumeManager;
+  readonly volumeStats: VolumeStatCalculator;
+}
+
+/** What the machine provides to pods: cgroups, devices, user ids and the network. */
+export interface MachineServices {
+  readonly hostname: string;
+  readonly resolvConf: string;
+  readonly containerManager: ContainerManager;
+  readonly userNamespaceManager: UserNamespaceManager;
+  /** Undefined unless `devicePluginDir` is configured. */
+  readonly deviceManager: DeviceManager | undefined;
+  /** Undefined unless `pluginRegistryDir` is configured. */
+  readonly draManager: DRAManager | undefined;
+  readonly network: NetworkDriver | undefined;
+  /** Undefined without a network policy plugin: policies have no effect then. */
+  readonly networkPolicies: NetworkPolicies | undefined;
+  /** Sysctls that pods may set besides the safe ones: names, or `prefix*`. */
+  readonly allowedUnsafeSysctls: readonly string[];
+}
+
+/** What all kubelets of a process share. */
+export interface KubeletContext extends ProcessContext, ApiAccess, VolumeServices, MachineServices {
+  /** Returns the runtime and handler of the pod's RuntimeClass. @throws Error if the RuntimeClass does not exist */
+  runtimeFor(pod: Pod): Promise<{ readonly runtime: PodRuntime; readonly handler: string }>;
+}
+
+/** What pods need to know of their node. Values such as `allocatable` are getters of the current state. */
+export interface NodeContext extends KubeletContext {
+  readonly name: string;
+  readonly owner: string;
+  readonly recorder: EventRecorder;
+  readonly capacity: Resources;
+  readonly cgroupV2: boolean;
+  readonly allocatable: Resources;
+  readonly pressure: NodePressure;
+  /** True while the machine shuts down. */
+  readonly shuttingDown: boolean;
+  readonly addresses: readonly string[];
+  /** False until the network plugin and the runtime are ready to connect pods. */
+  readonly networkReady: boolean;
+  /** Why `networkReady` is false; empty if it is true. */
+  readonly networkNotReadyMessage: string;
+}

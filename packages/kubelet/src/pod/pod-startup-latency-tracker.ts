@@ -1,0 +1,54 @@
+import { parseTime } from '@oarlock/api/values/time';
+import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import { isSidecar } from '../pod-util/pods.ts';
+
+/** The time from a pod's creation until all of its containers have started. Milliseconds. */
+export interface PodStartupLatency {
+  /** Since `metadata.creationTimestamp`, which has a resolution of one second. */
+  readonly total: number;
+  /** `total` without image pulls and init containers: the SLI of the kubelet. */
+  readonly sli: number;
+  /** Since the kubelet first saw the pod. */
+  readonly sinceFirstSeen: number;
+}
+
+/** What the tracker needs to know of a pod. */
+export interface StartingPod {
+  readonly pod: Pod;
+  readonly status: PodStatus | undefined;
+  /** From a manifest on the node, not from the API server. */
+  readonly static: boolean;
+  /** Ran before this kubelet started. */
+  readonly adopted: boolean;
+  /** When the kubelet first saw the pod: milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly imagePullMs: number;
+  /** The tracker sets it when it has reported the pod. */
+  startLatencyReported: boolean;
+}
+
+/** Observes the startup latency of each pod once. Skips static pods and pods that ran before the kubelet started. */
+export class PodStartupLatencyTracker {
+  /** Undefined: nothing is measured. */
+  listener: ((start: PodStartupLatency) => void) | undefined;
+
+  /** Call it after each change of the pod's status. */
+  observe(record: StartingPod, now: number): void {
+    if (this.listener === undefined || record.startLatencyReported || record.adopted || record.static) return;
+    const { containerStatuses = [], initContainerStatuses = [] } = record.status ?? {};
+    const containers = record.pod.spec?.containers.length ?? 0;
+    if (containerStatuses.length < containers || !containerStatuses.every(({ state }) => state?.running ?? state?.terminated)) return;
+    record.startLatencyReported = true;
+    const sidecars = new Set((record.pod.spec?.initContainers ?? []).filter(isSidecar).map(({ name }) => name));
+    const init = initContainerStatuses
+      .filter(({ name }) => !sidecars.has(name))
+      .reduce((sum, { state }) => sum + between(state?.terminated?.startedAt, state?.terminated?.finishedAt), 0);
+    const total = Math.max(0, now - (parseTime(record.pod.metadata?.creationTimestamp ?? '') ?? record.startedAt));
+    this.listener({ total, sli: Math.max(0, total - record.imagePullMs - init), sinceFirstSeen: Math.max(0, now - record.startedAt) });
+  }
+}
+
+function between(from: string | undefined, to: string | undefined): number {
+  const [began, ended] = [parseTime(from ?? ''), parseTime(to ?? '')];
+  return began === undefined || ended === undefined ? 0 : Math.max(0, ended - began);
+}

@@ -1,0 +1,71 @@
+import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
+import type { Span } from '@opentelemetry/api';
+import type { PodRecord } from './pod-record.ts';
+
+/** One pass of a pod worker over its pod. Its span starts on first use, because most passes find nothing to do. */
+export class SyncPass {
+  readonly record: PodRecord;
+  readonly signal: AbortSignal;
+  readonly #spanContexts: readonly SpanContext[];
+  readonly #enqueuedAt: number;
+  readonly #began: number;
+  #span: Span | undefined;
+  /** Milliseconds until the next pass; undefined if none is scheduled. */
+  retryMs: number | undefined;
+
+  constructor(record: PodRecord, signal: AbortSignal, spanContexts: readonly SpanContext[], enqueuedAt: number) {
+    this.record = record;
+    this.signal = signal;
+    this.#spanContexts = spanContexts;
+    this.#enqueuedAt = enqueuedAt;
+    this.#began = record.node.clock.now();
+  }
+
+  get span(): Span {
+    if (this.#span === undefined) {
+      const { record } = this;
+      const [spanContext, ...links] = this.#spanContexts;
+      this.#span = startSpan(record.node.tracer, 'sync pod', {
+        spanContext,
+        links,
+        startTime: this.#began,
+        attributes: { 'oarlock.key': record.key, 'oarlock.node': record.node.name, 'oarlock.enqueued_at': this.#enqueuedAt },
+      });
+    }
+    return this.#span;
+  }
+
+  get spanContext(): SpanContext | undefined {
+    return spanContextOf(this.span) ?? this.#spanContexts[0];
+  }
+
+  /** Runs one step in a child span and passes its call options to `work`. */
+  async step<T>(
+    name: string,
+    work: (call: { readonly signal: AbortSignal; readonly spanContext: SpanContext | undefined }) => Promise<T>,
+    attributes: Readonly<Record<string, string | number>> = {},
+  ): Promise<T> {
+    const { record, signal } = this;
+    const span = startSpan(record.node.tracer, name, { spanContext: this.spanContext, attributes });
+    try {
+      return await work({ signal, spanContext: spanContextOf(span) ?? this.spanContext });
+    } catch (error) {
+      failSpan(span, error);
+      failSpan(this.span, error);
+      throw error;
+    } finally {
+      span.end();
+    }
+  }
+
+  retryIn(ms: number | undefined): void {
+    if (ms !== undefined && (this.retryMs === undefined || ms < this.retryMs)) this.retryMs = ms;
+  }
+
+  fail(error: unknown): void {
+    failSpan(this.span, error);
+  }
+  end(): void {
+    this.#span?.end();
+  }
+}

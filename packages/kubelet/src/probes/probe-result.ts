@@ -1,0 +1,44 @@
+import type { Clock } from '@oarlock/primitives/clock';
+
+/** The result of one attempt of a probe. `error`: the attempt could not be made, and does not count. */
+export interface ProbeAttemptResult {
+  readonly result: 'success' | 'failure' | 'error';
+  /** The output of the endpoint or command, for events. */
+  readonly output: string;
+  /** A success that is recorded as a warning event. */
+  readonly warning?: true;
+}
+
+/** The limits of one attempt over the network. */
+export interface AttemptOptions {
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** Aborts the attempt, which then rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
+/** The results of a pod's probes by container id; undefined before the first result. */
+export interface ProbeResults {
+  liveness(id: string): boolean | undefined;
+  startup(id: string): boolean | undefined;
+}
+
+export const succeeded = (output = ''): ProbeAttemptResult => ({ result: 'success', output });
+export const warned = (output: string): ProbeAttemptResult => ({ result: 'success', output, warning: true });
+export const failed = (output: string): ProbeAttemptResult => ({ result: 'failure', output });
+
+/** Formats a network error like Go does: users and tools search for these texts. */
+export function formatDialError(error: unknown, host: string, port: number): string {
+  const code = (error as { readonly code?: unknown }).code;
+  const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  const why: Readonly<Record<string, string>> = {
+    ECONNREFUSED: 'connect: connection refused',
+    EHOSTUNREACH: 'connect: no route to host',
+    ENETUNREACH: 'connect: network is unreachable',
+    ECONNRESET: 'read: connection reset by peer',
+    ETIMEDOUT: 'i/o timeout',
+    ENOTFOUND: 'lookup: no such host',
+  };
+  const known = typeof code === 'string' ? why[code] : undefined;
+  return known === undefined ? (error instanceof Error ? error.message : String(error)) : `dial tcp ${where}: ${known}`;
+}

@@ -1,0 +1,252 @@
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import {
+  RuntimeError,
+  type Container,
+  type ContainerStatus,
+  type PodSandbox,
+  type PodSandboxStatus,
+  type RuntimeDriver,
+  type RuntimeEvent,
+  type RuntimeFeatures,
+} from '@oarlock/spi/runtime';
+import { runtimeLabels } from './labels.ts';
+import type { RuntimePodStatus } from './runtime-pod-status.ts';
+
+/** Receives lifecycle events of one pod. Implemented by the pod's worker. */
+export interface PodLifecycleListener {
+  /** Reports that the status of a container, or of the sandbox, is stale. Both undefined: everything is. */
+  invalidate(sandboxId: string | undefined, containerId: string | undefined): void;
+  readonly state: RuntimePodStatus;
+  /** True while the worker runs a pass: it reads the status of containers that it starts itself. */
+  readonly isSyncing: boolean;
+}
+
+/** What the runtime has of one pod when the kubelet starts. */
+export interface RuntimePod {
+  readonly sandboxes: readonly PodSandbox[];
+  readonly containers: readonly Container[];
+}
+
+export interface PLEGOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The relist period. Milliseconds. */
+  readonly relistMs: number;
+  /** The owner ids of this process's nodes. */
+  readonly ownerIds: ReadonlySet<string>;
+}
+
+/**
+ * The pod lifecycle event generator of one runtime, shared by all kubelets of the process. Passes the runtime's events to the pods'
+ * workers. A periodic relist finds what the event stream missed.
+ */
+export class PLEG {
+  readonly driver: RuntimeDriver;
+  /** The runtime handler under which it is configured: RuntimeClasses select it by this name. */
+  readonly handler: string;
+  readonly simulated: boolean;
+  /** For example `containerd`; known after `open`. */
+  name = '';
+  version = '';
+  /** The driver of the runtime's cgroups; known after `open`. */
+  cgroupDriver: 'cgroupfs' | 'systemd' = 'cgroupfs';
+  /** The features that the runtime reported at the last relist. */
+  features: RuntimeFeatures | undefined;
+  readonly #options: PLEGOptions;
+  readonly #listenerBySandbox = new Map<string, PodLifecycleListener>();
+  readonly #listeners = new Set<PodLifecycleListener>();
+  readonly #loading = new Set<PodLifecycleListener>();
+  #timer: Timer | undefined;
+  #relisting = false;
+
+  constructor(handler: string, driver: RuntimeDriver, options: PLEGOptions) {
+    this.driver = driver;
+    this.handler = handler;
+    this.simulated = driver.traits.simulated === true;
+    this.#options = options;
+  }
+
+  /** Reads the runtime's name and subscribes to its events. @throws RuntimeError if the runtime does not answer */
+  async open(signal: AbortSignal): Promise<void> {
+    const { name, version } = await this.driver.version({ signal });
+    this.name = name;
+    this.version = version;
+    this.features = await this.driver.features?.({ signal });
+    this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
+    void this.#consumeEvents(signal);
+    this.#scheduleRelist(signal);
+  }
+
+  /** Returns true if a runtime handler supports the feature. */
+  supports(handler: string, feature: 'recursiveReadOnlyMounts' | 'userNamespaces'): boolean {
+    return this.features?.handlers.find(({ name }) => name === handler)?.[feature] === true;
+  }
+
+  /** Lists what the runtime has of this process's nodes, by owner id and pod uid. */
+  async listPods(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlyMap<string, RuntimePod>>> {
+    const [sandboxes, containers] = await Promise.all([
+      this.driver.listPodSandbox({}, { signal }),
+      this.driver.listContainers({}, { signal }),
+    ]);
+    const found = new Map<string, Map<string, { sandboxes: PodSandbox[]; containers: Container[] }>>();
+    const podOf = ({ labels }: PodSandbox | Container) => {
+      const owner = labels[runtimeLabels.owner] ?? '';
+      const uid = labels[runtimeLabels.podUid] ?? '';
+      if (uid === '' || !this.#options.ownerIds.has(owner)) return undefined;
+      const pods = found.get(owner) ?? new Map<string, { sandboxes: PodSandbox[]; containers: Container[] }>();
+      found.set(owner, pods);
+      const pod = pods.get(uid) ?? { sandboxes: [], containers: [] };
+      pods.set(uid, pod);
+      return pod;
+    };
+    for (const sandbox of sandboxes) podOf(sandbox)?.sandboxes.push(sandbox);
+    for (const container of containers) podOf(container)?.containers.push(container);
+    return found;
+  }
+
+  /** Reads the runtime status of one pod into its state. */
+  async reload(listener: PodLifecycleListener, uid: string, signal: AbortSignal): Promise<void> {
+    const labels = { [runtimeLabels.podUid]: uid };
+    const [sandboxes, containers] = await Promise.all([
+      this.driver.listPodSandbox({ labels }, { signal }),
+      this.driver.listContainers({ labels }, { signal }),
+    ]);
+    await this.adopt(listener, { sandboxes, containers }, signal);
+  }
+
+  /** Reads the statuses of the listed sandboxes and containers into the pod's state, and subscribes the listener to their events. */
+  async adopt(listener: PodLifecycleListener, { sandboxes, containers }: RuntimePod, signal: AbortSignal): Promise<void> {
+    // subscribe first: events during the reads must not be lost
+    for (const { id } of sandboxes) this.watch(id, listener);
+    this.#listeners.add(listener);
+    this.#loading.add(listener);
+    try {
+      const [sandboxStatuses, containerStatuses] = await Promise.all([
+        Promise.all(sandboxes.map(({ id }) => this.sandboxStatus(id, signal))),
+        Promise.all(containers.map(({ id }) => this.containerStatus(id, signal))),
+      ]);
+      const before = listener.state.sandboxes;
+      listener.state.replace(
+        sandboxStatuses.filter((status) => status !== undefined),
+        containerStatuses.filter((status) => status !== undefined),
+      );
+      for (const { id } of before) if (listener.state.sandbox(id) === undefined) this.#listenerBySandbox.delete(id);
+    } finally {
+      this.#loading.delete(listener);
+    }
+  }
+
+  /** Subscribes the listener to the sandbox's events. */
+  watch(sandboxId: string, listener: PodLifecycleListener): void {
+    this.#listenerBySandbox.set(sandboxId, listener);
+    this.#listeners.add(listener);
+  }
+  unwatch(sandboxId: string): void {
+    this.#listenerBySandbox.delete(sandboxId);
+  }
+  unregister(listener: PodLifecycleListener): void {
+    for (const { id } of listener.state.sandboxes) this.#listenerBySandbox.delete(id);
+    this.#listeners.delete(listener);
+  }
+
+  /** Returns undefined if the sandbox does not exist. */
+  async sandboxStatus(id: string, signal?: AbortSignal): Promise<PodSandboxStatus | undefined> {
+    return this.driver.podSandboxStatus(id, { ...(signal && { signal }) }).catch(undefinedIfNotFound);
+  }
+  async containerStatus(id: string, signal?: AbortSignal): Promise<ContainerStatus | undefined> {
+    return this.driver.containerStatus(id, { ...(signal && { signal }) }).catch(undefinedIfNotFound);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  async #consumeEvents(signal: AbortSignal): Promise<void> {
+    const { log, clock } = this.#options;
+    let first = true;
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.driver.events(signal)) {
+          if (event !== 'resync') this.#dispatch(event);
+          // the first resync reports the start of the stream; existing pods are adopted anyway
+          else if (!first) await this.#relist(signal);
+          first = false;
+        }
+      } catch (error) {
+        if (!signal.aborted) log.warn({ err: error, runtime: this.handler }, 'the event stream of the runtime ended');
+      }
+      if (signal.aborted) return;
+      first = false;
+      await clock.sleep(1000, signal).catch(() => undefined);
+    }
+  }
+
+  #dispatch({ type, sandboxId, containerId }: RuntimeEvent): void {
+    const listener = this.#listenerBySandbox.get(sandboxId);
+    if (listener === undefined) return;
+    if (this.#loading.has(listener)) {
+      listener.invalidate(undefined, undefined);
+      return;
+    }
+    if (containerId === undefined) {
+      const known = listener.state.sandbox(sandboxId)?.state;
+      if (
+        known === undefined ||
+        ((type === 'STARTED' || type === 'CREATED') && known === 'READY') ||
+        (type === 'STOPPED' && known === 'NOTREADY')
+      )
+        return;
+    } else {
+      // the worker knows what it did itself
+      const known = listener.state.container(containerId)?.state;
+      if (
+        known === undefined ||
+        type === 'CREATED' ||
+        (type === 'STARTED' && (known !== 'CREATED' || listener.isSyncing)) ||
+        (type === 'STOPPED' && known === 'EXITED')
+      )
+        return;
+    }
+    listener.invalidate(sandboxId, containerId);
+  }
+
+  #scheduleRelist(signal: AbortSignal): void {
+    this.#timer = this.#options.clock.after(this.#options.relistMs, () => {
+      void this.#relist(signal).finally(() => {
+        if (!signal.aborted) this.#scheduleRelist(signal);
+      });
+    });
+  }
+
+  /** Lists everything and invalidates pods whose known state differs. */
+  async #relist(signal: AbortSignal): Promise<void> {
+    if (this.#relisting) return;
+    this.#relisting = true;
+    try {
+      const [sandboxes, containers] = await Promise.all([
+        this.driver.listPodSandbox({}, { signal }),
+        this.driver.listContainers({}, { signal }),
+      ]);
+      // the runtime may have been upgraded
+      this.features = await this.driver.features?.({ signal });
+      const now = new Map<string, string>();
+      for (const { id, state } of sandboxes) now.set(id, state);
+      for (const { id, state } of containers) now.set(id, state);
+      for (const listener of this.#listeners) {
+        const { state } = listener;
+        const differs = [...state.sandboxes, ...state.containers].some((known) => now.get(known.id) !== known.state);
+        if (differs) listener.invalidate(undefined, undefined);
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#options.log.warn({ err: error, runtime: this.handler }, 'listing the pods of the runtime failed');
+    } finally {
+      this.#relisting = false;
+    }
+  }
+}
+
+export function undefinedIfNotFound(error: unknown): undefined {
+  if (error instanceof RuntimeError && error.code === 'NotFound') return undefined;
+  throw error;
+}

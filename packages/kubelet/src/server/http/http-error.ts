@@ -1,0 +1,9 @@
+/** A request that fails with an HTTP status code. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError';
+  readonly code: number;
+  constructor(code: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}

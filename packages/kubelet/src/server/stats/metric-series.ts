@@ -1,0 +1,46 @@
+import type { Histogram } from '../../probes/histogram.ts';
+
+/** One sample of a metric; `at` is its time in milliseconds since the epoch. */
+export interface Sample {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly value: number;
+  readonly at?: number | undefined;
+}
+
+const quoted = (text: string) => text.replace(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`));
+
+/** Formats the metrics of one scrape in Prometheus' text format. */
+export class MetricSeries {
+  #text = '';
+
+  add(name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<Sample>): void {
+    let lines = '';
+    for (const { labels = {}, value, at } of samples) {
+      const pairs = Object.entries(labels).map(([key, text]) => `${key}="${quoted(text)}"`);
+      lines += `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}${at === undefined ? '' : ` ${Math.floor(at)}`}\n`;
+    }
+    if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines}`;
+  }
+
+  /** Adds histograms. */
+  addDistributions(
+    name: string,
+    help: string,
+    all: Iterable<{ readonly labels: Readonly<Record<string, string>>; readonly values: Histogram }>,
+  ): void {
+    let lines = '';
+    for (const { labels, values } of all) {
+      const pairs = Object.entries(labels)
+        .map(([key, text]) => `${key}="${quoted(text)}"`)
+        .join(',');
+      for (const [bound, count] of [...values.upTo(), ['+Inf', values.count] as const])
+        lines += `${name}_bucket{${pairs},le="${bound}"} ${count}\n`;
+      lines += `${name}_sum{${pairs}} ${values.sum}\n${name}_count{${pairs}} ${values.count}\n`;
+    }
+    if (lines !== '') this.#text += `# HELP ${name} ${help}\n# TYPE ${name} histogram\n${lines}`;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+}

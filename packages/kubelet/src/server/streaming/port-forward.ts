@@ -1,0 +1,130 @@
+import { setMaxListeners } from 'node:events';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '@oarlock/primitives/clock';
+import { SpdyConnection } from '@oarlock/spdy/connection';
+import type { SpdyStream } from '@oarlock/spdy/stream';
+import { LinkedSignal } from '@oarlock/primitives/linked-signal';
+
+export const portForwardProtocol = 'portforward.k8s.io';
+
+const pairTimeoutMs = 30_000;
+/** The maximum number of streams of a client; each forwarded connection has two. */
+const maxStreams = 2_000;
+const portPattern = /^[1-9]\d{0,4}$/;
+
+/** The pod that connections are forwarded to. */
+export interface ForwardTarget {
+  /** `NAMESPACE_POD`, for error messages. */
+  readonly name: string;
+  readonly uid: string;
+  connect(port: number, signal: AbortSignal): Promise<Duplex>;
+}
+
+interface Pair {
+  readonly port: number;
+  error?: SpdyStream;
+  data?: SpdyStream;
+  cancel(): void;
+}
+
+/**
+ * Serves port-forwarding over one SPDY connection: for each forwarded connection the client opens a data and an error stream with the same
+ * request id. Resolves when the client has disconnected.
+ */
+export async function servePortForward(
+  { socket, head }: { readonly socket: Duplex; readonly head: Buffer },
+  target: ForwardTarget,
+  { stopped, clock }: { readonly stopped: AbortSignal; readonly clock: Clock },
+): Promise<void> {
+  const gone = new LinkedSignal(stopped);
+  setMaxListeners(0, gone.signal); // each forwarded connection adds a listener
+  const pairs = new Map<string, Pair>();
+  const connection = new SpdyConnection(socket, { role: 'server', maxStreams, onStream: (stream) => accept(stream) }, head);
+
+  const accept = (stream: SpdyStream) => {
+    const { streamtype: type, requestid: id, port: text = '' } = stream.headers;
+    stream.on('error', () => undefined); // the stream's users handle its close
+    const port = portPattern.test(text) ? Number(text) : 0;
+    if (id === undefined || port < 1 || port > 65_535 || (type !== 'error' && type !== 'data')) {
+      stream.reset();
+      return;
+    }
+    const pair = pairs.get(id) ?? createPair(id, port);
+    if (pair[type] !== undefined || pair.port !== port) {
+      stream.reset();
+      return;
+    }
+    pair[type] = stream;
+    stream.reply();
+    const { error, data } = pair;
+    if (error === undefined || data === undefined) return;
+    pair.cancel();
+    pairs.delete(id);
+    void forward(target, port, { error, data }, gone.signal);
+  };
+  const createPair = (id: string, port: number): Pair => {
+    const timer = clock.after(pairTimeoutMs, () => {
+      pairs.delete(id);
+      pair.error?.reset();
+      pair.data?.reset();
+    });
+    const pair: Pair = { port, cancel: () => timer.cancel() };
+    pairs.set(id, pair);
+    return pair;
+  };
+
+  const disconnect = () => connection.destroy();
+  if (stopped.aborted) disconnect();
+  else stopped.addEventListener('abort', disconnect, { once: true });
+  await connection.closed;
+  stopped.removeEventListener('abort', disconnect);
+  for (const pair of pairs.values()) pair.cancel();
+  gone.abort(new Error('the client disconnected'));
+  gone.release();
+}
+
+async function forward(
+  target: ForwardTarget,
+  port: number,
+  { error, data }: { readonly error: SpdyStream; readonly data: SpdyStream },
+  signal: AbortSignal,
+): Promise<void> {
+  error.resume();
+  let failure: Error | undefined;
+  try {
+    failure = await pipeBothWays(data, await target.connect(port, signal));
+  } catch (cause) {
+    failure = cause instanceof Error ? cause : new Error(String(cause));
+  }
+  error.end(failure === undefined ? '' : portForwardErrorMessage(target, port, failure));
+  if (failure !== undefined) data.end();
+}
+
+/** Returns upstream's message of a failed connection. */
+export const portForwardErrorMessage = ({ name, uid }: ForwardTarget, port: number, { message }: Error): string =>
+  `error forwarding port ${port} to pod ${name}, uid ${uid}: ${message}`;
+
+/** Pipes both directions until each has ended, or one side breaks. Resolves with the error of the far side, if any. */
+export function pipeBothWays(near: Duplex, far: Duplex): Promise<Error | undefined> {
+  return new Promise((resolve) => {
+    let failure: Error | undefined;
+    let open = 2;
+    const closed = (one: Duplex, other: Duplex) => () => {
+      open -= 1;
+      const whole = one.readableEnded && one.writableFinished;
+      if (!whole && !other.destroyed) other.destroy();
+      if (open === 0) resolve(failure);
+    };
+    far.on('error', (error) => {
+      failure ??= error;
+    });
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      one.once('close', closed(one, other));
+      one.pipe(other);
+    }
+    if (near.destroyed) far.destroy();
+  });
+}

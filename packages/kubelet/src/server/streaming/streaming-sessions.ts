@@ -1,0 +1,97 @@
+import { setMaxListeners } from 'node:events';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { PodWorker } from '../../pod-worker/pod-worker.ts';
+import { findContainer } from '../../pod-util/pods.ts';
+import { HttpError } from '../http/http-error.ts';
+import { servePortForward, type ForwardTarget } from './port-forward.ts';
+import { serveWebSocketForward } from './port-forward-websocket.ts';
+import { serveSpdyCommand, type SpdyCommandProtocol } from './remote-command-spdy.ts';
+import { serveWebSocketCommand } from './remote-command-websocket.ts';
+import type { RemoteCommandOptions, RunCommand } from './internal/remote-command.ts';
+import type { Upgraded } from './streaming-upgrades.ts';
+
+const maxSessions = 1000;
+/** The maximum number of ports of one WebSocket, whose channel numbers have one byte. */
+const maxPorts = 100;
+const truthy = (text: string | null) => text === '1' || text === 'true';
+
+/** Creates and counts exec, attach and port-forward sessions. */
+export class StreamingSessions {
+  readonly #sessionOptions: { readonly stopped: AbortSignal; readonly clock: Clock };
+  readonly #log: Logger;
+  #count = 0;
+
+  constructor({ signal, clock, log }: { readonly signal: AbortSignal; readonly clock: Clock; readonly log: Logger }) {
+    setMaxListeners(0, signal); // each session adds a listener
+    this.#sessionOptions = { stopped: signal, clock };
+    this.#log = log;
+  }
+
+  /** @throws HttpError if the limit is reached */
+  checkSessionLimit(): void {
+    if (this.#count >= maxSessions) throw new HttpError(503, 'too many sessions');
+  }
+
+  /** Counts a session until it ends. */
+  track(session: Promise<void>): void {
+    this.#count += 1;
+    session
+      .catch((error: unknown) => this.#log.warn({ err: error }, 'a streaming session failed'))
+      .finally(() => {
+        this.#count -= 1;
+      });
+  }
+
+  /** Returns the function that serves the upgraded connection. @throws HttpError */
+  command(worker: PodWorker, name: string, area: 'exec' | 'attach', query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
+    const { record } = worker;
+    const status = record.state.latestContainer(name);
+    if (status?.state !== 'RUNNING' || !record.runtime) throw new HttpError(500, `container not found ("${name}")`);
+    const specContainer = findContainer(record.pod, name);
+    const command = query.getAll('command');
+    if (area === 'exec' && command.length === 0) throw new HttpError(400, 'you must specify at least 1 command');
+    const requests = (short: string, long: string) => truthy(query.get(short)) || truthy(query.get(long));
+    const tty = area === 'attach' ? specContainer?.container.tty === true && truthy(query.get('tty')) : truthy(query.get('tty'));
+    const options: RemoteCommandOptions = {
+      stdin: requests('input', 'stdin'),
+      stdout: requests('output', 'stdout'),
+      stderr: requests('error', 'stderr') && !tty,
+      tty,
+    };
+    if (!options.stdin && !options.stdout && !options.stderr)
+      throw new HttpError(400, 'you must specify at least 1 of stdin, stdout, stderr');
+    const { driver } = record.runtime.pleg;
+    const run: RunCommand = async (streams, signal) => {
+      if (area === 'exec') return driver.exec(status.id, command, streams, { signal });
+      await driver.attach(status.id, streams, { signal });
+      return 0;
+    };
+    const session = this.#sessionOptions;
+    return (upgraded) =>
+      upgraded.over === 'websocket'
+        ? serveWebSocketCommand(upgraded, options, session, run)
+        : serveSpdyCommand({ ...upgraded, protocol: upgraded.protocol as SpdyCommandProtocol }, options, session, run);
+  }
+
+  /** Returns the function that serves the upgraded connection. @throws HttpError */
+  forward({ record }: PodWorker, query: URLSearchParams): (upgraded: Upgraded) => Promise<void> {
+    const sandbox = record.state.readySandbox;
+    if (sandbox === undefined || !record.runtime) throw new HttpError(500, `pod not found ("${record.name}")`);
+    const { driver } = record.runtime.pleg;
+    const target: ForwardTarget = {
+      name: `${record.namespace}_${record.name}`,
+      uid: record.uid,
+      connect: (port, signal) => driver.portForward(sandbox.id, port, { signal }),
+    };
+    const ports = query
+      .getAll('port')
+      .flatMap((text) => text.split(','))
+      .map(Number)
+      .filter((port) => Number.isInteger(port) && port > 0 && port < 65_536)
+      .slice(0, maxPorts);
+    const session = this.#sessionOptions;
+    return (upgraded) =>
+      upgraded.over === 'websocket' ? serveWebSocketForward(upgraded, ports, target, session) : servePortForward(upgraded, target, session);
+  }
+}

@@ -1,0 +1,84 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerStats, ContainerStatus } from '@oarlock/spi/runtime';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { CgroupRuntime, ContainerManager } from '../container-manager/container-manager.ts';
+import { isHostNetwork } from '../pod-util/pods.ts';
+import { interfacesOf, type NetworkUsage } from './node-usage.ts';
+import { directorySize, type DirectorySize } from '../volumes/tree-size.ts';
+import type { MountedVolume, PodVolumes } from '../volumes/volume-manager.ts';
+
+/** Usage of one pod at one moment. Bytes. */
+export interface PodUsage {
+  readonly memory: number;
+  readonly disk: number;
+  readonly inodes: number;
+  /** By container name. `disk` is the writable layer and the logs. */
+  readonly containers: ReadonlyMap<string, { readonly memory: number; readonly disk: number }>;
+  /** Undefined without a cgroup of the pod. */
+  readonly processes?: number;
+  /** Interfaces of the pod's network namespace; undefined if it has none or they cannot be read. */
+  readonly interfaces?: readonly NetworkUsage[];
+  /** Bytes of the emptyDir volumes on disk, by volume name. */
+  readonly volumes: ReadonlyMap<string, number>;
+}
+
+/** What `podUsage` needs to know of a pod. */
+export interface MeasuredPod {
+  readonly pod: Pod;
+  readonly state: { readonly runningContainers: Iterable<ContainerStatus> };
+  readonly volumes: PodVolumes;
+  readonly runtime:
+    | (CgroupRuntime & { readonly pleg: { readonly driver: { readonly traits: { readonly networkNamespaces?: boolean } } } })
+    | undefined;
+  readonly node: {
+    readonly paths: { podLogs(pod: Pod): string };
+    readonly containerManager: Pick<ContainerManager, 'podContainerManager'>;
+  };
+}
+
+/** `stats` holds the stats of all containers by id. Reads the disk only if `disk` is true; `sizeOf` measures volumes. */
+export async function podUsage(
+  record: MeasuredPod,
+  stats: ReadonlyMap<string, ContainerStats>,
+  disk: boolean,
+  sizeOf: (volume: MountedVolume) => Promise<DirectorySize> | DirectorySize = ({ hostPath }) => directorySize(hostPath),
+): Promise<PodUsage> {
+  const { state, node, pod, volumes: mounted } = record;
+  const containers = new Map<string, { memory: number; disk: number }>();
+  const volumes = new Map<string, number>();
+  const sum = { memory: 0, disk: 0, inodes: 0 };
+  for (const { id, metadata } of state.runningContainers) {
+    const one = stats.get(id);
+    const logs = disk ? await directorySize(join(node.paths.podLogs(pod), metadata.name)) : { bytes: 0, inodes: 0 };
+    const usage = { memory: one?.memoryWorkingSetBytes ?? 0, disk: (one?.writableLayerBytes ?? 0) + logs.bytes };
+    containers.set(metadata.name, usage);
+    sum.memory += usage.memory;
+    sum.disk += usage.disk;
+    sum.inodes += (one?.writableLayerInodes ?? 0) + logs.inodes;
+  }
+  if (disk)
+    for (const { name, emptyDir } of pod.spec?.volumes ?? []) {
+      const volume = mounted.get(name);
+      if (emptyDir === undefined || emptyDir.medium === 'Memory' || volume === undefined) continue;
+      const { bytes, inodes } = await sizeOf(volume);
+      volumes.set(name, bytes);
+      sum.disk += bytes;
+      sum.inodes += inodes;
+    }
+  return { ...sum, ...(await processUsage(record)), containers, volumes };
+}
+
+/** Returns what can be measured through the processes in the pod's cgroup. */
+export async function processUsage({ node, runtime, pod }: MeasuredPod): Promise<Pick<PodUsage, 'processes' | 'interfaces'>> {
+  const pids = await node.containerManager.podContainerManager(runtime)?.processes(pod);
+  if (pids === undefined) return {};
+  const processes = pids.length;
+  if (isHostNetwork(pod) || runtime?.pleg.driver.traits.networkNamespaces !== true) return { processes };
+  for (const pid of pids) {
+    // a process may exit meanwhile; any other process of the pod has the same interfaces
+    const table = await readFile(`/proc/${pid}/net/dev`, 'utf8').catch(() => undefined);
+    if (table !== undefined) return { processes, interfaces: interfacesOf(table) };
+  }
+  return { processes };
+}

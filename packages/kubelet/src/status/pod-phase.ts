@@ -1,0 +1,58 @@
+import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
+import { hasRestartAllContainersRule, isSidecar, restartPolicyOf, restartsAfterExit, findContainerStatus } from '../pod-util/pods.ts';
+
+export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
+
+/** Computes the phase from the statuses of init and regular containers. `ended`: no container will be started again. */
+export function computePodPhase(pod: Pod, init: readonly ContainerStatus[], regular: readonly ContainerStatus[], ended: boolean): PodPhase {
+  const { initContainers = [], containers = [] } = pod.spec ?? {};
+  let [initPending, sidecarPending, unknown, running, waiting, stopped, succeeded] = [0, 0, 0, 0, 0, 0, 0];
+  for (const container of initContainers) {
+    const status = findContainerStatus(init, container.name);
+    const { state, lastState } = status ?? {};
+    if (isSidecar(container)) {
+      if (state?.running) {
+        if (status?.started !== true) sidecarPending += 1;
+        running += 1;
+      } else if (state?.waiting) {
+        if (!lastState?.terminated) {
+          sidecarPending += 1;
+          waiting += 1;
+        }
+      } else if (!state?.terminated) {
+        sidecarPending += 1;
+        unknown += 1;
+      }
+      continue;
+    }
+    const terminated = state?.terminated ?? (state?.waiting && !hasRestartAllContainersRule(pod) ? lastState?.terminated : undefined);
+    if (!terminated) initPending += 1;
+    else if (terminated.exitCode !== 0 && (ended || !restartsAfterExit(pod, container, terminated.exitCode))) return 'Failed';
+    else if (terminated.exitCode !== 0) initPending += 1;
+  }
+  let willRestart = false;
+  for (const container of containers) {
+    const { state, lastState } = findContainerStatus(regular, container.name) ?? {};
+    if (state?.running) running += 1;
+    else if (state?.terminated) {
+      stopped += 1;
+      if (state.terminated.exitCode === 0) succeeded += 1;
+      if (restartsAfterExit(pod, container, state.terminated.exitCode)) willRestart = true;
+    } else if (state?.waiting) {
+      if (lastState?.terminated) {
+        // a container that waits after a restart of all containers is going to start, whatever its restart policy
+        if (restartPolicyOf(pod, container) === 'Never' && hasRestartAllContainersRule(pod)) waiting += 1;
+        else stopped += 1;
+        willRestart ||= restartPolicyOf(pod, container) !== 'Never';
+      } else waiting += 1;
+    } else unknown += 1;
+  }
+  const anyStarted = regular.some(({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated);
+  if (initPending > 0 || (sidecarPending > 0 && !anyStarted) || waiting > 0) return ended ? 'Failed' : 'Pending';
+  if (running > 0 && unknown === 0) return 'Running';
+  if (running === 0 && stopped > 0 && unknown === 0) {
+    if (!ended && willRestart) return 'Running';
+    return stopped === succeeded ? 'Succeeded' : 'Failed';
+  }
+  return ended ? 'Failed' : 'Pending';
+}

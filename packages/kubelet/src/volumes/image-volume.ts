@@ -1,0 +1,48 @@
+import type { Container, EphemeralContainer, Pod, Volume } from '@oarlock/api/types/core-v1';
+import type { VolumeDriver } from '@oarlock/spi/volume';
+import type { ImageManager, ImageRequest } from '../images/image-manager.ts';
+
+/** The first version of each runtime that mounts images (KEP-4639). */
+const since: Readonly<Record<string, readonly [major: number, minor: number]>> = {
+  containerd: [2, 1],
+  'cri-o': [1, 31],
+  docker: [28, 0],
+  simulated: [0, 0],
+};
+
+/** Returns true if the runtime mounts images, which is known only by its name and version. */
+export function supportsImageVolumes({ name, version }: { readonly name: string; readonly version: string }): boolean {
+  const first = since[name.toLowerCase()];
+  const [major = 0, minor = 0] = (/(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
+  return first !== undefined && (major > first[0] || (major === first[0] && minor >= first[1]));
+}
+
+/** Driver of image volumes, which the runtime mounts: the kubelet has no files of them. */
+export class ImageVolumeDriver implements VolumeDriver {
+  supports(volume: Volume): boolean {
+    return volume.image !== undefined;
+  }
+  mount(): Promise<{ readonly hostPath: string }> {
+    return Promise.resolve({ hostPath: '' });
+  }
+  unmount(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Pulls the images that a container mounts and returns them by volume name. @throws ImageError */
+export async function pullVolumeImages(
+  pod: Pod,
+  container: Container | EphemeralContainer,
+  images: ImageManager,
+  request: Omit<ImageRequest, 'pod' | 'container'>,
+): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for (const { name, image } of pod.spec?.volumes ?? []) {
+    if (image === undefined || !container.volumeMounts?.some((mount) => mount.name === name)) continue;
+    const { reference = '', pullPolicy } = image;
+    const asked = { ...container, image: reference, ...(pullPolicy !== undefined && { imagePullPolicy: pullPolicy }) };
+    found.set(name, (await images.ensureImageExists({ ...request, pod, container: asked })).reference);
+  }
+  return found;
+}

@@ -1,0 +1,60 @@
+import type { ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret } from '@oarlock/api/types/core-v1';
+import { VolumeError } from '@oarlock/spi/volume';
+import { fieldValue, resourceValue, type DownwardApiValues } from '../../pod-util/downward-api.ts';
+import type { Resources } from '../../pod-util/resources.ts';
+import type { FileContent } from './atomic-writer.ts';
+
+export const defaultFileMode = 0o644;
+
+export interface KeySelection {
+  /** The kind of object for error messages: `config` or `secret`. */
+  readonly what: string;
+  readonly items: readonly KeyToPath[] | undefined;
+  readonly mode: number;
+  readonly optional: boolean;
+}
+
+/** Yields the files of the selected keys; without a selection of all keys. @throws VolumeError `NotFound` if a key does not exist */
+function* select(data: ReadonlyMap<string, Buffer>, { what, items, mode, optional }: KeySelection): Generator<[string, FileContent]> {
+  if (items === undefined || items.length === 0) {
+    for (const [key, value] of data) yield [key, { data: value, mode }];
+    return;
+  }
+  for (const item of items) {
+    const value = data.get(item.key);
+    if (value !== undefined) yield [item.path, { data: value, mode: item.mode ?? mode }];
+    else if (!optional) throw new VolumeError('NotFound', `references non-existent ${what} key: ${item.key}`);
+  }
+}
+
+export function configMapFiles(object: ConfigMap, selection: Omit<KeySelection, 'what'>): Iterable<[string, FileContent]> {
+  const data = new Map<string, Buffer>();
+  for (const [key, value] of Object.entries(object.data ?? {})) data.set(key, Buffer.from(value, 'utf8'));
+  for (const [key, value] of Object.entries(object.binaryData ?? {})) data.set(key, Buffer.from(value, 'base64'));
+  return select(data, { ...selection, what: 'config' });
+}
+
+export function secretFiles(object: Secret, selection: Omit<KeySelection, 'what'>): Iterable<[string, FileContent]> {
+  const data = new Map<string, Buffer>();
+  for (const [key, value] of Object.entries(object.data ?? {})) data.set(key, Buffer.from(value, 'base64'));
+  return select(data, { ...selection, what: 'secret' });
+}
+
+export function* downwardApiFiles(
+  pod: Pod,
+  items: readonly DownwardAPIVolumeFile[],
+  mode: number,
+  facts: DownwardApiValues,
+  allocatable: Resources,
+): Generator<[string, FileContent]> {
+  for (const item of items) {
+    let text = '';
+    try {
+      if (item.fieldRef) text = fieldValue(pod, item.fieldRef, facts);
+      else if (item.resourceFieldRef) text = resourceValue(pod, item.resourceFieldRef, undefined, allocatable);
+    } catch (cause) {
+      throw new VolumeError('InvalidArgument', cause instanceof Error ? cause.message : String(cause), { cause });
+    }
+    yield [item.path, { data: Buffer.from(text, 'utf8'), mode: item.mode ?? mode }];
+  }
+}

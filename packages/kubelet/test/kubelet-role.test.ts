@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { openKeys } from '@oarlock/cluster/pki/keys';
+import runtimeSimulated from '@oarlock/runtime-simulated/plugin';
+import { Client, Events, Informers } from '@oarlock/spi/client';
+import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Roles } from '@oarlock/spi/role';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { describe, expect, it } from 'vitest';
+import kubelet from '../src/plugin.ts';
+import { Events as Recorded, facts } from './support/bench.ts';
+
+describe('KubeletRole', () => {
+  it('is created, started, ready, healthy and stopped by the plugin host', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'oarlock-role-'));
+    const clock = new FakeClock();
+    const events = new Recorded();
+    const api = memoryApi({ clock });
+    const { keys } = await openKeys(join(dataDir, 'keys'), 'https://kubernetes.default.svc');
+    const host = new PluginHost({ clock, dataDir });
+    host
+      .provide(Client, api.client())
+      .provide(Informers, api.informers)
+      .provide(Events, events)
+      .provide(Cluster, facts)
+      .provide(Keys, keys);
+    host.add({ plugin: kubelet, config: { nodeName: 'node-a', port: 0 } }).add({ plugin: runtimeSimulated });
+    await host.start();
+    const [role] = host.get(Roles);
+    await role?.waitUntilReady?.(new AbortController().signal);
+    expect(role?.name).toBe('kubelet');
+    for (const reason of ['NodeHasSufficientMemory', 'NodeHasNoDiskPressure', 'NodeHasSufficientPID'])
+      expect(events.of(reason)).toEqual([`node-a Normal ${reason}: Node node-a status is now: ${reason}`]);
+    expect(await role?.checkHealth()).toEqual({ healthy: true });
+    const metrics = await host.plugins.find(({ name }) => name === 'kubelet')?.metrics.metrics();
+    expect(metrics).toContain('kubelet_running_pods 0');
+    await host.stop();
+    await api.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+
+  it('rejects an invalid config', () => {
+    const faults = (config: unknown) =>
+      new PluginHost()
+        .add({ plugin: kubelet, config })
+        .check()
+        .filter(({ code }) => code === 'ConfigInvalid')
+        .map(({ path, message }) => `${path}: ${message}`);
+    expect(faults({ nodeName: 'Upper' })).toEqual([expect.stringContaining('a DNS name in lower case')]);
+    expect(faults({ nodeName: 'a', prot: 1 })).toEqual([expect.stringContaining('prot')]);
+    expect(faults({})).toHaveLength(1);
+  });
+});

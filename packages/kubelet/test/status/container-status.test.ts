@@ -1,0 +1,36 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { expect, it } from 'vitest';
+import { generateContainerStatuses } from '../../src/status/container-status.ts';
+import { RuntimePodStatus } from '../../src/runtime/runtime-pod-status.ts';
+
+const container = { name: 'app', image: 'busybox' };
+const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'default', name: 'web' }, spec: { containers: [container] } };
+const running = {
+  ...container,
+  imageID: 'i',
+  ready: true,
+  restartCount: 2,
+  containerID: 'containerd://a',
+  state: { running: { startedAt: '2026-01-01T00:00:00Z' } },
+};
+
+it('a container whose exit was not observed has no termination time', () => {
+  const [status] = generateContainerStatuses(pod, 'regular', [container], {
+    before: { containerStatuses: [running] },
+    state: new RuntimePodStatus(),
+    probeResults: { startup: () => undefined, readiness: () => undefined, liveness: () => undefined },
+    failures: new Map(),
+    messages: new Map(),
+    runtimeName: 'containerd',
+    ended: false,
+  });
+  expect(status).toMatchObject({ restartCount: 3, ready: false });
+  // as upstream: kubectl must not show "56y ago"
+  expect(status?.lastState).toEqual({
+    terminated: {
+      exitCode: 137,
+      reason: 'ContainerStatusUnknown',
+      message: 'The container could not be located when the pod was deleted.  The container used to be Running',
+    },
+  });
+});

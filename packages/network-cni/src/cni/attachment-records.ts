@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Attachment } from '@oarlock/spi/network';
+import type { CniResult, NetworkList } from './protocol.ts';
+
+/** The record of one attachment, written before the first plugin runs and again with the result. */
+export interface AttachmentRecord {
+  readonly attachment: Attachment;
+  /** The configuration that ADD used: CHECK and DEL must use the same, even if the node's has changed. */
+  readonly list: NetworkList;
+  /** Undefined while ADD runs, and if it was interrupted. */
+  readonly result?: CniResult;
+}
+
+type Key = Pick<Attachment, 'containerId' | 'ifName'>;
+export const keyOf = ({ containerId, ifName }: Key) => `${containerId}~${ifName}`;
+const partial = '.new-';
+
+/** Records of the attachments that this process made, on disk (mode 0600, written atomically) and in memory. */
+export class AttachmentRecords {
+  readonly #directory: string;
+  readonly #records = new Map<string, AttachmentRecord>();
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Names of files that could not be parsed, for example after a power failure. They are removed; gc frees their addresses. */
+  async load(): Promise<readonly string[]> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const broken: string[] = [];
+    for (const name of await readdir(this.#directory)) {
+      if (name.startsWith(partial)) await this.#unlink(name);
+      else {
+        const record = parseRecord(await readFile(join(this.#directory, name), 'utf8'));
+        if (record && keyOf(record.attachment) === name) this.#records.set(name, record);
+        else {
+          broken.push(name);
+          await this.#unlink(name);
+        }
+      }
+    }
+    return broken;
+  }
+
+  get(key: Key): AttachmentRecord | undefined {
+    return this.#records.get(keyOf(key));
+  }
+  get all(): readonly AttachmentRecord[] {
+    return [...this.#records.values()];
+  }
+
+  async put(record: AttachmentRecord): Promise<void> {
+    const temporary = join(this.#directory, `${partial}${randomUUID()}`);
+    await writeFile(temporary, JSON.stringify(record), { mode: 0o600, flag: 'wx' });
+    await rename(temporary, join(this.#directory, keyOf(record.attachment)));
+    this.#records.set(keyOf(record.attachment), record);
+  }
+
+  async remove(key: Key): Promise<void> {
+    await this.#unlink(keyOf(key));
+    this.#records.delete(keyOf(key));
+  }
+
+  async #unlink(name: string): Promise<void> {
+    try {
+      await unlink(join(this.#directory, name));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+}
+
+function parseRecord(text: string): AttachmentRecord | undefined {
+  try {
+    const record = JSON.parse(text) as Partial<AttachmentRecord>;
+    return record.attachment && record.list ? (record as AttachmentRecord) : undefined;
+  } catch {
+    return undefined; // the caller reports it
+  }
+}

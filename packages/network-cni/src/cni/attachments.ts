@@ -1,0 +1,197 @@
+import type { PluginContext } from '@oarlock/kernel/plugin';
+import { inSpan } from '@oarlock/kernel/tracing';
+import { NetworkError, type Attachment, type NetworkCallOptions, type NetworkResult } from '@oarlock/spi/network';
+import { AttachmentRecords, keyOf, type AttachmentRecord } from './attachment-records.ts';
+import type { CniChain } from './chain.ts';
+import { CniError, validateNames, toNetworkError, toNetworkResult, type CniResult, type NetworkList } from './protocol.ts';
+import { isNamespace } from './net-namespace.ts';
+import { KeyedExecutor } from './keyed-executor.ts';
+
+export type AttachmentKey = Pick<Attachment, 'containerId' | 'ifName'>;
+
+/** An attachment without a record: a runtime made it with the conflist. */
+export interface ForeignAttachment extends AttachmentKey {
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+export interface AttachmentsOptions {
+  /** Name of the plugin, for error messages. */
+  readonly name: string;
+  /** Directory of the records, one file each. */
+  readonly directory: string;
+  readonly chain: CniChain;
+  /** Maximum number of concurrent operations; more would only wait for the kernel's locks. */
+  readonly parallel: number;
+  /** Time for which `gc` keeps attachments of other runtimes that are not in the caller's list yet, in milliseconds. */
+  readonly graceMs: number;
+  readonly context: Pick<PluginContext, 'log' | 'clock' | 'tracer'>;
+  /** Returns the attachments that runtimes made with the conflist, as far as the plugin can see them. */
+  foreign(list: NetworkList): Promise<readonly ForeignAttachment[]>;
+  /** Called after DEL if the namespace no longer exists: removes what the kernel keeps until the last process inside ends. */
+  namespaceGone?(result: CniResult): Promise<void>;
+}
+
+/** The part of a network driver that all drivers with a list of CNI plugins share: attachments and the list that each was made with. */
+export class Attachments {
+  readonly #options: AttachmentsOptions;
+  readonly #records: AttachmentRecords;
+  readonly #gate: KeyedExecutor;
+  /** The list for new attachments; undefined before `setup`. */
+  list: NetworkList | undefined;
+
+  constructor(options: AttachmentsOptions) {
+    this.#options = options;
+    this.#records = new AttachmentRecords(options.directory);
+    this.#gate = new KeyedExecutor(options.parallel);
+  }
+
+  async load(): Promise<void> {
+    const broken = await this.#records.load();
+    if (broken.length > 0) this.#options.context.log.warn({ broken }, 'could not read records of attachments; gc frees their addresses');
+  }
+
+  /** Of this node's own calls. */
+  get all(): readonly AttachmentKey[] {
+    return this.#records.all.map(({ attachment }) => attachment);
+  }
+
+  async add(attachment: Attachment, { signal, spanContext }: NetworkCallOptions = {}): Promise<NetworkResult> {
+    validateNames(attachment);
+    const { name, context, chain } = this.#options;
+    const { list } = this;
+    if (!list) throw new NetworkError('TryAgain', `${name} has not been told of its node yet`);
+    if (attachment.netns === undefined)
+      throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
+    signal?.throwIfAborted();
+    return this.#gate.run(keyOf(attachment), () =>
+      inSpan(
+        context.tracer,
+        'CNI ADD',
+        { spanContext, attributes: { 'cni.network': list.name, 'cni.container': attachment.containerId } },
+        async () => {
+          signal?.throwIfAborted();
+          const known = this.#records.get(attachment);
+          if (known?.result) {
+            if (known.attachment.netns === attachment.netns) return toNetworkResult(known.result);
+            throw new NetworkError('Broken', `${attachment.containerId} is connected already, in namespace ${known.attachment.netns}`);
+          }
+          if (known) await this.#disconnect(known); // an earlier ADD was interrupted
+          const record: AttachmentRecord = { attachment, list };
+          await this.#records.put(record);
+          try {
+            const result = await chain.add(list, attachment, signal);
+            await this.#records.put({ ...record, result });
+            return toNetworkResult(result);
+          } catch (error) {
+            await this.#disconnect(record).catch((failure: unknown) =>
+              context.log.warn(
+                { containerId: attachment.containerId, error: String(failure) },
+                'could not undo a failed ADD; gc tries again',
+              ),
+            );
+            throw asNetworkError(error);
+          }
+        },
+      ),
+    );
+  }
+
+  async check(attachment: Attachment, { signal, spanContext }: NetworkCallOptions = {}): Promise<void> {
+    validateNames(attachment);
+    const { context, chain } = this.#options;
+    await this.#gate.run(keyOf(attachment), () =>
+      inSpan(context.tracer, 'CNI CHECK', { spanContext }, async () => {
+        signal?.throwIfAborted();
+        const record = this.#records.get(attachment);
+        if (!record?.result) throw new NetworkError('Broken', `${attachment.containerId} is not connected`);
+        if (attachment.netns !== undefined && attachment.netns !== record.attachment.netns)
+          throw new NetworkError('Broken', `${attachment.containerId} is connected in namespace ${record.attachment.netns}`);
+        await chain.check(record.list, record.attachment, record.result).catch((error: unknown) => {
+          throw asNetworkError(error);
+        });
+      }),
+    );
+  }
+
+  async del(attachment: Attachment, { spanContext }: NetworkCallOptions = {}): Promise<void> {
+    validateNames(attachment);
+    await this.#gate.run(keyOf(attachment), () =>
+      inSpan(this.#options.context.tracer, 'CNI DEL', { spanContext }, async () => {
+        const record = this.#records.get(attachment);
+        const { list } = this;
+        const work = record ? this.#disconnect(record) : list ? this.#disconnect({ attachment, list }, 'anyone') : undefined;
+        await work?.catch((error: unknown) => {
+          throw asNetworkError(error);
+        });
+      }),
+    );
+  }
+
+  async gc(valid: readonly AttachmentKey[], { spanContext }: NetworkCallOptions = {}): Promise<void> {
+    const { context, parallel } = this.#options;
+    await this.#gate.exclusive(() =>
+      inSpan(context.tracer, 'CNI GC', { spanContext }, async () => {
+        const keep = new Set(valid.map(keyOf));
+        const failures: unknown[] = [];
+        const mine = this.#records.all;
+        await inBatches(
+          mine.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))),
+          parallel,
+          (record) => this.#disconnect(record).catch((error: unknown) => void failures.push(error)),
+        );
+        if (this.list) await this.#gcForeign(this.list, valid, mine, failures);
+        if (failures.length > 0) throw asNetworkError(failures[0]);
+      }),
+    );
+  }
+
+  /** Frees attachments of other runtimes. Recent ones are kept: they may not be in the caller's list yet. */
+  async #gcForeign(
+    list: NetworkList,
+    valid: readonly AttachmentKey[],
+    mine: readonly AttachmentRecord[],
+    failures: unknown[],
+  ): Promise<void> {
+    const { context, graceMs, chain, parallel } = this.#options;
+    const keep = new Set(valid.map(keyOf));
+    const oldest = context.clock.now() - graceMs;
+    const known = new Set(mine.map(({ attachment }) => keyOf(attachment)));
+    const unlisted = (await this.#options.foreign(list)).filter((each) => !known.has(keyOf(each)) && !keep.has(keyOf(each)));
+    const fresh = unlisted.filter(({ since }) => since > oldest);
+    await inBatches(
+      unlisted.filter(({ since }) => since <= oldest),
+      parallel,
+      ({ containerId, ifName }) =>
+        this.#disconnect(
+          { list, attachment: { containerId, ifName, pod: { namespace: '', name: '', uid: '' }, portMappings: [] } },
+          'anyone',
+        ).catch((error: unknown) => void failures.push(error)),
+    );
+    const busy = mine.map(({ attachment }) => attachment).filter((attachment) => this.#gate.isBusy(keyOf(attachment)));
+    await chain.gc(list, [...valid, ...fresh, ...busy]).catch((error: unknown) => void failures.push(error));
+  }
+
+  /** Runs DEL. It may be repeated, and succeeds if the namespace no longer exists or never did. */
+  async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
+    const { netns, ...rest } = attachment;
+    const there = netns !== undefined && (await isNamespace(netns));
+    await this.#options.chain.del(list, there ? attachment : rest, of, result);
+    if (!there && result) await this.#options.namespaceGone?.(result);
+    await this.#records.remove(attachment);
+  }
+}
+
+async function inBatches<T>(items: readonly T[], size: number, work: (item: T) => Promise<void>): Promise<void> {
+  for (let start = 0; start < items.length; start += size) await Promise.all(items.slice(start, start + size).map(work));
+}
+
+/** Converts an error to one that callers of the slot expect. */
+export function asNetworkError(error: unknown): Error {
+  if (error instanceof CniError) return toNetworkError(error);
+  if (error instanceof Error)
+    return error instanceof NetworkError || error.name === 'AbortError'
+      ? error
+      : new NetworkError('PluginFailed', error.message, { cause: error });
+  return new NetworkError('PluginFailed', String(error));
+}

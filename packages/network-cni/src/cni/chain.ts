@@ -1,0 +1,145 @@
+import type { Attachment } from '@oarlock/spi/network';
+import type { CniCall } from './plugins.ts';
+import {
+  cniArgs,
+  CniError,
+  parseResult,
+  runtimeConfig,
+  unknownContainer,
+  type CniCommand,
+  type CniResult,
+  type NetworkList,
+  type PluginConfig,
+} from './protocol.ts';
+
+const loopback: PluginConfig = { type: 'loopback' };
+
+/**
+ * Returns the plugins that an attachment needs. Plugins with capabilities (ports, bandwidth) are omitted if the runtime passes no arguments for
+ * them: bandwidth 1.1 would crash in CHECK, and portmap would run iptables in DEL needlessly.
+ */
+function pluginsFor(list: NetworkList, attachment: Attachment): readonly PluginConfig[] {
+  const always = ({ capabilities }: PluginConfig) =>
+    capabilities?.['portMappings'] === undefined && capabilities?.['bandwidth'] === undefined;
+  return list.plugins.filter((plugin) => always(plugin) || runtimeConfig(plugin, attachment) !== undefined);
+}
+
+/** portmap 1.1 checks rules of both families if iptables supports both, and fails for a pod with addresses of one family. */
+function isAboutAbsentFamily(error: unknown, { ips }: CniResult): boolean {
+  const family =
+    error instanceof CniError && error.plugin === 'portmap' ? /^could not check ipv([46]) dnat/.exec(error.message)?.[1] : undefined;
+  return family !== undefined && !ips.some(({ address }) => address.includes(':') === (family === '6'));
+}
+
+/** Runs one plugin once; `CniPlugins` executes its binary. @throws CniError; NetworkError `PluginMissing` */
+export interface CniExec {
+  run(type: string, command: CniCommand, call: CniCall): Promise<unknown>;
+}
+
+/** The operations of the CNI specification, section 3, on a list of plugins. */
+export class CniChain {
+  readonly #plugins: CniExec;
+  readonly #withLoopback: boolean;
+  /** `loopback`: whether to run the loopback plugin too; not needed if the list brings `lo` up. */
+  constructor(plugins: CniExec, { loopback: withLoopback = true }: { readonly loopback?: boolean } = {}) {
+    this.#plugins = plugins;
+    this.#withLoopback = withLoopback;
+  }
+
+  /** Runs ADD in order, each plugin with the result of the previous one, and loopback concurrently. @throws CniError; the caller then calls `del` */
+  async add(list: NetworkList, attachment: Attachment, signal?: AbortSignal): Promise<CniResult> {
+    const [main, lo] = await Promise.allSettled([this.#addAll(list, attachment, signal), this.#loopback(list, attachment)]);
+    if (main.status === 'rejected') throw main.reason;
+    if (lo.status === 'rejected') throw lo.reason;
+    return main.value;
+  }
+
+  async #addAll(list: NetworkList, attachment: Attachment, signal: AbortSignal | undefined): Promise<CniResult> {
+    let result: CniResult | undefined;
+    for (const plugin of pluginsFor(list, attachment)) {
+      signal?.throwIfAborted(); // only between plugins: an interrupted plugin may leave resources that its DEL does not know
+      result = parseResult(plugin.type, await this.#plugins.run(plugin.type, 'ADD', this.#call(list, plugin, attachment, result)));
+    }
+    if (!result || result.ips.length === 0)
+      throw new CniError(list.plugins.at(-1)?.type ?? list.name, 'ADD', 999, 'the plugins assigned no address');
+    return result;
+  }
+
+  async #loopback(list: NetworkList, attachment: Attachment): Promise<void> {
+    if (!this.#withLoopback) return;
+    await this.#plugins.run(
+      'loopback',
+      'ADD',
+      this.#call({ ...list, name: `${list.name}-loopback` }, loopback, { ...attachment, ifName: 'lo' }),
+    );
+  }
+
+  async check(list: NetworkList, attachment: Attachment, result: CniResult): Promise<void> {
+    if (list.cniVersion < '0.4.0') return;
+    for (const plugin of pluginsFor(list, attachment)) {
+      try {
+        await this.#plugins.run(plugin.type, 'CHECK', this.#call(list, plugin, attachment, result));
+      } catch (error) {
+        if (!isAboutAbsentFamily(error, result)) throw error;
+      }
+    }
+  }
+
+  /**
+   * Runs DEL of all plugins in reverse order, even if one fails. `of` is `anyone` if it is unknown how the attachment was made.
+   * @throws CniError of the first that failed
+   */
+  async del(list: NetworkList, attachment: Attachment, of: 'ours' | 'anyone', result?: CniResult): Promise<void> {
+    const failures: unknown[] = [];
+    const plugins = of === 'ours' ? pluginsFor(list, attachment) : list.plugins;
+    for (const plugin of [...plugins].reverse()) {
+      try {
+        await this.#plugins.run(plugin.type, 'DEL', this.#call(list, plugin, attachment, result));
+      } catch (error) {
+        if (!(error instanceof CniError && error.cniCode === unknownContainer)) failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  /** Runs STATUS. Does nothing if the plugins are older than CNI 1.1. */
+  async status(list: NetworkList): Promise<void> {
+    if (list.cniVersion < '1.1.0') return;
+    for (const { capabilities: _, ...plugin } of list.plugins)
+      await this.#plugins.run(plugin.type, 'STATUS', { stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name } });
+  }
+
+  /** Runs GC of all plugins. Does nothing if they are older than CNI 1.1. @throws the first error, after all have run */
+  async gc(list: NetworkList, valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[]): Promise<void> {
+    if (list.cniVersion < '1.1.0') return;
+    const attachments = valid.map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
+    const failures: unknown[] = [];
+    for (const { capabilities: _, ...plugin } of list.plugins) {
+      await this.#plugins
+        .run(plugin.type, 'GC', {
+          stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name, 'cni.dev/valid-attachments': attachments },
+        })
+        .catch((error: unknown) => {
+          failures.push(error);
+        });
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  #call(list: NetworkList, plugin: PluginConfig, attachment: Attachment, prevResult?: CniResult) {
+    const given = runtimeConfig(plugin, attachment);
+    return {
+      containerId: attachment.containerId,
+      ifName: attachment.ifName,
+      args: cniArgs(attachment),
+      ...(attachment.netns !== undefined && { netns: attachment.netns }),
+      stdin: {
+        ...plugin,
+        cniVersion: list.cniVersion,
+        name: list.name,
+        ...(given && { runtimeConfig: given }),
+        ...(prevResult && { prevResult: { ...prevResult, cniVersion: list.cniVersion } }),
+      },
+    };
+  }
+}

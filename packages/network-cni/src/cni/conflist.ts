@@ -1,0 +1,127 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { NetworkList } from './protocol.ts';
+
+/**
+ * File that records which conflists in a directory are Oarlock's, and of which node. Its name has no extension that runtimes read: libcni reads
+ * every `.conf`, `.conflist` and `.json`, including those that begin with a dot.
+ */
+export const ledgerFile = '.oarlock-written';
+
+interface LedgerEntry {
+  /** Data directory of the node's plugins. */
+  readonly owner: string;
+  /** SHA-256 of the text, in hex. */
+  readonly digest: string;
+}
+type Ledger = Readonly<Record<string, LedgerEntry>>;
+
+/** CNI specification 1.1, section 1: `cniVersions` lists all supported versions. Older runtimes use `cniVersion`. */
+export interface VersionedNetworkList extends NetworkList {
+  readonly cniVersions?: readonly string[];
+}
+
+export interface Conflist {
+  /** Directory that runtimes read. */
+  readonly directory: string;
+  readonly file: string;
+  /** Name of the plugin: conflists of other plugins of the same node are removed. */
+  readonly dataDir: string;
+}
+
+/**
+ * Writes the conflist for runtimes that call CNI themselves, atomically, and only if it differs. Removes conflists of other network plugins of
+ * this node: runtimes take the first one by name. Files that others wrote or changed stay. Returns the names of the removed files.
+ */
+export async function writeConflist({ directory, file, dataDir }: Conflist, list: VersionedNetworkList): Promise<readonly string[]> {
+  const owner = dirname(dataDir);
+  const text = `${JSON.stringify(list, undefined, 2)}\n`;
+  await mkdir(directory, { recursive: true, mode: 0o755 });
+  const ledger = await readLedger(directory);
+  const { gone, left } = await removeEntries(directory, ledger, (name, written) => written.owner === owner && name !== file);
+  const next: Ledger = { ...left, [file]: { owner, digest: digestOf(text) } };
+  if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeAtomic(directory, ledgerFile, ledgerText(next));
+  // runtimes reload a file that is written
+  if ((await readFile(join(directory, file), 'utf8').catch(ignoreNotFound)) !== text) await writeAtomic(directory, file, text);
+  return gone;
+}
+
+/**
+ * Removes conflists of network plugins of this node, for a plugin without one: runtimes would continue to use them. Files that others wrote or
+ * changed stay. Returns the names of the removed files.
+ */
+export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'directory' | 'dataDir'>): Promise<readonly string[]> {
+  const owner = dirname(dataDir);
+  const ledger = await readLedger(directory);
+  const { gone, left } = await removeEntries(directory, ledger, (_name, written) => written.owner === owner);
+  const count = Object.keys(left).length;
+  if (count === Object.keys(ledger).length) return gone;
+  if (count === 0) await rm(join(directory, ledgerFile), { force: true });
+  else await writeAtomic(directory, ledgerFile, ledgerText(left));
+  return gone;
+}
+
+/** Removes the unchanged files, and the records of all of them. */
+async function removeEntries(
+  directory: string,
+  ledger: Ledger,
+  isMeant: (name: string, written: LedgerEntry) => boolean,
+): Promise<{ readonly gone: readonly string[]; readonly left: Ledger }> {
+  const gone: string[] = [];
+  const left: Record<string, LedgerEntry> = {};
+  for (const [name, written] of Object.entries(ledger)) {
+    if (!isMeant(name, written)) {
+      left[name] = written;
+      continue;
+    }
+    const present = await readFile(join(directory, name), 'utf8').catch(ignoreNotFound);
+    if (present === undefined || digestOf(present) !== written.digest) continue;
+    await rm(join(directory, name), { force: true });
+    gone.push(name);
+  }
+  return { gone, left };
+}
+
+/** Returns a network configuration that runtimes prefer, because it sorts first. */
+export async function conflistBefore(directory: string, file: string): Promise<string | undefined> {
+  const names = await readdir(directory).catch(() => []);
+  return names
+    .filter((name) => /\.(conflist|conf|json)$/.test(name) && !name.startsWith('.'))
+    .sort()
+    .find((name) => name < file);
+}
+
+/** Reads the records. If they cannot be parsed, they are empty, so that nothing is removed. */
+async function readLedger(directory: string): Promise<Ledger> {
+  const text = await readFile(join(directory, ledgerFile), 'utf8').catch(ignoreNotFound);
+  if (text === undefined) return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return {};
+  }
+  if (typeof value !== 'object' || value === null) return {};
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, LedgerEntry] => isFileName(entry[0]) && isWritten(entry[1])),
+  );
+}
+
+const isFileName = (name: string) => /^[a-zA-Z0-9][a-zA-Z0-9._-]*\.conflist$/.test(name);
+function isWritten(value: unknown): value is LedgerEntry {
+  const { owner, digest } = (value ?? {}) as Partial<LedgerEntry>;
+  return typeof owner === 'string' && typeof digest === 'string';
+}
+const ledgerText = (ledger: Ledger) => `${JSON.stringify(ledger, undefined, 2)}\n`;
+const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');
+
+async function writeAtomic(directory: string, file: string, text: string): Promise<void> {
+  const temporary = join(directory, `.${file}.${randomUUID()}`);
+  await writeFile(temporary, text, { mode: 0o600, flag: 'wx' });
+  await rename(temporary, join(directory, file));
+}
+
+function ignoreNotFound(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}

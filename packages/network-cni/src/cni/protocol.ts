@@ -1,0 +1,118 @@
+import { NetworkError, type Attachment, type NetworkErrorCode, type NetworkResult } from '@oarlock/spi/network';
+
+export type CniCommand = 'ADD' | 'CHECK' | 'DEL' | 'GC' | 'STATUS' | 'VERSION';
+
+/** One entry of `plugins` in a conflist. */
+export interface PluginConfig {
+  readonly type: string;
+  readonly capabilities?: Readonly<Record<string, boolean>>;
+  readonly [key: string]: unknown;
+}
+/** CNI specification, section 1: a network configuration list. */
+export interface NetworkList {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly PluginConfig[];
+}
+
+/** The result of ADD, kept unchanged: the next plugin, CHECK and DEL get all of it. */
+export interface CniResult {
+  readonly ips: readonly { readonly address: string; readonly gateway?: string }[];
+  readonly [key: string]: unknown;
+}
+
+/** An error object of section 5 of the specification, or its replacement for a plugin that exits without one. */
+export class CniError extends Error {
+  override readonly name = 'CniFault';
+  readonly plugin: string;
+  readonly command: CniCommand;
+  /** Code of the specification: below 100 reserved, otherwise the plugin's own. */
+  readonly cniCode: number;
+  constructor(plugin: string, command: CniCommand, cniCode: number, message: string) {
+    super(message);
+    this.plugin = plugin;
+    this.command = command;
+    this.cniCode = cniCode;
+  }
+}
+
+/** CNI specification 1.1, section 5, "Error": well-known codes. */
+const codes: Readonly<Record<number, NetworkErrorCode>> = {
+  1: 'InvalidConfig',
+  2: 'InvalidConfig',
+  4: 'InvalidConfig',
+  6: 'InvalidConfig',
+  7: 'InvalidConfig',
+  11: 'TryAgain',
+  50: 'TryAgain',
+  51: 'TryAgain',
+};
+/** The plugin does not know the container. */
+export const unknownContainer = 3;
+
+/** host-local reports exhaustion without a code of its own. */
+const exhausted = /no IP addresses available|no available IP|not enough (IP )?addresses/i;
+
+export function toNetworkError(fault: CniError): NetworkError {
+  const message = `CNI ${fault.command} by ${fault.plugin} failed: ${fault.message}`;
+  if (exhausted.test(fault.message)) return new NetworkError('Exhausted', message, { cause: fault });
+  return new NetworkError(fault.command === 'CHECK' ? 'Broken' : (codes[fault.cniCode] ?? 'PluginFailed'), message, { cause: fault });
+}
+
+/** @throws CniError if the value is not a result */
+export function parseResult(plugin: string, value: unknown): CniResult {
+  const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
+  if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
+    throw new CniError(plugin, 'ADD', 6, 'the result has no list of addresses');
+  return { ...(value as object), ips };
+}
+
+export function toNetworkResult({ ips }: CniResult): NetworkResult {
+  const gateway = ips.find((ip) => ip.gateway !== undefined)?.gateway;
+  return { ips: ips.map(({ address }) => address.split('/')[0] ?? ''), ...(gateway !== undefined && { gateway }) };
+}
+
+/** Capability with which containerd passes the pod's annotations to plugins. */
+export const annotationsCapability = 'io.kubernetes.cri.pod-annotations';
+
+/** Returns the capability arguments of one attachment, for plugins that declare the capability. */
+export function runtimeConfig(
+  { capabilities }: PluginConfig,
+  { portMappings, bandwidth, annotations }: Attachment,
+): Record<string, unknown> | undefined {
+  const given: Record<string, unknown> = {};
+  const mappings = portMappings.filter(({ hostPort }) => hostPort > 0);
+  if (capabilities?.['portMappings'] && mappings.length > 0) {
+    given['portMappings'] = mappings.map(({ hostPort, containerPort, protocol, hostIp }) => ({
+      hostPort,
+      containerPort,
+      protocol: protocol.toLowerCase(),
+      ...(hostIp !== undefined && hostIp !== '' && { hostIP: hostIp }),
+    }));
+  }
+  if (capabilities?.['bandwidth'] && bandwidth) {
+    // each rate requires a burst; the value is upstream's
+    const burst = 2 ** 32 - 1;
+    given['bandwidth'] = {
+      ...(bandwidth.ingressBits !== undefined && { ingressRate: bandwidth.ingressBits, ingressBurst: burst }),
+      ...(bandwidth.egressBits !== undefined && { egressRate: bandwidth.egressBits, egressBurst: burst }),
+    };
+  }
+  if (capabilities?.[annotationsCapability] && annotations) given[annotationsCapability] = annotations;
+  return Object.keys(given).length > 0 ? given : undefined;
+}
+
+/** Returns CNI_ARGS. Names with reserved characters are rejected, not escaped: the API server accepts no such names. */
+export function cniArgs({ containerId, pod }: Pick<Attachment, 'containerId' | 'pod'>): string {
+  for (const value of [pod.namespace, pod.name, pod.uid])
+    if (!/^[a-zA-Z0-9_.:-]*$/.test(value)) throw new NetworkError('InvalidConfig', `invalid pod name: ${JSON.stringify(value)}`);
+  return `IgnoreUnknown=1;K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=${pod.uid}`;
+}
+
+/** Validates CNI_CONTAINERID and CNI_IFNAME (CNI specification 1.1, section 2). @throws NetworkError `InvalidConfig` */
+export function validateNames({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): void {
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$/.test(containerId))
+    throw new NetworkError('InvalidConfig', `invalid container id: ${JSON.stringify(containerId)}`);
+  if (!/^[^/:\s]{1,15}$/.test(ifName) || ifName === '.' || ifName === '..')
+    throw new NetworkError('InvalidConfig', `invalid interface name: ${JSON.stringify(ifName)}`);
+}

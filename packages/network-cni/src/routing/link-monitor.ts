@@ -1,0 +1,48 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { ProgramMonitor } from '../process/program-monitor.ts';
+
+export interface LinkMonitorOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called with the name of a link that went up or was removed; without a name if events may have been missed. */
+  readonly changed: (link?: string) => void;
+}
+/** Matches `7: up0@if6: <BROADCAST,UP> ...`, after `Deleted ` if the link was removed. */
+const line = /^(Deleted )?\d+: ([^:@\s]{1,15})(?:@[^:\s]+)?: <([A-Z0-9_,-]*)>/;
+
+/** Parses a line of `ip -o monitor link`. Returns undefined if it is not about a link. */
+export function linkOf(text: string): { readonly name: string; readonly state: 'up' | 'down' | 'gone' } | undefined {
+  const [, deleted, name, flags = ''] = line.exec(text) ?? [];
+  if (name === undefined) return undefined;
+  return { name, state: deleted ? 'gone' : flags.split(',').includes('UP') ? 'up' : 'down' };
+}
+
+/**
+ * Reports links that went up or were removed. When a link goes down, the kernel removes its routes and neighbors without notice and does not
+ * restore them.
+ */
+export class LinkMonitor {
+  readonly #lines: ProgramMonitor;
+
+  constructor({ clock, log, changed }: LinkMonitorOptions) {
+    this.#lines = new ProgramMonitor({
+      clock,
+      log,
+      command: ['ip', '-o', 'monitor', 'link'],
+      subject: 'links of the node',
+      onStart: () => changed(),
+      onLine: (text) => {
+        const link = linkOf(text);
+        if (link && link.state !== 'down') changed(link.name);
+      },
+    });
+  }
+
+  start(): void {
+    this.#lines.start();
+  }
+  stop(): void {
+    this.#lines.stop();
+  }
+}

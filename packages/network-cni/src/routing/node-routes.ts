@@ -1,0 +1,205 @@
+import { createHash } from 'node:crypto';
+import { BlockList } from 'node:net';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { NodeNetwork } from '@oarlock/spi/network';
+import { LinkMonitor } from './link-monitor.ts';
+import type { Peer, PeerSource } from './node-peers.ts';
+import { familyOf } from './cidr.ts';
+import { runProgram } from '@oarlock/primitives/run-program';
+
+export interface NodeRoutesOptions {
+  /** `direct`: routes via the nodes, which must be on one link. `vxlan`: tunnels over UDP between their IPv4 addresses. */
+  readonly mode: 'direct' | 'vxlan';
+  readonly device: string;
+  /** Settings of the VXLAN device. */
+  readonly id: number;
+  readonly port: number;
+  readonly peers: PeerSource;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Routing protocol number of Oarlock's routes (`ip route ... proto`). */
+const protocol = '77';
+const timeoutMs = 10_000;
+const retryMs = 2_000;
+
+/** Overhead of VXLAN, in bytes per packet. */
+export const vxlanOverhead = 50;
+
+/** Derives the MAC address of a node's VXLAN device from its IP address, so that it need not be exchanged. */
+export function deviceMac(address: string): string {
+  const bytes = createHash('sha256').update(address).digest().subarray(0, 5);
+  return ['02', ...[...bytes].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
+}
+
+/** A route in the kernel. */
+interface Present {
+  readonly gateway?: string;
+  readonly dev?: string;
+}
+
+/** Maintains routes to the pods of other nodes, when nodes or links of this node change. */
+export class NodeRoutes {
+  readonly #options: NodeRoutesOptions;
+  readonly #programmed = new Map<string, string>();
+  /** Devices of current and earlier routes. */
+  readonly #devices = new Set<string>();
+  readonly #links: LinkMonitor;
+  #deviceLost = false;
+  readonly #off: () => void;
+  #node: NodeNetwork | undefined;
+  #working: Promise<void> | undefined;
+  #dirty = false;
+  #stopped = false;
+
+  constructor(options: NodeRoutesOptions) {
+    this.#options = options;
+    this.#off = options.peers.onChange(() => this.#wake());
+    this.#devices.add(options.device);
+    const { clock, log } = options;
+    this.#links = new LinkMonitor({
+      clock,
+      log,
+      changed: (link) => {
+        if (link === options.device) this.#deviceLost = true;
+        if (link === undefined || this.#devices.has(link)) this.#wake();
+      },
+    });
+  }
+
+  /** Starts, or applies other values. Routes of an earlier process stay until the first list of peers is complete. */
+  async configure(node: NodeNetwork): Promise<void> {
+    this.#node = node;
+    await this.#working;
+    if (this.#options.mode === 'vxlan') await this.#makeDevice(node);
+    this.#wake();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#off();
+    this.#links.stop();
+    await this.#working;
+  }
+
+  #wake(): void {
+    this.#dirty = true;
+    if (this.#working !== undefined || this.#stopped || this.#node === undefined || !this.#options.peers.synced) return;
+    this.#working = this.#work().finally(() => {
+      this.#working = undefined;
+      if (this.#dirty) this.#wake();
+    });
+  }
+
+  async #work(): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#dirty = false;
+    const own = this.#node;
+    if (!own) return;
+    const mine = new Set(own.nodeIPs);
+    // several kubelets of one machine share the bridge
+    const reach = ({ address, vtep }: Peer) => (this.#options.mode === 'direct' ? address : vtep);
+    const wanted = new Map(
+      this.#options.peers.list(own.nodeName).flatMap((peer) => {
+        const by = reach(peer);
+        return by === undefined || mine.has(by) ? [] : [[peer.range, by] as const];
+      }),
+    );
+    try {
+      // ranges outside belong to other clusters of this machine
+      const ours = new BlockList();
+      for (const range of own.clusterCIDRs) ours.addSubnet(range.split('/')[0] ?? '', Number(range.split('/')[1]), `ipv${familyOf(range)}`);
+      if (wanted.size > 0) this.#links.start();
+      if (this.#options.mode === 'vxlan' && this.#deviceLost) await this.#makeDevice(own);
+      this.#deviceLost = false;
+      const existing = await this.#existing();
+      for (const range of existing.keys())
+        if (!wanted.has(range) && ours.check(range.split('/')[0] ?? '', `ipv${familyOf(range)}`)) await this.#remove(range);
+      const missing = [...wanted].filter(
+        ([range, address]) => this.#programmed.get(range) !== address || !this.#leads(existing.get(range), range, address),
+      );
+      for (const [range, address] of missing) await this.#add(range, address);
+      if (missing.length > 0) await this.#existing(); // to learn their devices
+    } catch (error) {
+      log.warn({ error: (error as Error).message, retryInMs: retryMs }, 'could not set up routes to the pods of other nodes');
+      clock.after(retryMs, () => this.#wake());
+    }
+  }
+
+  #leads(present: Present | undefined, range: string, address: string): boolean {
+    const { mode, device } = this.#options;
+    return mode === 'direct' ? present?.gateway === address : present?.gateway === range.split('/')[0] && present?.dev === device;
+  }
+
+  async #existing(): Promise<ReadonlyMap<string, Present>> {
+    const lists = await Promise.all(
+      ['-4', '-6'].map(async (family) => {
+        const { exitCode, stdout } = await runProgram(this.#options.clock, 'ip', ['-j', family, 'route', 'show', 'proto', protocol], {
+          timeoutMs,
+        });
+        return exitCode === 0 && stdout.trim() !== '' ? (JSON.parse(stdout) as readonly (Present & { readonly dst: string })[]) : [];
+      }),
+    );
+    const all = lists.flat();
+    for (const { dev } of all) if (dev !== undefined) this.#devices.add(dev);
+    return new Map(all.map((route) => [route.dst.includes('/') ? route.dst : `${route.dst}/${route.dst.includes(':') ? 128 : 32}`, route]));
+  }
+
+  async #add(range: string, address: string): Promise<void> {
+    if (this.#options.mode === 'direct') await this.#run('ip', ['route', 'replace', range, 'via', address, 'proto', protocol]);
+    else {
+      const { device } = this.#options;
+      const [gateway = ''] = range.split('/');
+      const mac = deviceMac(address);
+      await this.#run('bridge', ['fdb', 'replace', mac, 'dev', device, 'dst', address]);
+      await this.#run('ip', ['neigh', 'replace', gateway, 'lladdr', mac, 'dev', device, 'nud', 'permanent']);
+      await this.#run('ip', ['route', 'replace', range, 'via', gateway, 'dev', device, 'onlink', 'proto', protocol]);
+    }
+    this.#programmed.set(range, address);
+  }
+
+  async #remove(range: string): Promise<void> {
+    const address = this.#programmed.get(range);
+    this.#programmed.delete(range);
+    await this.#run('ip', ['route', 'del', range, 'proto', protocol]);
+    if (this.#options.mode !== 'vxlan') return;
+    const { device, clock } = this.#options;
+    // of a peer of an earlier process only the neighbor entry is known
+    await runProgram(clock, 'ip', ['neigh', 'del', range.split('/')[0] ?? '', 'dev', device], { timeoutMs });
+    if (address !== undefined) await runProgram(clock, 'bridge', ['fdb', 'del', deviceMac(address), 'dev', device], { timeoutMs });
+  }
+
+  async #makeDevice({ nodeIPs, podCIDRs }: NodeNetwork): Promise<void> {
+    const { device, id, port, clock } = this.#options;
+    const local = nodeIPs.find((address) => !address.includes(':'));
+    if (local === undefined) throw new Error('VXLAN needs an IPv4 address of the node');
+    const shown = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
+    const [known] =
+      shown.exitCode === 0
+        ? (JSON.parse(shown.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
+        : [];
+    const data = known?.linkinfo?.info_data;
+    if (known && (data?.local !== local || data.id !== id || data.port !== port)) await this.#run('ip', ['link', 'del', 'dev', device]);
+    if (!known || data?.local !== local || data.id !== id || data.port !== port)
+      await this.#run('ip', [
+        ...['link', 'add', device, 'address', deviceMac(local), 'type', 'vxlan'],
+        ...['id', String(id), 'local', local, 'dstport', String(port), 'nolearning'],
+      ]);
+    await this.#run('ip', ['link', 'set', 'dev', device, 'up']);
+    // packets of this node to remote pods need a source address that the other node can route back to
+    for (const range of firstOfEach(podCIDRs)) {
+      const bits = familyOf(range) === 4 ? ['32'] : ['128', 'nodad'];
+      await this.#run('ip', ['addr', 'replace', `${range.split('/')[0]}/${bits[0]}`, 'dev', device, ...bits.slice(1)]);
+    }
+  }
+
+  async #run(program: string, args: readonly string[]): Promise<void> {
+    const { exitCode, stderr, killed } = await runProgram(this.#options.clock, program, args, { timeoutMs });
+    if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
+  }
+}
+
+const firstOfEach = (ranges: readonly string[]) =>
+  ([4, 6] as const).flatMap((family) => ranges.filter((range) => familyOf(range) === family).slice(0, 1));

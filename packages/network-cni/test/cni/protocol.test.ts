@@ -1,0 +1,214 @@
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '@oarlock/primitives/clock';
+import type { Attachment } from '@oarlock/spi/network';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CniChain } from '../../src/cni/chain.ts';
+import { CniPlugins } from '../../src/cni/plugins.ts';
+import { CniError, toNetworkError, type NetworkList } from '../../src/cni/protocol.ts';
+import { runProgram } from '@oarlock/primitives/run-program';
+import { KeyedExecutor } from '../../src/cni/keyed-executor.ts';
+
+let directory = '';
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cni-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** A plugin that notes each call and answers what `body` says, in terms of `call` (environment and config). */
+async function fake(type: string, body: string): Promise<void> {
+  const path = join(directory, type);
+  await writeFile(
+    path,
+    `#!${process.execPath}
+const { readFileSync, appendFileSync } = require('node:fs');
+const { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME, CNI_NETNS, CNI_ARGS, CNI_PATH } = process.env;
+const call = { type: ${JSON.stringify(type)}, CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME, CNI_NETNS, CNI_ARGS, CNI_PATH, config: JSON.parse(readFileSync(0, 'utf8')) };
+appendFileSync(${JSON.stringify(join(directory, 'calls'))}, JSON.stringify(call) + '\\n');
+if (CNI_COMMAND === 'VERSION') console.log(JSON.stringify({ cniVersion: '1.1.0', supportedVersions: ['0.4.0', '1.0.0', '1.1.0'] }));
+else { ${body} }
+`,
+  );
+  await chmod(path, 0o700);
+}
+const calls = async () =>
+  (await readFile(join(directory, 'calls'), 'utf8'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown> & { config: Record<string, unknown> });
+const attachment: Attachment = {
+  containerId: 'c1',
+  ifName: 'eth0',
+  netns: '/proc/self/ns/net',
+  pod: { namespace: 'shop', name: 'web', uid: 'u1' },
+  portMappings: [
+    { protocol: 'TCP', containerPort: 80, hostPort: 8080, hostIp: '192.0.2.7' },
+    { protocol: 'UDP', containerPort: 53, hostPort: 0 },
+  ],
+};
+const list: NetworkList = {
+  cniVersion: '1.1.0',
+  name: 'net',
+  plugins: [
+    { type: 'first' },
+    { type: 'second', capabilities: { portMappings: true } },
+    { type: 'third', capabilities: { bandwidth: true } },
+  ],
+};
+const result = { cniVersion: '1.1.0', ips: [{ address: '10.1.0.5/24', gateway: '10.1.0.1' }], interfaces: [], extra: 'kept' };
+
+describe('a chain', () => {
+  const chain = () => new CniChain(new CniPlugins(systemClock, [directory], 120_000));
+  beforeEach(async () => {
+    for (const type of ['first', 'second', 'third', 'loopback'])
+      await fake(
+        type,
+        `if (CNI_COMMAND === 'ADD') console.log(JSON.stringify({ ...${JSON.stringify(result)}, by: [...(call.config.prevResult?.by ?? []), call.type] }));`,
+      );
+  });
+
+  it('adds in order, each plugin with the result before it, and hands out what was asked', async () => {
+    expect(await chain().add(list, attachment)).toMatchObject({ extra: 'kept', by: ['first', 'second'] });
+    const made = (await calls()).filter(({ type }) => type !== 'loopback');
+    expect(made.map(({ type }) => type)).toEqual(['first', 'second']);
+    expect(made[0]).toMatchObject({
+      CNI_COMMAND: 'ADD',
+      CNI_CONTAINERID: 'c1',
+      CNI_IFNAME: 'eth0',
+      CNI_NETNS: '/proc/self/ns/net',
+      CNI_PATH: directory,
+      CNI_ARGS: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u1',
+      config: { cniVersion: '1.1.0', name: 'net' },
+    });
+    expect(made[0]?.config).not.toHaveProperty('prevResult');
+    expect(made[1]?.config).toMatchObject({
+      prevResult: { extra: 'kept', by: ['first'] },
+      runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp', hostIP: '192.0.2.7' }] },
+    });
+  });
+  it('deletes in reverse, past one that fails', async () => {
+    await fake('second', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 5, msg: "disk" })); process.exit(1);');
+    await expect(chain().del(list, attachment, 'anyone', result)).rejects.toMatchObject({ cniCode: 5, plugin: 'second' });
+    expect((await calls()).map(({ type }) => type)).toEqual(['third', 'second', 'first']);
+    expect((await calls())[0]?.config['prevResult']).toMatchObject({ extra: 'kept' });
+  });
+  it('takes an unknown container for deleted', async () => {
+    await fake('first', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 3, msg: "what container" })); process.exit(1);');
+    await chain().del(list, attachment, 'ours', result);
+  });
+  it('asks for STATUS and GC where the plugins know them', async () => {
+    await chain().status(list);
+    await chain().gc(list, [attachment]);
+    const made = await calls();
+    expect(made.map(({ CNI_COMMAND, type }) => `${CNI_COMMAND} ${type}`)).toEqual([
+      'STATUS first',
+      'STATUS second',
+      'STATUS third',
+      'GC first',
+      'GC second',
+      'GC third',
+    ]);
+    expect(made.at(-1)?.config['cni.dev/valid-attachments']).toEqual([{ containerID: 'c1', ifname: 'eth0' }]);
+    await fake('first', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 50, msg: "no" })); process.exit(1);');
+    await expect(chain().status(list)).rejects.toMatchObject({ cniCode: 50 });
+    await expect(chain().gc(list, [])).rejects.toMatchObject({ command: 'GC' });
+  });
+});
+
+describe('plugins', () => {
+  it('agree on the best common version, and on one for conflists', async () => {
+    await fake('a', '');
+    await fake('b', '');
+    const plugins = new CniPlugins(systemClock, [directory], 120_000);
+    expect(await plugins.versions(['a', 'b'])).toEqual({ own: '1.1.0', conflist: '1.0.0' });
+  });
+  it('that are not there, print nonsense, crash or hang are told apart', async () => {
+    const plugins = new CniPlugins(systemClock, ['/nowhere', directory], 120_000);
+    await expect(plugins.run('none', 'ADD', { stdin: {} })).rejects.toMatchObject({ code: 'PluginMissing' });
+    await fake('crash', 'console.error("oh"); process.exit(2);');
+    await expect(plugins.run('crash', 'ADD', { stdin: {} })).rejects.toMatchObject({
+      cniCode: 999,
+      message: expect.stringContaining('oh'),
+    });
+    await fake('hang', 'require("node:child_process").spawn("sleep", ["1000"], { stdio: "inherit" }); setInterval(() => {}, 1000);');
+    await expect(new CniPlugins(systemClock, [directory], 500).run('hang', 'ADD', { stdin: {} })).rejects.toMatchObject({
+      cniCode: 11,
+      message: expect.stringContaining('500 ms'),
+    });
+    await fake('chatty', 'process.stdout.write("x".repeat(3e6));');
+    await expect(new CniPlugins(systemClock, [directory], 120_000).run('chatty', 'ADD', { stdin: {} })).rejects.toMatchObject({
+      message: expect.stringContaining('1 MiB'),
+    });
+  });
+  it('have their error codes translated', () => {
+    const codeOf = (code: number, message = 'm') => toNetworkError(new CniError('p', 'ADD', code, message)).code;
+    expect([1, 2, 4, 5, 6, 7, 11, 50, 100, 999].map((code) => codeOf(code))).toEqual([
+      'InvalidConfig',
+      'InvalidConfig',
+      'InvalidConfig',
+      'PluginFailed',
+      'InvalidConfig',
+      'InvalidConfig',
+      'TryAgain',
+      'TryAgain',
+      'PluginFailed',
+      'PluginFailed',
+    ]);
+    expect(codeOf(999, 'no IP addresses available in range set: 10.1.0.1-10.1.0.6')).toBe('Exhausted');
+    expect(toNetworkError(new CniError('p', 'CHECK', 999, 'm')).code).toBe('Broken');
+  });
+});
+
+it('programs get no environment of ours and an exit code of theirs', async () => {
+  const outcome = await runProgram(systemClock, '/usr/bin/env', [], { env: { ONLY: '1' }, timeoutMs: 10_000 });
+  expect(
+    outcome.stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')[0])
+      .sort(),
+  ).toEqual(['ONLY', 'PATH']);
+  expect(await runProgram(systemClock, '/bin/sh', ['-c', 'cat >&2; exit 3'], { stdin: 'in', timeoutMs: 10_000 })).toEqual({
+    stdout: '',
+    stderr: 'in',
+    exitCode: 3,
+  });
+  await expect(runProgram(systemClock, '/no/such', [], { timeoutMs: 100 })).rejects.toMatchObject({ code: 'ENOENT' });
+});
+
+describe('the gate', () => {
+  it('keeps pieces of one key in order, a few at once, and none beside an exclusive one', async () => {
+    const gate = new KeyedExecutor(2);
+    const log: string[] = [];
+    let running = 0;
+    let most = 0;
+    const piece = (name: string) => async () => {
+      most = Math.max(most, ++running);
+      log.push(`+${name}`);
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+      log.push(`-${name}`);
+      running--;
+    };
+    const first = [gate.run('k', piece('k1')), gate.run('k', piece('k2')), gate.run('a', piece('a')), gate.run('b', piece('b'))];
+    const alone = gate.exclusive(async () => {
+      expect(running).toBe(0);
+      await piece('alone')();
+      expect(running).toBe(0);
+    });
+    const late = gate.run('late', piece('late'));
+    await Promise.all([...first, alone, late]);
+    expect(most).toBe(2);
+    expect(log.indexOf('-k1')).toBeLessThan(log.indexOf('+k2'));
+    expect(log.indexOf('-alone')).toBeLessThan(log.indexOf('+late'));
+    expect(gate.isBusy('k')).toBe(false);
+    await expect(
+      gate.run('k', async () => {
+        throw new Error('no');
+      }),
+    ).rejects.toThrow('no');
+    await gate.run('k', piece('again'));
+  });
+});

@@ -1,0 +1,18 @@
+import { execa } from 'execa';
+
+/** Counts by kind (`chain`, `rule`, `set`, `map`, ...), and under `elements` those of all sets and maps. */
+export type ObjectCounts = Readonly<Record<string, number>>;
+
+/** Counts the objects in the kernel by kind, of all tables or of one (`inet`, `oarlock-policy`). */
+export async function countObjects(...table: readonly string[]): Promise<ObjectCounts> {
+  const what = table.length === 0 ? ['ruleset'] : ['table', ...table];
+  const { stdout } = await execa('nft', ['-j', 'list', ...what]);
+  const counts: Record<string, number> = {};
+  for (const entry of (JSON.parse(stdout) as { nftables: Record<string, { elem?: unknown[] }>[] }).nftables) {
+    for (const [kind, { elem }] of Object.entries(entry)) {
+      counts[kind] = (counts[kind] ?? 0) + 1;
+      counts['elements'] = (counts['elements'] ?? 0) + (elem?.length ?? 0);
+    }
+  }
+  return counts;
+}

@@ -1,0 +1,57 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+
+export interface CoalescingRunnerOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Log message for a failed run. */
+  readonly failureMessage: string;
+  /** The work. If it rejects, the error is logged and a new run starts after 5 s. */
+  run(): Promise<void>;
+}
+
+/** Delay between a failed run and the next one, in milliseconds. */
+const retryDelayMs = 5_000;
+
+/** Runs one piece of work at a time, and once more if it was triggered during a run (async.BoundedFrequencyRunner upstream). */
+export class CoalescingRunner {
+  readonly #options: CoalescingRunnerOptions;
+  #pending = false;
+  #stopped = false;
+  #running: Promise<void> | undefined;
+
+  constructor(options: CoalescingRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Requests a run. Resolves when no run is in progress or pending; never rejects. */
+  trigger(): Promise<void> {
+    this.#pending = true;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      if (this.#pending && !this.#stopped) void this.trigger();
+    });
+    return this.#running;
+  }
+
+  /** Prevents further runs. Resolves when the run in progress has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log, failureMessage } = this.#options;
+    while (this.#pending && !this.#stopped) {
+      this.#pending = false;
+      try {
+        await this.#options.run();
+      } catch (error) {
+        log.warn({ error: String(error) }, failureMessage);
+        clock.after(retryDelayMs, () => {
+          if (!this.#stopped) void this.trigger();
+        });
+      }
+    }
+  }
+}

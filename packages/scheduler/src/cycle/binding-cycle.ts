@@ -1,0 +1,111 @@
+import { failSpan, spanContextOf, startSpan } from '@oarlock/kernel/tracing';
+import type { Clock } from '@oarlock/primitives/clock';
+import { errorStatus, type BindContext } from '@oarlock/spi/scheduling';
+import type { Tracer } from '@opentelemetry/api';
+import type { Extender } from '../extender/extender.ts';
+import { runExtenderBind } from '../extender/run-extenders.ts';
+import { isSuccess, statusMessage, type PluginStatus } from '../framework/plugin-status.ts';
+import { runBindPlugins, runPreBindPlugins, runPreBindPreFlights, runUnreservePlugins } from '../framework/run-plugins.ts';
+import type { WaitingPods } from '../framework/waiting-pods.ts';
+import type { SchedulerMetrics } from '../metrics/scheduler-metrics.ts';
+import { failureOf, type ScheduledPod, type SchedulingFailure } from './scheduling-attempt.ts';
+
+interface BindingCycleOptions {
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  readonly metrics: SchedulerMetrics;
+  readonly extenders: readonly Extender[];
+  readonly parallelBinds: number;
+  readonly waitingPods: WaitingPods;
+  /** Writes `status.nominatedNodeName` before a binding that takes long (KEP-5278). Resolves when it is written or the write has failed. */
+  writeNominatedNode(scheduled: ScheduledPod): Promise<void>;
+  onBound(scheduled: ScheduledPod): void;
+  /** `failure` is undefined if the cycle was aborted. `nominationWritten` is true if `writeNominatedNode` was called. */
+  onFailed(scheduled: ScheduledPod, failure: SchedulingFailure | undefined, nominationWritten: boolean): void;
+}
+
+/** Binds scheduled pods while further pods are being scheduled: waits at permit, then runs preBind, bind and postBind. */
+export class BindingCycle {
+  readonly #options: BindingCycleOptions;
+  readonly #running = new Set<Promise<void>>();
+  #bindsInProgress = 0;
+  #onCapacity: (() => void) | undefined;
+
+  constructor(options: BindingCycleOptions) {
+    this.#options = options;
+  }
+
+  start(scheduled: ScheduledPod, signal: AbortSignal): void {
+    const task: Promise<void> = this.#run(scheduled, signal).finally(() => this.#running.delete(task));
+    this.#running.add(task);
+  }
+
+  /** Resolves when fewer than `parallelBinds` bindings are in progress. Pods that wait at permit or in preBind do not count. */
+  whenCapacity(): Promise<void> | undefined {
+    if (this.#bindsInProgress < this.#options.parallelBinds) return undefined;
+    return new Promise((resolve) => {
+      this.#onCapacity = resolve;
+    });
+  }
+
+  async whenIdle(): Promise<void> {
+    await Promise.all(this.#running);
+  }
+
+  async #run(scheduled: ScheduledPod, signal: AbortSignal): Promise<void> {
+    const { tracer, metrics, clock, onBound, onFailed } = this.#options;
+    const { podInfo, node, state, profile, spanContext, startedAt } = scheduled;
+    const { framework, schedulerName } = profile;
+    const span = startSpan(tracer, 'bind', { spanContext, attributes: { 'oarlock.key': podInfo.key, 'oarlock.node': node } });
+    const { rejection, permitted, nominationWritten } = await this.#bindingCycle(scheduled, { spanContext: spanContextOf(span), signal });
+    if (rejection === undefined) {
+      metrics.observeAttempt('scheduled', schedulerName, clock.monotonic() - startedAt);
+      onBound(scheduled);
+      for (const plugin of framework.pluginsAt('postBind')) plugin.postBind?.(state, podInfo, node);
+    } else {
+      failSpan(span, statusMessage(rejection));
+      metrics.observeAttempt('error', schedulerName, clock.monotonic() - startedAt);
+      runUnreservePlugins(framework, state, podInfo, node);
+      onFailed(scheduled, signal.aborted ? undefined : failureOf(rejection, !permitted), nominationWritten);
+    }
+    span.end();
+  }
+
+  /** Waits at permit, then runs preBind and bind. A thrown error becomes a rejection with the code `error`. */
+  async #bindingCycle(
+    scheduled: ScheduledPod,
+    context: BindContext,
+  ): Promise<{ readonly rejection: PluginStatus | undefined; readonly permitted: boolean; readonly nominationWritten: boolean }> {
+    const { podInfo, node, state, profile, permitTimeouts } = scheduled;
+    const { framework } = profile;
+    const { waitingPods, writeNominatedNode } = this.#options;
+    let permitted = true;
+    let nominationWritten = false;
+    try {
+      const waitOnPermit = permitTimeouts && waitingPods.waitOnPermit(podInfo, node, permitTimeouts, context.signal);
+      nominationWritten = waitOnPermit !== undefined || runPreBindPreFlights(framework, state, podInfo, node);
+      if (nominationWritten) await writeNominatedNode(scheduled);
+      let rejection = await waitOnPermit;
+      permitted = rejection === undefined;
+      rejection ??= await runPreBindPlugins(framework, state, podInfo, node, context);
+      rejection ??= await this.#bind(scheduled, context);
+      return { rejection, permitted, nominationWritten };
+    } catch (error) {
+      return { rejection: errorStatus((error as Error).message), permitted, nominationWritten };
+    }
+  }
+
+  async #bind({ podInfo, node, state, profile }: ScheduledPod, context: BindContext): Promise<PluginStatus | undefined> {
+    const { extenders } = this.#options;
+    this.#bindsInProgress += 1;
+    try {
+      if (extenders.length > 0 && (await runExtenderBind(extenders, podInfo, node, context.signal))) return undefined;
+      const status = await runBindPlugins(profile.framework, state, podInfo, node, context);
+      return isSuccess(status) ? undefined : status;
+    } finally {
+      this.#bindsInProgress -= 1;
+      this.#onCapacity?.();
+      this.#onCapacity = undefined;
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import type { Pod } from '@oarlock/api/types/core-v1';
+import { failure, type StatusReason } from '@oarlock/api/status';
+import { Paths, type PathResponse } from '@oarlock/spi/paths';
+import { Process } from '@oarlock/spi/process';
+import { z } from 'zod';
+import { explainerSymbol, isExplaining, type Explanation } from './explainer.ts';
+
+const maxPods = 1000;
+const pod = z.looseObject({
+  metadata: z.looseObject({ namespace: z.string().min(1), name: z.string().min(1) }),
+  spec: z.looseObject({ containers: z.array(z.looseObject({})).min(1) }),
+});
+const requestSchema = z.union([
+  z.strictObject({ namespace: z.string().min(1), name: z.string().min(1) }),
+  z.strictObject({ pods: z.array(pod).min(1).max(maxPods) }),
+]);
+
+export interface ExplainResponse {
+  readonly pods: readonly Explanation[];
+}
+
+const reject = (reason: StatusReason, message: string): PathResponse => {
+  const { status } = failure(reason, message);
+  return { code: status.code ?? 500, body: status };
+};
+
+/** `POST /oarlock/v1/scheduling`: explains, for each node, the rejection or the score of an existing pod or of submitted pods. */
+export const explainPath = Paths.plugin({
+  id: 'scheduling-explain',
+  config: z.strictObject({}),
+  needs: { process: Process },
+  create: ({ process }) => ({
+    path: '/oarlock/v1/scheduling',
+    methods: ['POST'],
+    async handle({ body }) {
+      const parsed = requestSchema.safeParse(body);
+      if (!parsed.success)
+        return reject('BadRequest', 'give the namespace and name of a pod, or at most 1000 pods with a namespace, name and containers');
+      const explainer = process
+        .roles()
+        .filter(isExplaining)
+        .map((role) => role[explainerSymbol]())
+        .find((each) => each !== undefined);
+      if (explainer === undefined) return reject('ServiceUnavailable', 'no scheduler leads in the process of this API server');
+      if ('pods' in parsed.data) {
+        const answer: ExplainResponse = { pods: explainer.explain(parsed.data.pods as unknown as readonly Pod[]) };
+        return { code: 200, body: answer };
+      }
+      const { namespace, name } = parsed.data;
+      const found = explainer.podOf(`${namespace}/${name}`);
+      if (found === undefined) return reject('NotFound', `pods ${JSON.stringify(name)} not found`);
+      const answer: ExplainResponse = { pods: explainer.explain([found]) };
+      return { code: 200, body: answer };
+    },
+  }),
+});

@@ -1,0 +1,116 @@
+import { unschedulableAndUnresolvable, type NodeInfo, type PodInfo } from '@oarlock/spi/scheduling';
+import type { SchedulingCycleState } from './cycle-state.ts';
+import type { Framework } from './framework.ts';
+import type { Rejection } from './plugin-status.ts';
+import { runFilterPluginsWithNominatedPods, runPreFilterPlugins, type PreFilterResult } from './run-plugins.ts';
+
+/** Takes the place of a plugin name in `unschedulablePlugins` if the cluster has no nodes. */
+export const noNodesAvailable = 'no nodes';
+
+/** All nodes of a cluster with fewer nodes than this are evaluated. */
+const minFeasibleNodesToFind = 100;
+/** The smallest share of nodes that the adaptive rule yields, in percent. */
+const minFeasibleNodesPercentage = 5;
+
+/**
+ * Returns how many feasible nodes end the search, as upstream does: all of a small cluster, else `percentage` of the nodes. Without a
+ * percentage the share is 50 %, reduced by 1 % per 125 nodes, at least 5 %.
+ */
+export function numFeasibleNodesToFind(nodeCount: number, percentage: number | undefined): number {
+  if (nodeCount < minFeasibleNodesToFind || percentage === 100) return nodeCount;
+  const adaptive = percentage ?? Math.max(minFeasibleNodesPercentage, 50 - Math.floor(nodeCount / 125));
+  return Math.max(minFeasibleNodesToFind, Math.floor((nodeCount * adaptive) / 100));
+}
+
+export interface FeasibleNodes {
+  readonly feasible: readonly NodeInfo[];
+  /** How many nodes were evaluated. */
+  readonly evaluated: number;
+  readonly nodeToStatus: ReadonlyMap<string, Rejection>;
+  /** The rejection of the pod on all nodes by a preFilter plugin. */
+  readonly preFilterRejection?: Rejection;
+  readonly unschedulablePlugins: ReadonlySet<string>;
+}
+
+/** Finds feasible nodes. Each search starts at the node after the last one evaluated, so that all nodes are considered equally. */
+export class FeasibleNodeFinder {
+  #nextStartNodeIndex = 0;
+
+  /** If `evaluateAll` is true, the search neither stops early nor prefers the nominated node, and does not move the start. */
+  findNodesThatFitPod(
+    framework: Framework,
+    percentage: number | undefined,
+    state: SchedulingCycleState,
+    pod: PodInfo,
+    evaluateAll = false,
+  ): FeasibleNodes {
+    const preFilterResult = runPreFilterPlugins(framework, state, pod);
+    const { rejection, nodeNames } = preFilterResult;
+    if (rejection !== undefined) return rejectedByPreFilter(state, rejection);
+    if (!evaluateAll && fitsNominatedNode(framework, state, pod, nodeNames)) return nominatedNodeOnly(state, pod);
+
+    const { snapshot } = state;
+    const candidates = nodeNames === undefined ? snapshot.nodes : [...nodeNames].flatMap((name) => snapshot.get(name) ?? []);
+    const feasible: NodeInfo[] = [];
+    const nodeToStatus = new Map<string, Rejection>();
+    const unschedulablePlugins = new Set<string>();
+    const enough = evaluateAll ? candidates.length : numFeasibleNodesToFind(candidates.length, percentage);
+    let evaluated = 0;
+    for (; evaluated < candidates.length && feasible.length < enough; evaluated++) {
+      const node = candidates[(this.#nextStartNodeIndex + evaluated) % candidates.length];
+      if (node === undefined) continue;
+      const nodeRejection = runFilterPluginsWithNominatedPods(framework, state, pod, node);
+      if (nodeRejection === undefined) feasible.push(node);
+      else {
+        nodeToStatus.set(node.name, nodeRejection);
+        unschedulablePlugins.add(nodeRejection.plugin);
+      }
+    }
+    if (!evaluateAll && nodeNames === undefined && candidates.length > 0)
+      this.#nextStartNodeIndex = (this.#nextStartNodeIndex + evaluated) % candidates.length;
+    if (evaluateAll || feasible.length === 0) addNodesExcludedByPreFilter(state, preFilterResult, nodeToStatus, unschedulablePlugins);
+    return { feasible, evaluated, nodeToStatus, unschedulablePlugins };
+  }
+}
+
+function rejectedByPreFilter({ snapshot: { nodes } }: SchedulingCycleState, rejection: Rejection): FeasibleNodes {
+  return {
+    feasible: [],
+    evaluated: nodes.length,
+    nodeToStatus: new Map(nodes.map(({ name }) => [name, rejection])),
+    preFilterRejection: rejection,
+    unschedulablePlugins: new Set([rejection.plugin]),
+  };
+}
+
+function fitsNominatedNode(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  nodeNames: ReadonlySet<string> | undefined,
+): boolean {
+  const name = state.nominatedNodeName(pod);
+  if (name === undefined || nodeNames?.has(name) === false) return false;
+  const node = state.snapshot.get(name);
+  return node !== undefined && runFilterPluginsWithNominatedPods(framework, state, pod, node) === undefined;
+}
+
+const nominatedNodeOnly = (state: SchedulingCycleState, pod: PodInfo): FeasibleNodes => ({
+  feasible: [state.snapshot.get(state.nominatedNodeName(pod) ?? '') as NodeInfo],
+  evaluated: 1,
+  nodeToStatus: new Map(),
+  unschedulablePlugins: new Set(),
+});
+
+function addNodesExcludedByPreFilter(
+  { snapshot }: SchedulingCycleState,
+  { nodeNames, plugins }: PreFilterResult,
+  nodeToStatus: Map<string, Rejection>,
+  unschedulablePlugins: Set<string>,
+): void {
+  if (nodeNames === undefined) return;
+  const status = unschedulableAndUnresolvable(`node(s) didn't satisfy plugin(s) [${plugins.join(' ')}]`);
+  const rejection = { plugin: plugins[0] ?? '', status };
+  for (const { name } of snapshot.nodes) if (!nodeNames.has(name)) nodeToStatus.set(name, rejection);
+  for (const plugin of plugins) unschedulablePlugins.add(plugin);
+}

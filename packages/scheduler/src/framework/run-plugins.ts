@@ -1,0 +1,245 @@
+import {
+  success,
+  type BindContext,
+  type NodeDryRun,
+  type NodeInfo,
+  type NodeToStatus,
+  type PodInfo,
+  type SchedulingPlugin,
+  type Status,
+} from '@oarlock/spi/scheduling';
+import { CachedNodeInfo } from '../cache/scheduler-cache.ts';
+import type { SchedulingCycleState } from './cycle-state.ts';
+import type { Framework } from './framework.ts';
+import { asPluginStatus, isSuccess, type PluginStatus, type Rejection } from './plugin-status.ts';
+
+export interface PreFilterResult {
+  /** The first rejection of the pod on all nodes. */
+  readonly rejection?: Rejection;
+  /** The only nodes to evaluate; undefined: all nodes. */
+  readonly nodeNames?: ReadonlySet<string>;
+  /** The plugins that restricted `nodeNames`. */
+  readonly plugins: readonly string[];
+}
+
+/** Runs preFilter of all plugins: marks those that return `skip`, and intersects the node names that they return. */
+export function runPreFilterPlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo): PreFilterResult {
+  let nodeNames = state.allowedNodes;
+  const plugins: string[] = nodeNames === undefined ? [] : ['GangScheduling'];
+  for (const plugin of framework.pluginsAt('preFilter')) {
+    const status = plugin.preFilter?.(state, pod) ?? success;
+    if (status.code === 'skip') state.skippedPlugins.add(plugin);
+    else if (status.code !== 'success') return { rejection: { plugin: plugin.name, status }, plugins };
+    else if ('nodes' in status) {
+      const allowed = status.nodes as ReadonlySet<string>;
+      plugins.push(plugin.name);
+      nodeNames = nodeNames === undefined ? allowed : new Set([...nodeNames].filter((name) => allowed.has(name)));
+    }
+  }
+  return nodeNames === undefined ? { plugins } : { nodeNames, plugins: plugins.sort() };
+}
+
+function runFilterPlugins(state: SchedulingCycleState, pod: PodInfo, node: NodeInfo): Rejection | undefined {
+  for (const plugin of state.filterPlugins) {
+    const status = plugin.filter?.(state, pod, node) ?? success;
+    if (status !== success && !isSuccess(status)) return { plugin: plugin.name, status };
+  }
+  return undefined;
+}
+
+/**
+ * Returns the first rejection of the node by a filter plugin, or undefined if the pod fits.
+ *
+ * If pods of equal or higher priority are nominated to the node, the pod must fit with them, because they will use their nominated
+ * node, and also without them, because they may be scheduled elsewhere.
+ */
+export function runFilterPluginsWithNominatedPods(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  node: NodeInfo,
+): Rejection | undefined {
+  const nominatedPods = state.nominator?.higherPriorityPods(node.name, pod);
+  if (nominatedPods !== undefined) {
+    const dryRun = new FrameworkNodeDryRun(framework, state, pod, node);
+    for (const nominatedPod of nominatedPods) dryRun.addPod(nominatedPod);
+    const rejection = runFilterPlugins(state, pod, dryRun.node);
+    dryRun.revert();
+    if (rejection !== undefined) return rejection;
+  }
+  return runFilterPlugins(state, pod, node);
+}
+
+/** A copy of a node to which pods can be added and removed; the addPod and removePod extensions keep the plugins' state consistent. */
+class FrameworkNodeDryRun implements NodeDryRun {
+  readonly node: CachedNodeInfo;
+  readonly #framework: Framework;
+  readonly #state: SchedulingCycleState;
+  readonly #pod: PodInfo;
+  readonly #undo: (() => void)[] = [];
+
+  constructor(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: NodeInfo) {
+    this.node = CachedNodeInfo.copyOf(node);
+    this.#framework = framework;
+    this.#state = state;
+    this.#pod = pod;
+  }
+  addPod(pod: PodInfo): void {
+    this.#add(pod);
+    this.#undo.push(() => this.#remove(pod));
+  }
+  removePod(pod: PodInfo): void {
+    this.#remove(pod);
+    this.#undo.push(() => this.#add(pod));
+  }
+  runFilters(): Status | undefined {
+    return runFilterPluginsWithNominatedPods(this.#framework, this.#state, this.#pod, this.node)?.status;
+  }
+  revert(): void {
+    for (let undo = this.#undo.pop(); undo !== undefined; undo = this.#undo.pop()) undo();
+  }
+  #add(pod: PodInfo): void {
+    this.node.addPod(pod);
+    for (const plugin of this.#framework.pluginsAt('preFilter'))
+      if (!this.#state.skippedPlugins.has(plugin)) plugin.addPod?.(this.#state, this.#pod, pod, this.node);
+  }
+  #remove(pod: PodInfo): void {
+    this.node.removePod(pod.key);
+    for (const plugin of this.#framework.pluginsAt('preFilter'))
+      if (!this.#state.skippedPlugins.has(plugin)) plugin.removePod?.(this.#state, this.#pod, pod, this.node);
+  }
+}
+
+export const newNodeDryRun = (framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: NodeInfo): NodeDryRun =>
+  new FrameworkNodeDryRun(framework, state, pod, node);
+
+export interface PostFilterResult {
+  /** Reasons to append to the fit error, beginning with a space; empty if there are none. */
+  readonly messageSuffix: string;
+  /** Undefined: keep the nomination of the pod; '': clear it. */
+  readonly nominatedNodeName?: string;
+}
+
+/** Runs postFilter plugins until one succeeds. The reasons of those that fail are appended to the fit error. */
+export async function runPostFilterPlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  nodeToStatus: NodeToStatus,
+): Promise<PostFilterResult> {
+  const plugins = framework.pluginsAt('postFilter');
+  if (plugins.length === 0) return { messageSuffix: '', nominatedNodeName: '' };
+  const reasons: string[] = [];
+  let nominatedNodeName: string | undefined;
+  const result = (messageSuffix: string) => ({ messageSuffix, ...(nominatedNodeName !== undefined && { nominatedNodeName }) });
+  for (const plugin of plugins) {
+    const status = await plugin.postFilter?.(state, pod, nodeToStatus);
+    if (status === undefined) continue;
+    nominatedNodeName = status.nominatedNodeName ?? nominatedNodeName;
+    if (status.code === 'success') return result('');
+    if ('reasons' in status) reasons.push(...status.reasons);
+  }
+  return result(reasons.length === 0 ? '' : ` ${reasons.join(', ')}`);
+}
+
+/**
+ * Returns the weighted sum of the plugins' scores for each node, in the order of `nodes`.
+ * If `scoresByPlugin` is given, stores the weighted scores of each plugin in it.
+ */
+export function runScorePlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  nodes: readonly NodeInfo[],
+  scoresByPlugin?: Map<string, Float64Array>,
+): Float64Array {
+  const skipped = new Set<SchedulingPlugin>();
+  for (const plugin of framework.pluginsAt('preScore')) if (plugin.preScore?.(state, pod, nodes).code === 'skip') skipped.add(plugin);
+  const totals = new Float64Array(nodes.length);
+  const scores = new Float64Array(nodes.length);
+  for (const plugin of framework.pluginsAt('score')) {
+    if (skipped.has(plugin) || plugin.score === undefined) continue;
+    for (let index = 0; index < nodes.length; index++) {
+      const node = nodes[index];
+      scores[index] = node === undefined ? 0 : plugin.score(state, pod, node);
+    }
+    plugin.normalizeScore?.(state, pod, nodes, scores);
+    const weight = framework.weightOf(plugin);
+    for (let index = 0; index < scores.length; index++) totals[index] = (totals[index] ?? 0) + weight * (scores[index] ?? 0);
+    scoresByPlugin?.set(
+      plugin.name,
+      scores.map((score) => score * weight),
+    );
+  }
+  return totals;
+}
+
+/** Runs reserve in order. If a plugin rejects the pod, runs unreserve of all plugins. */
+export async function runReservePlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  node: string,
+): Promise<PluginStatus> {
+  for (const plugin of framework.pluginsAt('reserve')) {
+    const status = (await plugin.reserve?.(state, pod, node)) ?? success;
+    if (!isSuccess(status)) {
+      runUnreservePlugins(framework, state, pod, node);
+      return asPluginStatus(plugin.name, 'Reserve', status);
+    }
+  }
+  return success;
+}
+export function runUnreservePlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): void {
+  for (const plugin of framework.pluginsAt('reserve').toReversed()) plugin.unreserve?.(state, pod, node);
+}
+
+/** Returns the timeout in milliseconds of each plugin that makes the pod wait (undefined if none does), or the first rejection. */
+export function runPermitPlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  node: string,
+): PluginStatus | ReadonlyMap<string, number> | undefined {
+  let timeouts: Map<string, number> | undefined;
+  for (const plugin of framework.pluginsAt('permit')) {
+    const status = plugin.permit?.(state, pod, node) ?? success;
+    if (status.code === 'wait') (timeouts ??= new Map()).set(plugin.name, status.timeoutMs);
+    else if (!isSuccess(status)) return asPluginStatus(plugin.name, 'Permit', status);
+  }
+  return timeouts;
+}
+
+/** Returns true if a plugin has work to do in preBind, which may take long. */
+export const runPreBindPreFlights = (framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): boolean =>
+  framework.pluginsAt('preBind').some((plugin) => plugin.preBindPreFlight?.(state, pod, node).code !== 'skip');
+
+/** Returns the first rejection, or undefined if all preBind plugins succeed. */
+export async function runPreBindPlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  node: string,
+  context: BindContext,
+): Promise<PluginStatus | undefined> {
+  for (const plugin of framework.pluginsAt('preBind')) {
+    const status = (await plugin.preBind?.(state, pod, node, context)) ?? success;
+    if (!isSuccess(status)) return asPluginStatus(plugin.name, 'PreBind', status);
+  }
+  return undefined;
+}
+
+/** Returns the status of the first bind plugin that does not return `skip`. */
+export async function runBindPlugins(
+  framework: Framework,
+  state: SchedulingCycleState,
+  pod: PodInfo,
+  node: string,
+  context: BindContext,
+): Promise<PluginStatus> {
+  for (const plugin of framework.pluginsAt('bind')) {
+    const status = (await plugin.bind?.(state, pod, node, context)) ?? success;
+    if (status.code !== 'skip') return asPluginStatus(plugin.name, 'Bind', status);
+  }
+  return { code: 'error', reasons: ['no plugin bound the pod'] };
+}

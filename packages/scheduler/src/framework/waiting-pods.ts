@@ -1,0 +1,51 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { WaitingPod, PodInfo } from '@oarlock/spi/scheduling';
+import type { PluginStatus } from './plugin-status.ts';
+
+/** The maximum time at permit, as upstream's. */
+const maxTimeoutMs = 15 * 60_000;
+
+/** Assumed pods that wait at permit until every plugin that returned `wait` allows them, a plugin rejects them, or a timeout expires. */
+export class WaitingPods {
+  readonly #pods = new Map<string, WaitingPod>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get(key: string): WaitingPod | undefined {
+    return this.#pods.get(key);
+  }
+
+  /** `timeouts` has the milliseconds of each plugin. Resolves with undefined if the pod is allowed, else with the rejection. */
+  waitOnPermit(pod: PodInfo, node: string, timeouts: ReadonlyMap<string, number>, signal: AbortSignal): Promise<PluginStatus | undefined> {
+    return new Promise((resolve) => {
+      const pendingPlugins = new Set(timeouts.keys());
+      const end = (status: PluginStatus | undefined) => {
+        for (const timer of timers) timer.cancel();
+        signal.removeEventListener('abort', stop);
+        if (this.#pods.get(pod.key) === waitingPod) this.#pods.delete(pod.key);
+        resolve(status);
+      };
+      const reject = (plugin: string, reason: string) => end({ code: 'unschedulable', reasons: [reason], plugin });
+      const stop = () => end({ code: 'error', reasons: ['the scheduler is stopping'] });
+      const timers = [...timeouts].map(([plugin, ms]) =>
+        this.#clock.after(Math.min(ms, maxTimeoutMs), () =>
+          reject(plugin, `rejected due to timeout after waiting ${Math.min(ms, maxTimeoutMs) / 1000}s at plugin ${plugin}`),
+        ),
+      );
+      const waitingPod: WaitingPod = {
+        pod,
+        node,
+        allow(plugin) {
+          pendingPlugins.delete(plugin);
+          if (pendingPlugins.size === 0) end(undefined);
+        },
+        reject,
+      };
+      this.#pods.set(pod.key, waitingPod);
+      signal.addEventListener('abort', stop, { once: true });
+    });
+  }
+}

@@ -1,0 +1,121 @@
+import { objectKey } from '@oarlock/api/object';
+import { podDisruptionBudgets } from '@oarlock/api/resources';
+import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
+import { Client, Events, Informers, type Informer } from '@oarlock/spi/client';
+import {
+  Scheduling,
+  success,
+  unschedulable,
+  unschedulableAndUnresolvable,
+  type CycleState,
+  type NodeToStatus,
+  type PodGroupDryRun,
+  type PodGroupInfo,
+  type PodGroupPostFilterResult,
+  type PodInfo,
+  type PostFilterStatus,
+  type SchedulingPlugin,
+} from '@oarlock/spi/scheduling';
+import { z } from 'zod';
+import { fitErrorMessage } from '../../framework/fit-error.ts';
+import { withConfigurableArgs } from '../helper/plugin-args.ts';
+import { pickOneNodeForPreemption } from './candidates.ts';
+import { podGroupIneligibleReason, podIneligibleReason } from './eligibility.ts';
+import { PreemptionEvaluator } from './evaluator.ts';
+import { PreemptionExecutor, type Preemptor } from './executor.ts';
+import { selectPodGroupVictims } from './pod-group-preemption.ts';
+
+const args = z
+  .strictObject({
+    /** The share of the nodes where preemption may help that must become candidates before the search ends, in percent. */
+    minCandidateNodesPercentage: z.number().int().min(0).max(100).default(10),
+    minCandidateNodesAbsolute: z.number().int().min(0).default(100),
+  })
+  .refine(({ minCandidateNodesPercentage, minCandidateNodesAbsolute }) => minCandidateNodesPercentage + minCandidateNodesAbsolute > 0, {
+    error: 'this and minCandidateNodesAbsolute must not both be 0',
+    path: ['minCandidateNodesPercentage'],
+  });
+type Args = z.output<typeof args>;
+
+const defaultSchedulerName = 'default-scheduler';
+
+const podPreemptor = ({ pod, key }: PodInfo, node: string): Preemptor => ({
+  schedulerName: pod.spec?.schedulerName ?? defaultSchedulerName,
+  description: `pod ${pod.metadata?.uid ?? ''} on node ${node}`,
+  object: pod,
+  keys: [key],
+});
+
+/** Preempts pods of lower priority on the node with the least cost if a pod fits no node, and nominates the pod to that node. */
+class DefaultPreemption {
+  readonly #budgets: Informer<PodDisruptionBudget>;
+  readonly #evaluator: PreemptionEvaluator;
+  readonly #executor: PreemptionExecutor;
+
+  constructor(budgets: Informer<PodDisruptionBudget>, executor: PreemptionExecutor) {
+    this.#budgets = budgets;
+    this.#evaluator = new PreemptionEvaluator((namespace) => budgets.list(namespace));
+    this.#executor = executor;
+  }
+
+  withArgs(pluginArgs: Args): SchedulingPlugin {
+    return {
+      name: 'DefaultPreemption',
+      eventsToRegister: [{ kind: 'AssignedPod', actions: ['deleted'] }],
+      whenSynced: (signal) => this.#budgets.whenSynced(signal),
+      setHandle: (handle) => this.#executor.setHandle(handle),
+      preEnqueue: (pod) =>
+        this.#executor.isPreempting(objectKey(pod))
+          ? unschedulableAndUnresolvable('waiting for the preemption for this pod to be finished')
+          : success,
+      postFilter: (state, pod, nodeToStatus) => this.#postFilter(state, pod, nodeToStatus, pluginArgs),
+      podGroupPostFilter: (podGroup, dryRun) => this.#podGroupPostFilter(podGroup, dryRun),
+    };
+  }
+
+  async #postFilter(state: CycleState, pod: PodInfo, rejections: NodeToStatus, pluginArgs: Args): Promise<PostFilterStatus> {
+    const ineligible = podIneligibleReason(state, pod, rejections);
+    if (ineligible !== undefined) return unschedulable(`preemption: ${ineligible}`);
+    const { candidates, nodeToStatus } = this.#evaluator.findCandidates(state, pod, rejections, pluginArgs);
+    const accepted = candidates.length === 0 ? candidates : ((await state.callPreemptionExtenders?.(pod, candidates)) ?? candidates);
+    const best = pickOneNodeForPreemption(accepted);
+    if (best === undefined) {
+      const { nodes } = state.snapshot;
+      const notHelpful = {
+        plugin: 'DefaultPreemption',
+        status: unschedulableAndUnresolvable('Preemption is not helpful for scheduling'),
+      };
+      for (const { name } of nodes) if (!nodeToStatus.has(name)) nodeToStatus.set(name, notHelpful);
+      return { ...unschedulable(`preemption: ${fitErrorMessage(nodes.length, nodeToStatus)}`), nominatedNodeName: '' };
+    }
+    void this.#executor.preemptPods(best.victims, podPreemptor(pod, best.node));
+    return { code: 'success', nominatedNodeName: best.node };
+  }
+
+  async #podGroupPostFilter({ preemption }: PodGroupInfo, dryRun: PodGroupDryRun): Promise<PodGroupPostFilterResult> {
+    if (preemption === undefined) return success;
+    const ineligible = podGroupIneligibleReason(preemption, dryRun);
+    if (ineligible !== undefined) return unschedulable(`preemption: ${ineligible}`);
+    const result = await selectPodGroupVictims(preemption, dryRun, (namespace) => this.#budgets.list(namespace));
+    if ('code' in result) return 'reasons' in result ? unschedulable(`preemption: ${result.reasons.join(', ')}`) : result;
+    const { object } = preemption;
+    void this.#executor.preemptPods(result.victims, {
+      schedulerName: dryRun.members[0]?.pod.spec?.schedulerName ?? defaultSchedulerName,
+      description: `podgroup ${object.metadata?.uid ?? ''} on node cluster`,
+      object,
+      keys: dryRun.members.map(({ key }) => key),
+    });
+    return { code: 'success', nominatedNodeNames: result.nominatedNodeNames };
+  }
+}
+
+export const defaultPreemption = Scheduling.plugin({
+  id: 'scheduling-default-preemption',
+  config: args,
+  needs: { client: Client, informers: Informers, events: Events },
+  create({ config, client, informers, events }, { clock, log }): SchedulingPlugin {
+    const executor = new PreemptionExecutor({ client, events, clock, log });
+    const plugin = new DefaultPreemption(informers.forResource(podDisruptionBudgets), executor);
+    return withConfigurableArgs(args, config, (pluginArgs) => plugin.withArgs(pluginArgs));
+  },
+});

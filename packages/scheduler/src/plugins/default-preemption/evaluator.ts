@@ -1,0 +1,52 @@
+import type { CycleState, NodeToStatus, PodInfo, PreemptionCandidate, Status } from '@oarlock/spi/scheduling';
+import { selectVictimsOnNode, type DisruptionBudgetLister } from './candidates.ts';
+
+interface CandidateLimits {
+  /** In percent of the nodes where preemption may help. */
+  readonly minCandidateNodesPercentage: number;
+  readonly minCandidateNodesAbsolute: number;
+}
+
+interface Candidates {
+  readonly candidates: readonly PreemptionCandidate[];
+  /** Why preemption does not help, for each evaluated node that is no candidate. */
+  readonly nodeToStatus: Map<string, { readonly plugin: string; readonly status: Status }>;
+}
+
+/** Finds preemption candidates (upstream's preemption.Evaluator). */
+export class PreemptionEvaluator {
+  readonly #budgets: DisruptionBudgetLister;
+  #nextStartIndex = 0;
+
+  constructor(budgets: DisruptionBudgetLister) {
+    this.#budgets = budgets;
+  }
+
+  /** Evaluates nodes in dry runs until there are enough candidates. Each call starts at the node after the last one evaluated. */
+  findCandidates(
+    state: CycleState,
+    pod: PodInfo,
+    rejections: NodeToStatus,
+    { minCandidateNodesAbsolute, minCandidateNodesPercentage }: CandidateLimits,
+  ): Candidates {
+    const names = [...rejections].flatMap(([name, { status }]) => (status.code === 'unschedulable' ? [name] : []));
+    const enough = Math.max(1, minCandidateNodesAbsolute, Math.floor((names.length * minCandidateNodesPercentage) / 100));
+    const candidates: PreemptionCandidate[] = [];
+    const nodeToStatus: Candidates['nodeToStatus'] = new Map();
+    let evaluated = 0;
+    for (; evaluated < names.length && candidates.length < enough; evaluated++) {
+      const name = names[(this.#nextStartIndex + evaluated) % names.length] ?? '';
+      const dryRun = state.dryRun?.(pod, name);
+      if (dryRun === undefined) continue;
+      try {
+        const result = selectVictimsOnNode(dryRun, pod, this.#budgets);
+        if ('victims' in result) candidates.push(result);
+        else nodeToStatus.set(name, { plugin: 'DefaultPreemption', status: result });
+      } finally {
+        dryRun.revert();
+      }
+    }
+    this.#nextStartIndex = names.length === 0 ? 0 : (this.#nextStartIndex + evaluated) % names.length;
+    return { candidates, nodeToStatus };
+  }
+}

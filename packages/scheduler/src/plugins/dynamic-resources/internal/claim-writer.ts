@@ -1,0 +1,201 @@
+import { objectKey } from '@oarlock/api/object';
+import { pods, resourceClaims } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { formatTime } from '@oarlock/api/values/time';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { AllocationResult, ResourceClaim } from '@oarlock/api/types/resource-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Client } from '@oarlock/spi/client';
+import type { BindContext } from '@oarlock/spi/scheduling';
+import type { AssumeCache } from '../../../cache/assume-cache.ts';
+import { withGenerateName, type ExtendedResourceClaim } from '../extended-resources.ts';
+import { isReservedFor } from './pod-claims.ts';
+
+const finalizer = 'resource.kubernetes.io/delete-protection';
+const typed = { apiVersion: 'resource.k8s.io/v1', kind: 'ResourceClaim' } as const;
+const maxAttempts = 5;
+
+interface ClaimWriterOptions {
+  readonly claims: AssumeCache<ResourceClaim>;
+  readonly client: Client;
+  readonly clock: Clock;
+}
+
+const nameOf = ({ metadata }: ResourceClaim) => ({ namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' });
+const needsReadiness = (allocation: AllocationResult) =>
+  allocation.devices?.results?.some(({ bindingConditions }) => (bindingConditions?.length ?? 0) > 0) === true;
+
+/** Writes allocations and reservations of claims. */
+export class ClaimWriter {
+  readonly #options: ClaimWriterOptions;
+  readonly #checks = new Set<() => void>();
+
+  constructor(options: ClaimWriterOptions) {
+    this.#options = options;
+    options.claims.onChange(() => {
+      for (const check of [...this.#checks]) check();
+    });
+  }
+
+  /** Reserves a claim for a pod and writes its allocation, if given. @throws StatusError, or Error if the claim was changed in a conflicting way */
+  async reserve(
+    claim: ResourceClaim,
+    allocation: AllocationResult | undefined,
+    pod: Pod,
+    { spanContext, signal }: BindContext,
+  ): Promise<ResourceClaim> {
+    const client = this.#options.client.withSpanContext(spanContext);
+    let current = claim;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#write(current, allocation, pod, client, signal);
+      } catch (error) {
+        if (!isStatus(error, 'Conflict') || attempt === maxAttempts) throw error;
+        current = await client.get(resourceClaims, nameOf(claim), { signal });
+        if (current.metadata?.uid !== claim.metadata?.uid) throw new Error(`claim ${objectKey(claim)} was replaced`, { cause: error });
+      }
+    }
+  }
+
+  async #write(
+    claim: ResourceClaim,
+    allocation: AllocationResult | undefined,
+    pod: Pod,
+    client: Client,
+    signal: AbortSignal,
+  ): Promise<ResourceClaim> {
+    if (claim.metadata?.deletionTimestamp !== undefined) throw new Error(`claim ${objectKey(claim)} got deleted in the meantime`);
+    if (allocation !== undefined && claim.status?.allocation !== undefined)
+      throw new Error(`claim ${objectKey(claim)} got allocated elsewhere in the meantime`);
+    if (allocation === undefined && claim.status?.allocation === undefined)
+      throw new Error(`claim ${objectKey(claim)} got deallocated elsewhere in the meantime`);
+    let current = claim;
+    // the finalizer must precede the allocation: it prevents the deletion of an allocated claim
+    if (allocation !== undefined && !claim.metadata?.finalizers?.includes(finalizer))
+      current = await client.update(
+        resourceClaims,
+        { ...typed, ...claim, metadata: { ...claim.metadata, finalizers: [...(claim.metadata?.finalizers ?? []), finalizer] } },
+        { signal },
+      );
+    const { name = '', uid = '' } = pod.metadata ?? {};
+    const newAllocation =
+      allocation === undefined || !needsReadiness(allocation)
+        ? allocation
+        : { ...allocation, allocationTimestamp: formatTime(this.#options.clock.now()) };
+    const written = await client.update(
+      resourceClaims,
+      {
+        ...typed,
+        ...current,
+        status: {
+          ...current.status,
+          ...(newAllocation && { allocation: newAllocation }),
+          reservedFor: [...(current.status?.reservedFor ?? []), ...(isReservedFor(current, pod) ? [] : [{ resource: 'pods', name, uid }])],
+        },
+      },
+      { subresource: 'status', signal },
+    );
+    this.#options.claims.assume(written);
+    return written;
+  }
+
+  /**
+   * Removes a pod's reservation, and the allocation if `deallocate` is true and no reservation is left.
+   * @throws StatusError, for example Conflict if the claim was changed; the next attempt of the pod retries
+   */
+  async release(claim: ResourceClaim, pod: Pod | undefined, deallocate: boolean): Promise<void> {
+    const { client, claims } = this.#options;
+    const { allocation, reservedFor = [], devices, ...rest } = claim.status ?? {};
+    const remaining = reservedFor.filter(({ uid }) => uid !== pod?.metadata?.uid);
+    const keepAllocation = !deallocate || remaining.length > 0;
+    const status = {
+      ...rest,
+      ...(keepAllocation && allocation && { allocation }),
+      ...(keepAllocation && devices && { devices }),
+      ...(remaining.length > 0 && { reservedFor: remaining }),
+    };
+    claims.assume(await client.update(resourceClaims, { ...typed, ...claim, status }, { subresource: 'status' }));
+  }
+
+  /** Creates the claim for the extended resources of a pod. @throws StatusError */
+  create(claim: ResourceClaim, pod: Pod, { spanContext, signal }: BindContext): Promise<ResourceClaim> {
+    return this.#options.client.withSpanContext(spanContext).create(resourceClaims, withGenerateName(claim, pod), { signal });
+  }
+
+  /** Writes the claim for extended resources and its request mappings to the pod's status. @throws StatusError */
+  async writePodStatus(
+    pod: Pod,
+    claim: ResourceClaim,
+    mappings: ExtendedResourceClaim['mappings'],
+    { spanContext, signal }: BindContext,
+  ): Promise<void> {
+    const { namespace = '', name = '', uid } = pod.metadata ?? {};
+    const extendedResourceClaimStatus = { resourceClaimName: claim.metadata?.name ?? '', requestMappings: mappings };
+    const patch = { metadata: { uid }, status: { extendedResourceClaimStatus } };
+    await this.#options.client
+      .withSpanContext(spanContext)
+      .patch(pods, { namespace, name }, 'merge', patch, { subresource: 'status', signal });
+  }
+
+  /** Deletes the claim for extended resources. Ignores NotFound. @throws StatusError */
+  async remove(claim: ResourceClaim): Promise<void> {
+    const { client } = this.#options;
+    const { uid = '' } = claim.metadata ?? {};
+    try {
+      const current = await client.get(resourceClaims, nameOf(claim));
+      if (current.metadata?.uid !== uid) return;
+      const finalizers = (current.metadata.finalizers ?? []).filter((each) => each !== finalizer);
+      if (finalizers.length < (current.metadata.finalizers?.length ?? 0))
+        await client.update(resourceClaims, { ...typed, ...current, metadata: { ...current.metadata, finalizers } });
+      await client.delete(resourceClaims, nameOf(claim), { preconditions: { uid } });
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
+  }
+
+  /** Waits until the binding conditions of all devices are true (KEP-5007). Resolves with a message if one fails or on timeout. */
+  whenReady(claims: readonly ResourceClaim[], timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
+    const keys = claims.filter(({ status }) => status?.allocation && needsReadiness(status.allocation)).map(objectKey);
+    const state = () => {
+      for (const key of keys) {
+        const problem = readiness(this.#options.claims.get(key));
+        if (problem !== undefined) return problem;
+      }
+      return undefined;
+    };
+    const first = state();
+    if (first !== 'waiting') return Promise.resolve(first);
+    return new Promise((resolve) => {
+      const end = (problem: string | undefined) => {
+        timer.cancel();
+        signal.removeEventListener('abort', stop);
+        this.#checks.delete(check);
+        resolve(problem);
+      };
+      const check = () => {
+        const now = state();
+        if (now !== 'waiting') end(now);
+      };
+      const stop = () => end('the scheduler is stopping');
+      const timer = this.#options.clock.after(timeoutMs, () => end('device binding timeout'));
+      signal.addEventListener('abort', stop, { once: true });
+      this.#checks.add(check);
+    });
+  }
+}
+
+function readiness(claim: ResourceClaim | undefined): 'waiting' | string | undefined {
+  const allocation = claim?.status?.allocation;
+  if (allocation === undefined) return 'a claim lost its allocation while its devices were being prepared';
+  let waiting = false;
+  for (const { driver, pool, device, bindingConditions = [], bindingFailureConditions = [] } of allocation.devices?.results ?? []) {
+    if (bindingConditions.length === 0) continue;
+    const status = claim?.status?.devices?.find((each) => each.driver === driver && each.pool === pool && each.device === device);
+    const isTrue = (type: string) => status?.conditions?.some((each) => each.type === type && each.status === 'True') === true;
+    const failure = bindingFailureConditions.find(isTrue);
+    if (failure !== undefined)
+      return `claim ${claim?.metadata?.name} binding failed: condition ${failure} of device ${driver}/${pool}/${device}`;
+    waiting ||= !bindingConditions.every(isTrue);
+  }
+  return waiting ? 'waiting' : undefined;
+}

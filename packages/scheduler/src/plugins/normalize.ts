@@ -1,9 +1,0 @@
-/** Brings scores of any range to 0..100 in place; `reverse`: the largest becomes the worst. As upstream's DefaultNormalizeScore. */
-export function normalizeByMax(scores: Float64Array, reverse: boolean): void {
-  let max = 0;
-  for (const value of scores) if (value > max) max = value;
-  for (let index = 0; index < scores.length; index++) {
-    const part = max === 0 ? 0 : Math.floor((100 * (scores[index] ?? 0)) / max);
-    scores[index] = reverse ? 100 - part : part;
-  }
-}

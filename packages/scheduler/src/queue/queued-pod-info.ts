@@ -1,0 +1,27 @@
+import type { HeapEntry } from '@oarlock/primitives/heap';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { QueuedPod } from '@oarlock/spi/scheduling';
+
+/** A pod in the scheduling queue. */
+export interface QueuedPodInfo extends QueuedPod, HeapEntry {
+  pod: Pod;
+  attempts: number;
+  spanContext: SpanContext | undefined;
+  /** When the pod last entered activeQ, in milliseconds since the epoch. */
+  enqueuedAt: number;
+  /** When the backoff of the last attempt expires, in milliseconds on the monotonic clock. */
+  backoffExpiresAt: number;
+  /** When the pod entered unschedulablePods, in milliseconds on the monotonic clock. */
+  unschedulableSince: number;
+  /** The plugins that rejected the pod in its last attempt; empty after an error. */
+  unschedulablePlugins: ReadonlySet<string>;
+  /** The sub-queue that holds the pod; `in-flight` during an attempt. */
+  queue: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';
+  /** The pod was updated or activated during the attempt. */
+  movedInFlight: boolean;
+  /** The number of the first event that was recorded after the attempt began. */
+  firstEvent: number;
+  /** The order in which pods were added, which decides between pods that QueueSort considers equal. */
+  sequence: number;
+}

@@ -1,0 +1,307 @@
+import { Heap } from '@oarlock/primitives/heap';
+import { objectKey } from '@oarlock/api/object';
+import type { Pod } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { QueuedPod, ClusterEventWithHint } from '@oarlock/spi/scheduling';
+import { newPodInfo } from '../pod-info/pod-info.ts';
+import { BackoffQueue } from './backoff-queue.ts';
+import { InFlightEvents, type ClusterEvent } from './in-flight-events.ts';
+import { isSchedulingEquivalent, isEqual } from '../pod-info/pod-changes.ts';
+import { UnschedulablePods } from './unschedulable-pods.ts';
+import type { QueuedPodInfo } from './queued-pod-info.ts';
+
+export interface SchedulingQueueOptions {
+  readonly clock: Clock;
+  readonly less: (a: QueuedPod, b: QueuedPod) => number;
+  /** Returns the name of the PreEnqueue plugin that gates the pod, or undefined if it may enter the active queue. */
+  readonly preEnqueueGate: (pod: Pod) => string | undefined;
+  /** Returns the events that a plugin registered for; undefined if it registered for none, so that every event may help. */
+  readonly eventsToRegister: (pod: Pod, plugin: string) => readonly ClusterEventWithHint[] | undefined;
+  readonly initialBackoffMs: number;
+  readonly maxBackoffMs: number;
+}
+
+const noPlugins: ReadonlySet<string> = new Set();
+/** Bounds the exponent of the backoff, so that it stays a finite number. */
+const maxBackoffDoublings = 30;
+
+/**
+ * Holds pods without a node in three sub-queues, as kube-scheduler's PriorityQueue does:
+ *
+ * - activeQ: pods to schedule now, ordered by the QueueSort plugin;
+ * - backoffQ: pods that failed and whose backoff has not expired;
+ * - unschedulablePods: pods that wait for a cluster event that may make them schedulable, and gated pods.
+ *
+ * When activeQ is empty, pods are popped from backoffQ before their backoff expires (KEP-5142), except after an error:
+ * an immediate retry would repeat it.
+ */
+export class SchedulingQueue {
+  readonly #options: SchedulingQueueOptions;
+  readonly #pods = new Map<string, QueuedPodInfo>();
+  readonly #activeQ: Heap<QueuedPodInfo>;
+  readonly #backoffQ: BackoffQueue;
+  readonly #unschedulablePods: UnschedulablePods;
+  readonly #inFlightEvents = new InFlightEvents<QueuedPodInfo>();
+  #waiter: ((pod: QueuedPodInfo | undefined) => void) | undefined;
+  #nextSequence = 0;
+  #closed = false;
+
+  constructor(options: SchedulingQueueOptions) {
+    this.#options = options;
+    const before = (a: QueuedPodInfo, b: QueuedPodInfo) => {
+      const order = options.less(a, b);
+      return order < 0 || (order === 0 && a.sequence < b.sequence);
+    };
+    this.#activeQ = new Heap<QueuedPodInfo>(before);
+    this.#unschedulablePods = new UnschedulablePods(options.clock, (podInfo) => this.#moveFromUnschedulablePods(podInfo, undefined));
+    this.#backoffQ = new BackoffQueue(options.clock, before, (podInfo) => this.#moveToActiveQ(podInfo));
+  }
+
+  get pendingPods(): { readonly active: number; readonly backoff: number; readonly unschedulable: number; readonly gated: number } {
+    return {
+      active: this.#activeQ.size,
+      backoff: this.#backoffQ.size,
+      unschedulable: this.#unschedulablePods.unschedulableCount,
+      gated: this.#unschedulablePods.gatedCount,
+    };
+  }
+
+  add(pod: Pod, spanContext: SpanContext | undefined): void {
+    const info = newPodInfo(pod);
+    if (this.#pods.has(info.key)) {
+      this.update(pod, spanContext);
+      return;
+    }
+    const now = this.#options.clock.now();
+    const podInfo: QueuedPodInfo = {
+      pod,
+      key: info.key,
+      requests: info.requests,
+      nonZeroRequests: info.nonZeroRequests,
+      queuedAt: now,
+      enqueuedAt: now,
+      attempts: 0,
+      spanContext,
+      backoffExpiresAt: 0,
+      unschedulableSince: 0,
+      unschedulablePlugins: noPlugins,
+      queue: 'active',
+      movedInFlight: false,
+      firstEvent: 0,
+      heapIndex: -1,
+      sequence: this.#nextSequence++,
+    };
+    this.#pods.set(info.key, podInfo);
+    this.#moveToActiveQ(podInfo);
+  }
+
+  /** Updates a pod, or adds it if it is not queued. Requeues the pod if a field that affects scheduling has changed. */
+  update(pod: Pod, spanContext: SpanContext | undefined): void {
+    const podInfo = this.#pods.get(objectKey(pod));
+    if (podInfo === undefined) {
+      this.add(pod, spanContext);
+      return;
+    }
+    const affectsScheduling =
+      !isSchedulingEquivalent(podInfo.pod, pod) || !isEqual(podInfo.pod.status?.resourceClaimStatuses, pod.status?.resourceClaimStatuses);
+    Object.assign(podInfo, newPodInfo(pod));
+    if (affectsScheduling) this.#requeue(podInfo, spanContext);
+  }
+
+  /** Sets the current version of a pod whose binding has failed: its updates were ignored while it was assumed. */
+  updateInFlight(podInfo: QueuedPodInfo, pod: Pod | undefined): void {
+    if (pod !== undefined && pod.metadata?.uid === podInfo.pod.metadata?.uid) Object.assign(podInfo, newPodInfo(pod));
+  }
+
+  /** Requeues a pod, whatever plugins rejected it. */
+  activate(key: string): void {
+    const podInfo = this.#pods.get(key);
+    if (podInfo !== undefined) this.#requeue(podInfo, undefined);
+  }
+
+  /** Requeues the unschedulable and gated pods that a plugin rejected. */
+  requeueRejectedBy(plugin: string): void {
+    for (const podInfo of this.#unschedulablePods.rejectedBy(plugin)) this.#moveFromUnschedulablePods(podInfo, undefined);
+  }
+
+  remove(key: string): void {
+    const podInfo = this.#pods.get(key);
+    if (podInfo === undefined) return;
+    this.#pods.delete(key);
+    this.#removeFromQueue(podInfo);
+  }
+
+  get(key: string): QueuedPodInfo | undefined {
+    return this.#pods.get(key);
+  }
+  has(key: string): boolean {
+    return this.#pods.has(key);
+  }
+
+  /**
+   * Resolves with the next pod to schedule, or undefined when the queue is closed. The queue tracks the pod until `done` or
+   * `addUnschedulable`. At most one call may be pending.
+   */
+  pop(): Promise<QueuedPodInfo | undefined> {
+    const podInfo = this.#closed ? undefined : this.#popNow();
+    if (podInfo !== undefined || this.#closed) return Promise.resolve(podInfo);
+    return new Promise((resolve) => {
+      this.#waiter = resolve;
+    });
+  }
+
+  /** Pops the pods that a predicate selects from all sub-queues, in queue order. Gated pods and pods in flight are not popped. */
+  popMatching(selects: (pod: Pod) => boolean): readonly QueuedPodInfo[] {
+    const found = [...this.#pods.values()].filter(({ queue, pod }) => queue !== 'in-flight' && queue !== 'gated' && selects(pod));
+    for (const podInfo of found) {
+      this.#removeFromQueue(podInfo);
+      this.#startAttempt(podInfo);
+    }
+    return found.sort((a, b) => this.#options.less(a, b) || a.sequence - b.sequence);
+  }
+
+  /** Ends the attempt of a pod that is bound. */
+  done(podInfo: QueuedPodInfo): void {
+    this.#inFlightEvents.delete(podInfo);
+    if (this.#pods.get(podInfo.key) === podInfo) this.#pods.delete(podInfo.key);
+  }
+
+  /**
+   * Returns a pod to the queue after a failed attempt (AddUnschedulableIfNotPresent upstream).
+   *
+   * The pod goes to backoffQ if it failed with an error (`unschedulablePlugins` is empty) or if an event that may help it
+   * arrived during the attempt; otherwise to unschedulablePods, until an event that its plugins registered for arrives.
+   */
+  addUnschedulable(podInfo: QueuedPodInfo, unschedulablePlugins: ReadonlySet<string>): void {
+    const events = this.#inFlightEvents.eventsSince(podInfo);
+    this.#inFlightEvents.delete(podInfo);
+    if (this.#pods.get(podInfo.key) !== podInfo || this.#closed) return;
+    podInfo.unschedulablePlugins = unschedulablePlugins;
+    podInfo.backoffExpiresAt = this.#options.clock.monotonic() + this.#backoffDurationMs(podInfo);
+    if (
+      podInfo.movedInFlight ||
+      unschedulablePlugins.size === 0 ||
+      events?.some((event) => this.#isPodWorthRequeuing(podInfo, event)) !== false
+    ) {
+      this.#moveToBackoffQ(podInfo);
+      return;
+    }
+    this.#addToUnschedulablePods(podInfo, 'unschedulable');
+  }
+
+  /** Moves the pods that an event may help, according to the queueing hints of the plugins that rejected them. */
+  moveAllToActiveOrBackoffQueue(event: ClusterEvent, spanContext: SpanContext | undefined): void {
+    this.#inFlightEvents.record(event);
+    for (const podInfo of this.#unschedulablePods.podsForEvent(event.kind, event.action))
+      if (this.#isPodWorthRequeuing(podInfo, event)) this.#moveFromUnschedulablePods(podInfo, spanContext);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#backoffQ.close();
+    this.#unschedulablePods.close();
+    this.#waiter?.(undefined);
+    this.#waiter = undefined;
+  }
+
+  #isPodWorthRequeuing({ pod, unschedulablePlugins }: QueuedPodInfo, { kind, action, oldObject, newObject }: ClusterEvent): boolean {
+    for (const name of unschedulablePlugins) {
+      const registered = this.#options.eventsToRegister(pod, name);
+      if (registered === undefined) return true;
+      for (const event of registered)
+        if (event.kind === kind && event.actions.includes(action) && event.queueingHint?.(pod, oldObject, newObject) !== 'skip')
+          return true;
+    }
+    return false;
+  }
+
+  #requeue(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined): void {
+    if (podInfo.queue === 'in-flight') podInfo.movedInFlight = true;
+    else if (podInfo.queue === 'unschedulable' || podInfo.queue === 'gated') this.#moveFromUnschedulablePods(podInfo, spanContext);
+  }
+
+  #addToUnschedulablePods(podInfo: QueuedPodInfo, queue: 'unschedulable' | 'gated'): void {
+    this.#unschedulablePods.add(
+      podInfo,
+      queue,
+      [...podInfo.unschedulablePlugins].map((plugin) => this.#options.eventsToRegister(podInfo.pod, plugin)),
+    );
+  }
+
+  #moveFromUnschedulablePods(podInfo: QueuedPodInfo, spanContext: SpanContext | undefined): void {
+    this.#unschedulablePods.delete(podInfo);
+    podInfo.spanContext = spanContext ?? podInfo.spanContext;
+    if (podInfo.queue === 'unschedulable' && podInfo.backoffExpiresAt > this.#options.clock.monotonic()) this.#moveToBackoffQ(podInfo);
+    else this.#moveToActiveQ(podInfo);
+  }
+
+  #moveToBackoffQ(podInfo: QueuedPodInfo): void {
+    podInfo.queue = podInfo.unschedulablePlugins.size === 0 ? 'error-backoff' : 'backoff';
+    this.#backoffQ.push(podInfo);
+    if (podInfo.queue === 'backoff') this.#wakeWaiter();
+  }
+
+  #moveToActiveQ(podInfo: QueuedPodInfo): void {
+    if (!this.#runPreEnqueue(podInfo)) return;
+    podInfo.queue = 'active';
+    podInfo.enqueuedAt = this.#options.clock.now();
+    this.#activeQ.push(podInfo);
+    this.#wakeWaiter();
+  }
+
+  #runPreEnqueue(podInfo: QueuedPodInfo): boolean {
+    const gate = this.#options.preEnqueueGate(podInfo.pod);
+    if (gate === undefined) return true;
+    podInfo.unschedulablePlugins = new Set([gate]);
+    this.#addToUnschedulablePods(podInfo, 'gated');
+    return false;
+  }
+
+  #wakeWaiter(): void {
+    // deferred: of several pods that are queued in the same task, the first in queue order is popped first
+    if (this.#waiter !== undefined) queueMicrotask(() => this.#serveWaiter());
+  }
+
+  #serveWaiter(): void {
+    const waiter = this.#waiter;
+    if (waiter === undefined) return;
+    const podInfo = this.#popNow();
+    if (podInfo === undefined) return;
+    this.#waiter = undefined;
+    waiter(podInfo);
+  }
+
+  #popNow(): QueuedPodInfo | undefined {
+    const podInfo = this.#activeQ.pop() ?? this.#popBackoffQ();
+    if (podInfo !== undefined) this.#startAttempt(podInfo);
+    return podInfo;
+  }
+
+  #startAttempt(podInfo: QueuedPodInfo): void {
+    podInfo.queue = 'in-flight';
+    podInfo.movedInFlight = false;
+    podInfo.attempts += 1;
+    this.#inFlightEvents.add(podInfo);
+  }
+
+  #popBackoffQ(): QueuedPodInfo | undefined {
+    let found = this.#backoffQ.pop();
+    while (found !== undefined && !this.#runPreEnqueue(found)) found = this.#backoffQ.pop();
+    if (found === undefined) return undefined;
+    found.enqueuedAt = this.#options.clock.now();
+    return found;
+  }
+
+  #removeFromQueue(podInfo: QueuedPodInfo): void {
+    if (podInfo.queue === 'active') this.#activeQ.remove(podInfo);
+    if (podInfo.queue === 'backoff' || podInfo.queue === 'error-backoff') this.#backoffQ.remove(podInfo);
+    this.#unschedulablePods.delete(podInfo);
+    this.#inFlightEvents.delete(podInfo);
+  }
+
+  #backoffDurationMs({ attempts }: QueuedPodInfo): number {
+    const { initialBackoffMs, maxBackoffMs } = this.#options;
+    return Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(Math.max(0, attempts - 1), maxBackoffDoublings));
+  }
+}

@@ -1,0 +1,76 @@
+import { pods } from '@oarlock/api/resources';
+import type { Handle, SchedulingPlugin } from '@oarlock/spi/scheduling';
+import { Scheduling } from '@oarlock/spi/scheduling';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { node, pod, testScheduler } from '../support/test-scheduler.ts';
+
+let w: ReturnType<typeof testScheduler>;
+let handle: Handle | undefined;
+const hold = Scheduling.plugin({
+  id: 'hold',
+  config: z.strictObject({}),
+  create: (): SchedulingPlugin => ({
+    name: 'Hold',
+    eventsToRegister: [{ kind: 'Node', actions: ['added'] }],
+    setHandle(scheduler) {
+      handle = scheduler;
+    },
+    permit: (_state, { pod: { metadata } }) => (metadata?.labels?.['hold'] ? { code: 'wait', timeoutMs: 60_000 } : { code: 'success' }),
+  }),
+});
+beforeEach(async () => {
+  w = testScheduler({}, [hold]);
+  w.seedNodes(node('n', {}, { cpu: '1' }));
+  await w.start();
+});
+afterEach(() => w.stop());
+const asking = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '1' } } }] };
+
+describe('permit', () => {
+  it('holds a pod until it is let go, and its room with it', async () => {
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    expect(w.placeOf('a')).toBeUndefined();
+    await w.submit(pod('b', asking));
+    expect(w.whyNot('b')).toContain('1 Insufficient cpu');
+    handle?.waitingPod('d/a')?.allow('Hold');
+    await w.clock.settle();
+    expect(w.placeOf('a')).toBe('n');
+  });
+
+  it('lets no pod wait longer than it says', async () => {
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    await w.clock.advance(60_000);
+    expect(w.podOf('a')?.status?.conditions?.[0]).toMatchObject({
+      reason: 'Unschedulable',
+      message: '0/1 nodes are available: 1 rejected due to timeout after waiting 60s at plugin Hold.',
+    });
+    await w.submit(pod('b', asking));
+    expect(w.placeOf('b')).toBe('n');
+  });
+
+  it('tells others where the pod goes, and takes it back when it does not', async () => {
+    const nominated = () => w.podOf('a')?.status?.nominatedNodeName;
+    await w.submit(pod('quick'));
+    expect(w.api.requests.filter(({ verb }) => verb === 'patch')).toEqual([]);
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    expect([w.placeOf('a'), nominated()]).toEqual([undefined, 'n']);
+    handle?.waitingPod('d/a')?.reject('Hold', 'no');
+    await w.clock.settle();
+    expect(nominated()).toBeUndefined();
+  });
+
+  it('forgets a pod that is deleted meanwhile', async () => {
+    await w.submit(pod('a', asking, { hold: 'yes' }), pod('b', asking));
+    await w.api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
+    await w.clock.advance(1100);
+    expect(handle?.waitingPod('d/a')).toBeUndefined();
+    expect(w.placeOf('b')).toBe('n');
+  });
+
+  it('ends with the scheduler', async () => {
+    await w.submit(pod('a', asking, { hold: 'yes' }));
+    await w.end();
+    expect(w.placeOf('a')).toBeUndefined();
+  });
+});

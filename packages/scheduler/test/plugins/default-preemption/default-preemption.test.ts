@@ -1,0 +1,261 @@
+import { podDisruptionBudgets, pods } from '@oarlock/api/resources';
+import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
+import { newPodInfo } from '@oarlock/scheduler/pod-info/pod-info';
+import { pickOneNodeForPreemption } from '@oarlock/scheduler/plugins/default-preemption/candidates';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { node, pod, testScheduler } from '../../support/test-scheduler.ts';
+
+let w: ReturnType<typeof testScheduler>;
+beforeEach(() => {
+  w = testScheduler();
+});
+afterEach(() => w.stop());
+
+const asking = (cpu: string, priority: number, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
+  containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu } } }],
+  priority,
+  ...more,
+});
+const on = (nodeName: string) => ({ nodeName });
+/** Stays until it lets go, as a pod does whose containers are ending. */
+const held = (one: Pod): Pod => ({ ...one, metadata: { ...one.metadata, finalizers: ['example.com/hold'] } });
+const letGo = async (name: string) => {
+  await w.api.client().patch(pods, { namespace: 'd', name }, 'merge', { metadata: { finalizers: null } });
+  // its node is done with it
+  await w.api.client().delete(pods, { namespace: 'd', name }, { gracePeriodSeconds: 0 });
+  await w.clock.advance(1_100);
+};
+const isLeaving = (name: string) => w.podOf(name)?.metadata?.deletionTimestamp !== undefined;
+
+describe('DefaultPreemption', () => {
+  it('[sig-scheduling] SchedulerPreemption [Serial] validates basic preemption works', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
+    w.api.seed(pods, pod('medium', asking('800m', 100, on('a'))), held(pod('low', asking('800m', 1, on('b')))));
+    await w.start();
+    await w.submit(pod('high', asking('800m', 1000)));
+    expect(isLeaving('low')).toBe(true);
+    expect(w.podOf('medium')).toBeDefined();
+    expect(w.podOf('high')?.status?.nominatedNodeName).toBe('b');
+    expect(w.placeOf('high')).toBeUndefined();
+    await letGo('low');
+    expect(w.placeOf('high')).toBe('b');
+    expect(isLeaving('medium')).toBe(false);
+  });
+
+  it('[sig-scheduling] SchedulerPreemption [Serial] validates lower priority pod preemption by critical pod', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }));
+    w.api.seed(pods, held(pod('low', asking('800m', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('critical', asking('800m', 2_000_000_000, { priorityClassName: 'system-cluster-critical' }), {}, 'kube-system'));
+    expect(isLeaving('low')).toBe(true);
+    await letGo('low');
+    expect(w.placeOf('critical', 'kube-system')).toBe('a');
+  });
+
+  it('[sig-scheduling] SchedulerPreemption [Serial] validates pod disruption condition is added to the preempted pod', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }));
+    w.api.seed(pods, held(pod('low', asking('800m', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('high', asking('800m', 1000)));
+    expect(w.podOf('low')?.status?.conditions).toContainEqual({
+      type: 'DisruptionTarget',
+      observedGeneration: 1,
+      status: 'True',
+      reason: 'PreemptionByScheduler',
+      message: 'default-scheduler: preempting to accommodate a higher priority pod',
+      lastTransitionTime: expect.any(String),
+    });
+    expect(w.told).toContainEqual({
+      about: 'low',
+      type: 'Normal',
+      reason: 'Preempted',
+      message: `Preempted by pod ${w.podOf('high')?.metadata?.uid} on node a`,
+    });
+  });
+
+  it('takes no more pods than it must, and the least important ones', async () => {
+    w.seedNodes(node('a', {}, { cpu: '4' }));
+    w.api.seed(
+      pods,
+      pod('1', asking('1', 1, on('a'))),
+      pod('2', asking('1', 2, on('a'))),
+      pod('3', asking('1', 3, on('a'))),
+      pod('4', asking('1', 50, on('a'))),
+    );
+    await w.start();
+    await w.submit(pod('high', asking('2', 10)));
+    await w.clock.advance(1_100);
+    expect(['1', '2', '3', '4'].map((name) => w.podOf(name) !== undefined && !isLeaving(name))).toEqual([false, false, true, true]);
+    expect(w.told.filter(({ reason }) => reason === 'Preempted').map(({ about }) => about)).toEqual(expect.arrayContaining(['1', '2']));
+  });
+
+  it('keeps off pods that a disruption budget protects as long as there is another way', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
+    w.api.seed(podDisruptionBudgets, {
+      metadata: { namespace: 'd', name: 'p' },
+      spec: { selector: { matchLabels: { app: 'db' } } },
+      status: { disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1 },
+    });
+    w.api.seed(
+      pods,
+      held(pod('guarded', asking('1', 1, on('a')), { app: 'db' })),
+      held(pod('free', asking('1', 5, on('b')), { app: 'web' })),
+    );
+    await w.start();
+    await w.submit(pod('high', asking('1', 10)));
+    expect([isLeaving('guarded'), isLeaving('free')]).toEqual([false, true]);
+    // where there is none, priority goes before the budget
+    await w.submit(pod('higher', asking('1', 20, { nodeSelector: { 'kubernetes.io/hostname': 'a' } })));
+    expect(isLeaving('guarded')).toBe(true);
+  });
+
+  it('preemptionPolicy Never takes nobody away', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }));
+    w.api.seed(pods, pod('low', asking('1', 1, on('a'))));
+    await w.start();
+    await w.submit(pod('high', asking('1', 1000, { preemptionPolicy: 'Never' })));
+    expect(isLeaving('low')).toBe(false);
+    expect(w.whyNot('high')).toBe(
+      '0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.',
+    );
+  });
+
+  it('says why preemption does not help', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }), node('off', {}, { spec: { unschedulable: true } }));
+    w.api.seed(
+      pods,
+      pod('same', asking('1', 10, on('a'))),
+      pod('low', asking('400m', 1, on('b'))),
+      pod('top', asking('600m', 10, on('b'))),
+    );
+    await w.start();
+    await w.submit(pod('new', asking('1', 10)));
+    expect(w.whyNot('new')).toBe(
+      '0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: ' +
+        '1 Insufficient cpu, 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.',
+    );
+    expect(isLeaving('low')).toBe(false);
+  });
+
+  it('keeps the room for whom it was made', async () => {
+    w.seedNodes(node('a', {}, { cpu: '2' }));
+    w.api.seed(pods, held(pod('1', asking('2', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('high', asking('1500m', 1000)));
+    await w.submit(pod('late', asking('1', 5)));
+    expect(w.placeOf('late')).toBeUndefined();
+    await letGo('1');
+    expect([w.placeOf('high'), w.placeOf('late')]).toEqual(['a', undefined]);
+  });
+
+  it('room that was kept for a pod that goes is free for others again', async () => {
+    w.seedNodes(node('a', {}, { cpu: '2' }));
+    w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('high', asking('2', 1000)));
+    await w.submit(pod('late', asking('1', 5)));
+    expect(w.placeOf('late')).toBeUndefined();
+    await w.api.client().delete(pods, { namespace: 'd', name: 'high' }, { gracePeriodSeconds: 0 });
+    await w.clock.advance(1_100);
+    expect(w.placeOf('late')).toBe('a');
+  });
+
+  it('waits for those that leave rather than taking more away', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
+    w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))), held(pod('2', asking('1', 2, on('b')))));
+    await w.start();
+    await w.submit(pod('high', asking('1', 1000)));
+    await w.clock.advance(30_000);
+    // nothing has happened yet that might help
+    expect(w.whyNot('high')).toBe('0/2 nodes are available: 2 Insufficient cpu.');
+    await w.clock.advance(5 * 60_000);
+    expect([isLeaving('1'), isLeaving('2')]).toEqual([true, false]);
+    expect(w.whyNot('high')).toContain('preemption: not eligible due to a terminating pod on the nominated node.');
+  });
+
+  it('a pod that matters more takes over what was kept for another', async () => {
+    w.seedNodes(node('a', {}, { cpu: '1' }));
+    w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))));
+    await w.start();
+    await w.submit(pod('high', asking('1', 10)));
+    expect(w.podOf('high')?.status?.nominatedNodeName).toBe('a');
+    await w.submit(pod('higher', asking('1', 20)));
+    expect(w.podOf('higher')?.status?.nominatedNodeName).toBe('a');
+    expect(w.podOf('high')?.status?.nominatedNodeName).toBeUndefined();
+    await letGo('1');
+    expect([w.placeOf('high'), w.placeOf('higher')]).toEqual([undefined, 'a']);
+  });
+
+  it('takes away a pod that only stands in the way by anti-affinity, or by the skew of a spread', async () => {
+    const web = { app: 'web' };
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }, { spec: { unschedulable: true } }));
+    const required = [{ topologyKey: 'zone', labelSelector: { matchLabels: web } }];
+    w.api.seed(
+      pods,
+      held(
+        pod('lonely', {
+          ...on('a'),
+          priority: 1,
+          affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } },
+        }),
+      ),
+      pod('other', { ...on('a'), priority: 1 }),
+    );
+    await w.start();
+    await w.submit(pod('high', { priority: 9 }, web));
+    expect([isLeaving('lonely'), isLeaving('other')]).toEqual([true, false]);
+    await letGo('lonely');
+    expect(w.placeOf('high')).toBe('a');
+    const spread = [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule', labelSelector: { matchLabels: web } }];
+    await w.submit(pod('highest', { priority: 99, topologySpreadConstraints: spread }, web));
+    expect(isLeaving('high')).toBe(true);
+    await letGo('high');
+    expect(w.placeOf('highest')).toBe('a');
+  });
+});
+
+describe('where preemption hurts least', () => {
+  const victim = (name: string, priority: number, startTime?: string) => {
+    const one = pod(name, { priority });
+    return newPodInfo(startTime === undefined ? one : { ...one, status: { startTime } });
+  };
+  const early = '2026-01-01T00:00:00Z';
+  const late = '2026-01-02T00:00:00Z';
+  const cases = [
+    ['fewest budgets broken', { pdbViolations: 1, victims: [victim('1', 1)] }, { pdbViolations: 0, victims: [victim('2', 9)] }],
+    [
+      'lowest first victim',
+      { pdbViolations: 0, victims: [victim('1', 9)] },
+      { pdbViolations: 0, victims: [victim('2', 5), victim('3', 5)] },
+    ],
+    [
+      'smallest sum of priorities',
+      { pdbViolations: 0, victims: [victim('1', 5), victim('2', 4)] },
+      { pdbViolations: 0, victims: [victim('3', 5), victim('4', -4)] },
+    ],
+    [
+      'fewest victims, even if their priorities are negative',
+      { pdbViolations: 0, victims: [victim('1', -5), victim('2', -5)] },
+      { pdbViolations: 0, victims: [victim('3', -5)] },
+    ],
+    ['latest start', { pdbViolations: 0, victims: [victim('1', 5, early)] }, { pdbViolations: 0, victims: [victim('2', 5, late)] }],
+  ] as const;
+  it.each(cases)('%s', (_name, worse, better) => {
+    expect(
+      pickOneNodeForPreemption([
+        { node: 'worse', ...worse },
+        { node: 'better', ...better },
+      ])?.node,
+    ).toBe('better');
+  });
+  it('the first of equals', () => {
+    const equal = { pdbViolations: 0, victims: [victim('1', 1, early)] };
+    expect(
+      pickOneNodeForPreemption([
+        { node: 'a', ...equal },
+        { node: 'b', ...equal },
+      ])?.node,
+    ).toBe('a');
+    expect(pickOneNodeForPreemption([])).toBeUndefined();
+  });
+});

@@ -1,0 +1,420 @@
+import { deviceClasses, pods, resourceClaims, resourceSlices } from '@oarlock/api/resources';
+import { failure } from '@oarlock/api/status';
+import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
+import type {
+  CapacityRequestPolicy,
+  Device,
+  DeviceClaim,
+  DeviceClass,
+  DeviceRequest,
+  ResourceClaim,
+  ResourceSlice,
+} from '@oarlock/api/types/resource-v1';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { node, pod, testScheduler } from '../../support/test-scheduler.ts';
+
+let w: ReturnType<typeof testScheduler>;
+beforeEach(() => {
+  w = testScheduler();
+  w.api.seed(deviceClasses, gpuClass());
+});
+afterEach(() => w.stop());
+
+const driver = 'gpu.example.com';
+const gpuClass = (more: DeviceClass['spec'] = {}): DeviceClass => ({
+  apiVersion: 'resource.k8s.io/v1',
+  kind: 'DeviceClass',
+  metadata: { name: 'gpu' },
+  spec: { selectors: [{ cel: { expression: `device.driver == "${driver}"` } }], ...more },
+});
+const slice = (name: string, devices: readonly Device[], more: Partial<ResourceSlice['spec']> = { nodeName: name }): ResourceSlice => ({
+  apiVersion: 'resource.k8s.io/v1',
+  kind: 'ResourceSlice',
+  metadata: { name },
+  spec: { driver, pool: { name, generation: 1, resourceSliceCount: 1 }, devices, ...more },
+});
+const gpu = (name: string, model = 'small', more: Partial<Device> = {}): Device => ({
+  name,
+  attributes: {
+    model: { string: model },
+    numa: { int: Number(name.replaceAll(/\D/g, '')) % 2 },
+    'driver.example.com/version': { version: '2.1.0' },
+  },
+  capacity: { memory: { value: '10Gi' } },
+  ...more,
+});
+const claim = (name: string, devices: DeviceClaim): ResourceClaim => ({
+  apiVersion: 'resource.k8s.io/v1',
+  kind: 'ResourceClaim',
+  metadata: { namespace: 'd', name },
+  spec: { devices },
+});
+const one = (more: Partial<NonNullable<DeviceRequest['exactly']>> = {}, name = 'r'): DeviceRequest => ({
+  name,
+  exactly: { deviceClassName: 'gpu', ...more },
+});
+const where = (expression: string) => ({ selectors: [{ cel: { expression } }] });
+const using = (...names: string[]): Partial<PodSpec> => ({
+  resourceClaims: names.map((name) => ({ name, resourceClaimName: name })),
+});
+const claimOf = (name: string) => w.api.object(resourceClaims, { namespace: 'd', name });
+const given = (name: string) => claimOf(name)?.status?.allocation?.devices?.results?.map(({ device }) => device);
+async function ask(name: string, devices: DeviceClaim, spec: Partial<PodSpec> = {}): Promise<void> {
+  await w.api.client().create(resourceClaims, claim(name, devices));
+  await w.submit(pod(name, { ...using(name), ...spec }));
+}
+
+describe('allocation', () => {
+  it('gives a pod the devices it asks for, and writes whose they are', async () => {
+    w.seedNodes(node('a'), node('b'));
+    w.api.seed(resourceSlices, slice('b', [gpu('g0'), gpu('g1', 'large')]));
+    await w.start();
+    await ask('p', {
+      requests: [
+        one(where(`device.attributes["${driver}"].model == "large" && device.capacity["${driver}"].memory.isGreaterThan(quantity("1Gi"))`)),
+      ],
+      config: [{ opaque: { driver, parameters: { a: 1 } } }],
+    });
+    expect(w.placeOf('p')).toBe('b');
+    expect(claimOf('p')).toMatchObject({
+      metadata: { finalizers: ['resource.kubernetes.io/delete-protection'] },
+      status: {
+        allocation: {
+          devices: {
+            results: [{ request: 'r', driver, pool: 'b', device: 'g1' }],
+            config: [{ source: 'FromClaim', opaque: { driver, parameters: { a: 1 } } }],
+          },
+          nodeSelector: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['b'] }] }] },
+        },
+        reservedFor: [{ resource: 'pods', name: 'p', uid: w.podOf('p')?.metadata?.uid }],
+      },
+    });
+  });
+
+  it('never gives a device twice, to pods that come at once either, and gives it again when it is free', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0'), gpu('g1')]));
+    w.api.seed(resourceClaims, ...['p', 'q', 'r'].map((name) => claim(name, { requests: [one()] })));
+    await w.start();
+    await w.submit(...['p', 'q', 'r'].map((name) => pod(name, using(name))));
+    expect([...(given('p') ?? []), ...(given('q') ?? [])].sort()).toEqual(['g0', 'g1']);
+    expect(w.whyNot('r')).toBe(
+      '0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
+    );
+    // what the claim controller does
+    const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
+    await w.api.client().update(resourceClaims, { ...left, status: {} }, { subresource: 'status' });
+    await w.clock.advance(1100);
+    expect(w.placeOf('r')).toBe('a');
+  });
+
+  it.each<[string, DeviceClaim, readonly string[] | undefined]>([
+    ['as many as counted', { requests: [one({ count: 2 })] }, ['g0', 'g1']],
+    [
+      'all that match',
+      { requests: [one({ allocationMode: 'All', ...where(`device.attributes["${driver}"].model == "small"`) })] },
+      ['g0', 'g1', 'g2'],
+    ],
+    ['what has the capacity', { requests: [one({ count: 4, capacity: { requests: { memory: '10Gi' } } })] }, ['g0', 'g1', 'g2', 'g3']],
+    ['nothing that lacks capacity', { requests: [one({ capacity: { requests: { memory: '20Gi' } } })] }, undefined],
+    ['no more than there are', { requests: [one({ count: 5 })] }, undefined],
+    ['a version', { requests: [one(where('device.attributes["driver.example.com"].version.isGreaterThan(semver("2.0.9"))'))] }, ['g0']],
+    ['nothing of a domain that there is not', { requests: [one(where('"x" in device.attributes["other.example.com"]'))] }, undefined],
+    [
+      'those that agree in an attribute',
+      { requests: [one({ count: 2 })], constraints: [{ matchAttribute: `${driver}/numa` }] },
+      ['g0', 'g2'],
+    ],
+    [
+      'those that agree over requests',
+      { requests: [one(), one({}, 's'), one({}, 't')], constraints: [{ requests: ['r', 's'], matchAttribute: `${driver}/model` }] },
+      ['g0', 'g1', 'g2'],
+    ],
+    ['those that differ', { requests: [one({ count: 2 })], constraints: [{ distinctAttribute: `${driver}/model` }] }, ['g0', 'g3']],
+    [
+      'the first alternative that there is',
+      {
+        requests: [
+          {
+            name: 'r',
+            firstAvailable: [
+              { name: 'huge', deviceClassName: 'gpu', ...where(`device.attributes["${driver}"].model == "huge"`) },
+              { name: 'large', deviceClassName: 'gpu', ...where(`device.attributes["${driver}"].model == "large"`) },
+            ],
+          },
+        ],
+      },
+      ['g3'],
+    ],
+  ])('gives %s', async (_what, devices, expected) => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0'), gpu('g1'), gpu('g2'), gpu('g3', 'large')]));
+    await w.start();
+    await ask('p', devices);
+    expect(given('p')).toEqual(expected);
+    expect(w.placeOf('p')).toBe(expected && 'a');
+  });
+
+  it('goes where it gets the best of the alternatives', async () => {
+    w.seedNodes(node('a'), node('b'), node('c'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]), slice('b', [gpu('g0'), gpu('g1', 'large')]), slice('c', [gpu('g0')]));
+    await w.start();
+    const model = (name: string) => ({ name, deviceClassName: 'gpu', ...where(`device.attributes["${driver}"].model == "${name}"`) });
+    const requests = [{ name: 'r', firstAvailable: [model('large'), model('small')] }];
+    for (const name of ['p', 'q']) await ask(name, { requests });
+    expect([w.placeOf('p'), given('p')]).toEqual(['b', ['g1']]);
+    expect(given('q')).toEqual(['g0']);
+    const scores = w.explain(pod('r', using('r'))).map(({ scores: own }) => own?.['DynamicResources']);
+    expect(scores.every((each) => each === undefined)).toBe(true);
+  });
+
+  it('says which selector fails', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    await w.start();
+    await ask('p', { requests: [one(where(`device.attributes["${driver}"].colour == "red"`))] });
+    expect(w.whyNot('p')).toContain('1 claim d/p, request r: selector #0: CEL runtime error: no such key: colour');
+  });
+
+  it('keeps off devices with taints that are not tolerated', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', { taints: [{ key: 'sick', effect: 'NoExecute' }] })]));
+    await w.start();
+    await ask('p', { requests: [one()] });
+    expect(w.placeOf('p')).toBeUndefined();
+    await ask('q', { requests: [one({ tolerations: [{ key: 'sick', operator: 'Exists' }] })] });
+    expect(w.placeOf('q')).toBe('a');
+    expect(claimOf('q')?.status?.allocation?.devices?.results?.[0]?.tolerations).toEqual([{ key: 'sick', operator: 'Exists' }]);
+  });
+
+  it('takes from counters that devices share', async () => {
+    w.seedNodes(node('a'));
+    const part = (name: string, value: string): Device =>
+      gpu(name, 'part', { consumesCounters: [{ counterSet: 'card', counters: { memory: { value } } }] });
+    const pool = { name: 'a', generation: 1, resourceSliceCount: 2 };
+    w.api.seed(
+      resourceSlices,
+      slice('a', [part('g0', '30Gi'), part('g1', '20Gi'), part('g2', '10Gi')], { nodeName: 'a', pool }),
+      slice('a-counters', [], { nodeName: 'a', pool, sharedCounters: [{ name: 'card', counters: { memory: { value: '40Gi' } } }] }),
+    );
+    await w.start();
+    await ask('p', { requests: [one()] });
+    await ask('q', { requests: [one()] });
+    await ask('r', { requests: [one()] });
+    expect([given('p'), given('q'), given('r')]).toEqual([['g0'], ['g2'], undefined]);
+  });
+
+  it('lets administrators use what others have', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    await w.start();
+    await ask('p', { requests: [one()] });
+    await ask('q', { requests: [one({ adminAccess: true, allocationMode: 'All' })] });
+    expect(claimOf('q')?.status?.allocation?.devices?.results).toEqual([
+      { request: 'r', driver, pool: 'a', device: 'g0', adminAccess: true },
+    ]);
+  });
+
+  it('goes by where network devices are, and by the newest generation of a pool', async () => {
+    w.seedNodes(node('a', { rack: '1' }), node('b', { rack: '2' }));
+    const nodeSelector = { nodeSelectorTerms: [{ matchExpressions: [{ key: 'rack', operator: 'In', values: ['2'] }] }] };
+    w.api.seed(
+      resourceSlices,
+      slice('old', [gpu('g0')], { allNodes: true, pool: { name: 'net', generation: 1, resourceSliceCount: 1 } }),
+      slice('new', [gpu('g7')], { nodeSelector, pool: { name: 'net', generation: 2, resourceSliceCount: 1 } }),
+    );
+    await w.start();
+    await ask('p', { requests: [one()] });
+    expect([w.placeOf('p'), given('p')]).toEqual(['b', ['g7']]);
+    expect(claimOf('p')?.status?.allocation?.nodeSelector).toEqual(nodeSelector);
+  });
+});
+
+describe('claims', () => {
+  it('holds pods back until their claims are there', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    await w.start();
+    await w.submit(pod('p', { resourceClaims: [{ name: 'c', resourceClaimTemplateName: 't' }] }), pod('q', using('later')));
+    expect(w.scheduler.pendingPods.gated).toBe(2);
+    await w.api.client().create(resourceClaims, claim('later', { requests: [one()] }));
+    await w.clock.settle();
+    expect(w.placeOf('q')).toBe('a');
+  });
+
+  it('shares a claim between pods, on the node where its devices are', async () => {
+    w.seedNodes(node('a'), node('b'), node('c'));
+    w.api.seed(resourceSlices, slice('b', [gpu('g0')]));
+    w.api.seed(resourceClaims, claim('shared', { requests: [one()] }));
+    await w.start();
+    await w.submit(pod('p', using('shared')), pod('q', using('shared')));
+    await w.clock.advance(1100);
+    expect([w.placeOf('p'), w.placeOf('q')]).toEqual(['b', 'b']);
+    expect(
+      claimOf('shared')
+        ?.status?.reservedFor?.map(({ name }) => name)
+        .sort(),
+    ).toEqual(['p', 'q']);
+  });
+
+  it('gives back an allocation that nobody uses and that keeps the pod away', async () => {
+    w.seedNodes(node('a'), node('b'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]), slice('b', [gpu('g1')]));
+    const elsewhere: ResourceClaim = {
+      ...claim('c', { requests: [one()] }),
+      status: {
+        allocation: {
+          devices: { results: [{ request: 'r', driver, pool: 'a', device: 'g0' }] },
+          nodeSelector: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['a'] }] }] },
+        },
+      },
+    };
+    w.api.seed(resourceClaims, elsewhere);
+    await w.start();
+    await w.submit(pod('p', { ...using('c'), nodeSelector: { 'kubernetes.io/hostname': 'b' } }));
+    await w.clock.advance(1100);
+    expect([w.placeOf('p'), given('c')]).toEqual(['b', ['g1']]);
+  });
+
+  it('names a class that there is not', async () => {
+    w.seedNodes(node('a'));
+    await w.start();
+    await ask('p', { requests: [one({ deviceClassName: 'tpu' })] });
+    expect(w.whyNot('p')).toContain('0/1 nodes are available: request r: device class tpu does not exist.');
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    await w.api.client().create(deviceClasses, { ...gpuClass(), metadata: { name: 'tpu' } });
+    await w.clock.advance(1100);
+    expect(w.placeOf('p')).toBe('a');
+  });
+
+  it('gives devices back when the pod cannot be bound', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
+    w.api.seed(resourceClaims, claim('p', { requests: [one()] }), claim('q', { requests: [one()] }));
+    await w.start();
+    w.api.failNext({ verb: 'update', resource: resourceClaims, subresource: 'status' }, failure('InternalError', 'boom'));
+    await w.submit(pod('p', using('p')));
+    expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({
+      reason: 'SchedulerError',
+      message: 'running PreBind plugin "DynamicResources": claim d/p: boom',
+    });
+    await w.submit(pod('q', using('q')));
+    expect(given('q')).toEqual(['g0']);
+  });
+
+  it('waits until devices are ready, and tries again elsewhere when they fail', async () => {
+    w.seedNodes(node('a'));
+    const late = { bindingConditions: ['Ready'], bindingFailureConditions: ['Broken'] };
+    w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', late), gpu('g1', 'small', late)]));
+    await w.start();
+    await ask('p', { requests: [one()] });
+    expect([given('p'), w.placeOf('p')]).toEqual([['g0'], undefined]);
+    const report = async (device: string, type: string) => {
+      const { status = {}, ...rest } = claimOf('p') ?? claim('p', {});
+      const conditions = [{ type, status: 'True', reason: 'x', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+      await w.api
+        .client()
+        .update(
+          resourceClaims,
+          { ...rest, status: { ...status, devices: [{ driver, pool: 'a', device, conditions }] } },
+          { subresource: 'status' },
+        );
+      await w.clock.settle();
+    };
+    await report('g0', 'Broken');
+    expect(w.whyNot('p')).toContain('condition Broken of device');
+    await w.clock.advance(1100);
+    await report(given('p')?.[0] ?? '', 'Ready');
+    expect(w.placeOf('p')).toBe('a');
+  });
+});
+
+it('a pod that is deleted while it waits leaves nothing behind', async () => {
+  w.seedNodes(node('a'));
+  await w.start();
+  await w.submit(pod('p', using('none')));
+  await w.api.client().delete(pods, { namespace: 'd', name: 'p' }, { gracePeriodSeconds: 0 });
+  await w.clock.settle();
+  expect(w.scheduler.pendingPods).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
+  expect(w.podOf('p') satisfies Pod | undefined).toBeUndefined();
+});
+
+describe('devices that several may have', () => {
+  const nic = (name: string, bandwidth: string, requestPolicy?: CapacityRequestPolicy): Device => ({
+    name,
+    allowMultipleAllocations: true,
+    capacity: { bandwidth: { value: bandwidth, ...(requestPolicy && { requestPolicy }) } },
+  });
+  const wants = (bandwidth?: string, more: Partial<NonNullable<DeviceRequest['exactly']>> = {}): DeviceClaim => ({
+    requests: [one({ ...more, ...(bandwidth !== undefined && { capacity: { requests: { bandwidth } } }) })],
+  });
+  const results = (name: string) => claimOf(name)?.status?.allocation?.devices?.results ?? [];
+  const consumed = (name: string) => results(name).map(({ consumedCapacity }) => consumedCapacity?.['bandwidth']);
+
+  it('are given in shares until their capacity is used up, and again when a share is free', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
+    await w.start();
+    for (const name of ['p', 'q', 'r']) await ask(name, wants('4G'));
+    expect([given('p'), given('q'), given('r')]).toEqual([['n0'], ['n0'], undefined]);
+    expect([consumed('p'), consumed('q')]).toEqual([['4G'], ['4G']]);
+    const ids = [...results('p'), ...results('q')].map(({ shareID }) => shareID);
+    expect(new Set(ids).size).toBe(2);
+    expect(ids.every((id) => /^[0-9a-f-]{36}$/.test(id ?? ''))).toBe(true);
+    // what is left does for who wants less
+    await ask('s', wants('2G'));
+    expect(given('s')).toEqual(['n0']);
+    const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
+    await w.api.client().update(resourceClaims, { ...left, status: {} }, { subresource: 'status' });
+    await w.clock.advance(1100);
+    expect(given('r')).toEqual(['n0']);
+  });
+
+  it('are known to be shared by a scheduler that starts again, and a share among pods that come at once is given once', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
+    const had = claim('had', wants('7G'));
+    w.api.seed(resourceClaims, {
+      ...had,
+      status: {
+        allocation: {
+          devices: { results: [{ request: 'r', driver, pool: 'a', device: 'n0', shareID: 'x', consumedCapacity: { bandwidth: '7G' } }] },
+        },
+      },
+    });
+    w.api.seed(resourceClaims, ...['p', 'q'].map((name) => claim(name, wants('3G'))));
+    await w.start();
+    await w.submit(...['p', 'q'].map((name) => pod(name, using(name))));
+    expect([given('p'), given('q')].filter((each) => each !== undefined)).toEqual([['n0']]);
+  });
+
+  it('give one claim several shares, of several where one is not enough', async () => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G'), nic('n1', '10G')]));
+    await w.start();
+    await ask('p', wants('4G', { count: 3 }));
+    expect(given('p')).toEqual(['n0', 'n0', 'n1']);
+    await ask('q', { ...wants('1G', { count: 2 }), constraints: [{ distinctAttribute: `${driver}/none` }] });
+    expect(given('q')).toBeUndefined();
+  });
+
+  const range = { default: '1G', validRange: { min: '1G', max: '8G', step: '2G' } };
+  const values = { default: '2G', validValues: ['2G', '5G'] };
+  it.each<[string, CapacityRequestPolicy | undefined, string | undefined, string | undefined]>([
+    ['all of it when nobody says', undefined, undefined, '10G'],
+    ['what is asked for without a policy', undefined, '1500M', '1500M'],
+    ['the default of the policy', values, undefined, '2G'],
+    ['the next of the values', values, '3G', '5G'],
+    ['nothing above the values', values, '6G', undefined],
+    ['the least of the range', range, '10M', '1G'],
+    ['whole steps from the least', range, '3500M', '5G'],
+    ['nothing above the range', range, '7500M', undefined],
+    ['nothing above the capacity', undefined, '11G', undefined],
+  ])('give %s', async (_what, policy, asked, gets) => {
+    w.seedNodes(node('a'));
+    w.api.seed(resourceSlices, slice('a', [nic('n0', '10G', policy)]));
+    await w.start();
+    await ask('p', wants(asked));
+    expect(consumed('p')).toEqual(gets === undefined ? [] : [gets]);
+  });
+});

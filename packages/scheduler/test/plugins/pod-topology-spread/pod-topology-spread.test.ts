@@ -1,0 +1,129 @@
+import { pods, services } from '@oarlock/api/resources';
+import type { PodSpec, TopologySpreadConstraint } from '@oarlock/api/types/core-v1';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { node, pod, testScheduler } from '../../support/test-scheduler.ts';
+
+let w: ReturnType<typeof testScheduler>;
+beforeEach(() => {
+  w = testScheduler();
+});
+afterEach(() => w.stop());
+
+const web = { app: 'web' };
+const spread = (more: Partial<TopologySpreadConstraint> = {}): Partial<PodSpec> => ({
+  topologySpreadConstraints: [
+    { topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule', labelSelector: { matchLabels: web }, ...more },
+  ],
+});
+const refused = (count: number) => `${count} node(s) didn't match pod topology spread constraints`;
+const on = (nodeName: string, spec: Partial<PodSpec> = {}): Partial<PodSpec> => ({ ...spec, nodeName });
+
+describe('PodTopologySpread', () => {
+  it('[sig-scheduling] SchedulerPredicates [Serial] PodTopologySpread Filtering validates 4 pods with MaxSkew=1 are evenly distributed into 2 nodes', async () => {
+    w.seedNodes(node('a'), node('b'), node('bare', {}, { spec: { unschedulable: true } }));
+    await w.start();
+    const spec = spread({ topologyKey: 'kubernetes.io/hostname', nodeTaintsPolicy: 'Ignore' });
+    const onTwo = { ...spec, nodeSelector: {}, affinity: notOn('bare') };
+    await w.submit(...['1', '2', '3', '4'].map((name) => pod(name, onTwo, web)));
+    expect(['1', '2', '3', '4'].map((name) => w.placeOf(name)).sort()).toEqual(['a', 'a', 'b', 'b']);
+  });
+
+  it('keeps the skew between zones, says which nodes break it, and tries again when a pod goes', async () => {
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }, { cpu: '0' }), node('bare'));
+    w.api.seed(pods, pod('old', on('a'), web));
+    await w.start();
+    const asking = { containers: [{ name: 'c', resources: { requests: { cpu: '1' } } }] };
+    await w.submit(pod('new', { ...spread(), ...asking }, web));
+    expect(w.whyNot('new')).toContain('0/3 nodes are available: 1 Insufficient cpu, ');
+    expect(w.whyNot('new')).toContain(`${refused(1)}, ${refused(1)} (missing required label).`);
+    await w.api.client().delete(pods, { namespace: 'd', name: 'old' }, { gracePeriodSeconds: 0 });
+    await w.clock.advance(1_100);
+    expect(w.placeOf('new')).toBe('a');
+  });
+
+  it('does not count pods of other namespaces, other labels, or on their way out', async () => {
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
+    const leaving = pod('leaving', on('a'), web);
+    w.api.seed(pods, pod('elsewhere', on('a'), web, 'e'), pod('other', on('a'), { app: 'db' }), {
+      ...leaving,
+      metadata: { ...leaving.metadata, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] },
+    });
+    await w.start();
+    expect(w.explain(pod('new', spread(), web)).filter(({ refusedBy }) => refusedBy !== undefined)).toEqual([]);
+  });
+
+  it('minDomains: fewer domains than that count as if one were empty', async () => {
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
+    await w.start();
+    const spec = spread({ minDomains: 3 });
+    await w.submit(pod('1', spec, web), pod('2', spec, web), pod('3', spec, web));
+    expect([w.placeOf('1'), w.placeOf('2')].sort()).toEqual(['a', 'b']);
+    expect(w.whyNot('3')).toContain(`0/2 nodes are available: ${refused(2)}.`);
+  });
+
+  it('matchLabelKeys: only pods of the same revision are held apart', async () => {
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
+    w.api.seed(pods, pod('old1', on('a'), { ...web, hash: '1' }));
+    await w.start();
+    const refusals = (hash: string) =>
+      w
+        .explain(pod('new', spread({ matchLabelKeys: ['hash'] }), { ...web, hash }))
+        .flatMap(({ node: name, refusedBy }) => (refusedBy === undefined ? [] : [[name, refusedBy]]));
+    expect(refusals('1')).toEqual([['a', 'PodTopologySpread']]);
+    expect(refusals('2')).toEqual([]);
+  });
+
+  it('nodeAffinityPolicy and nodeTaintsPolicy say whether nodes a pod cannot go to count as domains', async () => {
+    w.seedNodes(
+      node('a', { zone: 'x' }),
+      node('b', { zone: 'y' }),
+      node('t', { zone: 'z' }, { spec: { taints: [{ key: 'k', effect: 'NoSchedule' }] } }),
+    );
+    w.api.seed(pods, pod('1', on('a'), web));
+    await w.start();
+    const refusals = (more: Partial<TopologySpreadConstraint>, spec: Partial<PodSpec> = {}) =>
+      w
+        .explain(pod('new', { ...spec, ...spread(more) }, web))
+        .flatMap(({ node: name, refusedBy }) => (refusedBy === 'PodTopologySpread' ? [name] : []));
+    const onlyA = { nodeSelector: { zone: 'x' } };
+    expect(refusals({ nodeTaintsPolicy: 'Honor' }, onlyA)).toEqual([]);
+    expect(refusals({ nodeAffinityPolicy: 'Ignore' }, onlyA)).toEqual(['a']);
+    w.api.seed(pods, pod('2', on('b'), web));
+    await w.clock.settle();
+    expect(refusals({})).toEqual(['a', 'b']);
+    expect(refusals({ nodeTaintsPolicy: 'Honor' })).toEqual([]);
+  });
+
+  it('[sig-scheduling] SchedulerPriorities [Serial] PodTopologySpread Scoring validates pod should be preferably scheduled to node which makes the matching pods more evenly distributed', async () => {
+    w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
+    w.api.seed(pods, ...['1', '2', '3', '4'].map((name) => pod(name, on('a'), web)));
+    await w.start();
+    const answer = w.explain(pod('new', spread({ whenUnsatisfiable: 'ScheduleAnyway' }), web));
+    const scores = Object.fromEntries(answer.map((each) => [each.node, each.scores?.['PodTopologySpread']]));
+    expect(scores).toEqual({ a: 0, b: 200 });
+  });
+
+  it('pods of a service are spread over hosts and zones without asking, and pods of none are left alone', async () => {
+    const zone = 'topology.kubernetes.io/zone';
+    w.seedNodes(node('a', { [zone]: 'x' }), node('b', { [zone]: 'y' }));
+    w.api.seed(services, { metadata: { namespace: 'd', name: 'web' }, spec: { selector: web } });
+    w.api.seed(pods, ...['1', '2', '3', '4', '5', '6', '7', '8'].map((name) => pod(name, on('a'), web)));
+    await w.start();
+    const scores = (labels: Record<string, string>) =>
+      Object.fromEntries(w.explain(pod('new', {}, labels)).map((each) => [each.node, each.scores?.['PodTopologySpread']]));
+    const ofService = scores(web);
+    expect(ofService['b']).toBe(200);
+    expect(ofService['a']).toBeLessThan(100);
+    expect(scores({ app: 'db' })).toEqual({ a: undefined, b: undefined });
+  });
+});
+
+function notOn(name: string): NonNullable<PodSpec['affinity']> {
+  return {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'NotIn', values: [name] }] }],
+      },
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import { pods } from '@oarlock/api/resources';
+import type { ContainerStatus, Pod, PodStatus } from '@oarlock/api/types/core-v1';
+import { newPodInfo } from '@oarlock/scheduler/pod-info/pod-info';
+import { isSchedulingEquivalent } from '@oarlock/scheduler/pod-info/pod-changes';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { node, pod, testScheduler } from '../support/test-scheduler.ts';
+
+const held = (cpu: string, allocated = cpu): ContainerStatus => ({
+  name: 'c',
+  image: 'a:1',
+  imageID: '',
+  ready: true,
+  restartCount: 0,
+  resources: { requests: { cpu } },
+  allocatedResources: { cpu: allocated },
+});
+const asking = (name: string, cpu: string, status?: PodStatus, nodeName?: string): Pod => ({
+  ...pod(name, {
+    containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu } } }],
+    ...(nodeName !== undefined && { nodeName }),
+  }),
+  ...(status && { status }),
+});
+const infeasible = [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }];
+
+describe('pods that are resized in place', () => {
+  it.each<[string, Pod, number]>([
+    ['as they ask before anything is known', asking('p', '2'), 2000],
+    ['as they ask when that is what they have', asking('p', '2', { containerStatuses: [held('2000m')] }), 2000],
+    ['as they ask when they grow', asking('p', '3', { containerStatuses: [held('2')] }), 3000],
+    ['with what they have until they have shrunk', asking('p', '1', { containerStatuses: [held('2')] }), 2000],
+    ['with what is allocated to them', asking('p', '1', { containerStatuses: [held('1', '2')] }), 2000],
+    [
+      'with what they have when they will never get more',
+      asking('p', '64', { containerStatuses: [held('2')], conditions: infeasible }),
+      2000,
+    ],
+  ])('count %s', (_what, given, milliCpu) => {
+    expect(newPodInfo(given).requests.milliCpu).toBe(milliCpu);
+  });
+
+  it('have changed when what they hold has, and not when only something else has', () => {
+    const shrinking = asking('p', '1', { containerStatuses: [held('2')] });
+    const shrunk = { ...shrinking, status: { containerStatuses: [held('1')] } };
+    const noted = { ...shrinking, status: { ...shrinking.status, message: 'x' } };
+    expect([isSchedulingEquivalent(shrinking, shrunk), isSchedulingEquivalent(shrinking, noted)]).toEqual([false, true]);
+  });
+
+  let w: ReturnType<typeof testScheduler>;
+  beforeEach(() => {
+    w = testScheduler();
+  });
+  afterEach(() => w.stop());
+
+  it('make room when the kubelet has shrunk them', async () => {
+    w.seedNodes(node('n', {}, { cpu: '2' }));
+    w.api.seed(pods, asking('big', '1', { containerStatuses: [held('2')] }, 'n'));
+    await w.start();
+    await w.submit(asking('new', '1'));
+    expect(w.whyNot('new')).toContain('Insufficient cpu');
+    const at = { namespace: 'd', name: 'big' };
+    await w.api.client().patch(pods, at, 'merge', { status: { containerStatuses: [held('1')] } }, { subresource: 'status' });
+    await w.clock.advance(1100);
+    expect(w.placeOf('new')).toBe('n');
+  });
+});

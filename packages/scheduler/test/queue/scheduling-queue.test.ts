@@ -1,0 +1,114 @@
+import { SchedulingQueue } from '@oarlock/scheduler/queue/scheduling-queue';
+import type { ClusterEventWithHint } from '@oarlock/spi/scheduling';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { pod } from '../support/test-scheduler.ts';
+
+let clock: FakeClock;
+let queue: SchedulingQueue;
+let gated: ReadonlySet<string>;
+const waits: Readonly<Record<string, readonly ClusterEventWithHint[]>> = {
+  Disk: [{ kind: 'CSINode', actions: ['added'] }],
+  Room: [{ kind: 'AssignedPod', actions: ['deleted'], queueingHint: (_pod, old) => (old === 'large' ? 'queue' : 'skip') }],
+};
+beforeEach(() => {
+  clock = new FakeClock();
+  gated = new Set();
+  queue = new SchedulingQueue({
+    clock,
+    less: (a, b) => (b.pod.spec?.priority ?? 0) - (a.pod.spec?.priority ?? 0),
+    preEnqueueGate: ({ metadata }) => (gated.has(metadata?.name ?? '') ? 'Disk' : undefined),
+    eventsToRegister: (_pod, plugin) => waits[plugin],
+    initialBackoffMs: 1000,
+    maxBackoffMs: 4000,
+  });
+});
+const take = async () => {
+  const waiting = await queue.pop();
+  if (waiting === undefined) throw new Error('the queue is closed');
+  return waiting;
+};
+const places = () => queue.pendingPods;
+
+describe('the queue', () => {
+  it('wakes a pod by what helps the plugin that refused it, and by nothing else', async () => {
+    queue.add(pod('a'), undefined);
+    queue.addUnschedulable(await take(), new Set(['Room']));
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'CSINode', action: 'added', oldObject: undefined, newObject: {} }, undefined);
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'AssignedPod', action: 'deleted', oldObject: 'small', newObject: undefined }, undefined);
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 0 });
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'AssignedPod', action: 'deleted', oldObject: 'large', newObject: undefined }, undefined);
+    expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
+  });
+
+  it('does not miss what happens while a pod is being tried', async () => {
+    queue.add(pod('a'), undefined);
+    queue.add(pod('b'), undefined);
+    const [a, b] = [await take(), await take()];
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'AssignedPod', action: 'deleted', oldObject: 'large', newObject: undefined }, undefined);
+    queue.addUnschedulable(a, new Set(['Disk']));
+    queue.addUnschedulable(b, new Set(['Room']));
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 1 });
+  });
+
+  it('tries a pod again when too much has happened to remember', async () => {
+    queue.add(pod('a'), undefined);
+    const a = await take();
+    for (let index = 0; index < 25_000; index++)
+      queue.moveAllToActiveOrBackoffQueue({ kind: 'AssignedPod', action: 'deleted', oldObject: 'small', newObject: undefined }, undefined);
+    queue.addUnschedulable(a, new Set(['Disk']));
+    expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
+  });
+
+  it('keeps gated pods until what gates them changes', () => {
+    gated = new Set(['a']);
+    queue.add(pod('a'), undefined);
+    expect(places()).toMatchObject({ gated: 1, active: 0 });
+    gated = new Set();
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'Node', action: 'added', oldObject: undefined, newObject: {} }, undefined);
+    expect(places()).toMatchObject({ gated: 1, active: 0 });
+    queue.moveAllToActiveOrBackoffQueue({ kind: 'CSINode', action: 'added', oldObject: undefined, newObject: {} }, undefined);
+    expect(places()).toMatchObject({ gated: 0, active: 1 });
+  });
+
+  it('takes those that belong together, wherever they wait', async () => {
+    for (const name of ['a', 'b', 'c', 'other']) queue.add(pod(name, {}, { group: name === 'other' ? 'y' : 'x' }), undefined);
+    queue.addUnschedulable(await take(), new Set(['Disk']));
+    const [b, ...rest] = [await take(), ...queue.popMatching(({ metadata }) => metadata?.labels?.['group'] === 'x')];
+    expect([b, ...rest].map((each) => each?.pod.metadata?.name)).toEqual(['b', 'a', 'c']);
+    expect(places()).toEqual({ active: 1, backoff: 0, unschedulable: 0, gated: 0 });
+  });
+
+  it('waits longer from time to time after an error, and tries the unschedulable after five minutes', async () => {
+    queue.add(pod('a'), undefined);
+    queue.addUnschedulable(await take(), new Set());
+    const again = take();
+    await clock.advance(999);
+    expect(places()).toMatchObject({ backoff: 1 });
+    await clock.advance(1);
+    queue.addUnschedulable(await again, new Set(['Disk']));
+    expect(places()).toMatchObject({ unschedulable: 1 });
+    await clock.advance(5 * 60_000);
+    expect(places()).toMatchObject({ unschedulable: 0, active: 1 });
+  });
+
+  it('lets each of the unschedulable wait for five minutes of its own', async () => {
+    queue.add(pod('a'), undefined);
+    queue.addUnschedulable(await take(), new Set(['Disk']));
+    await clock.advance(4 * 60_000);
+    queue.add(pod('b'), undefined);
+    queue.addUnschedulable(await take(), new Set(['Disk']));
+    await clock.advance(60_000);
+    expect(places()).toMatchObject({ unschedulable: 1, active: 1 });
+    await clock.advance(4 * 60_000);
+    expect(places()).toMatchObject({ unschedulable: 0, active: 2 });
+  });
+
+  it('tries those again that a plugin refused which has become another one', async () => {
+    for (const name of ['a', 'b']) queue.add(pod(name), undefined);
+    queue.addUnschedulable(await take(), new Set(['Disk']));
+    queue.addUnschedulable(await take(), new Set(['Room']));
+    queue.requeueRejectedBy('Disk');
+    expect(places()).toMatchObject({ unschedulable: 1, backoff: 1 });
+  });
+});

@@ -1,0 +1,147 @@
+import { isIPv6 } from 'node:net';
+import type { KubeObject } from '@oarlock/api/object';
+import type { Resource } from '@oarlock/api/resource';
+import { endpointSlices, services } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Service } from '@oarlock/api/types/core-v1';
+import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Client } from '@oarlock/spi/client';
+import type { DnsServer } from '@oarlock/spi/dns';
+
+export interface DnsServiceOptions {
+  readonly client: Client;
+  readonly dns: DnsServer;
+  /** The address that pods have in their resolv.conf. */
+  readonly serviceIP: string;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const namespace = 'kube-system';
+const name = 'kube-dns'; // what clients, policies and dashboards look for since long before there was another server
+const minRetryMs = 100;
+const maxRetryMs = 30_000;
+
+/** The Service behind which the cluster's DNS is found, and this node's part of its endpoints. Whoever runs a DNS in pods has a selector on theirs. */
+export class DnsService {
+  readonly #options: DnsServiceOptions;
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
+
+  constructor(options: DnsServiceOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#running = this.#retryUntilDone();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+    const { log } = this.#options;
+    await this.#removeEndpoints().catch((error: unknown) => {
+      log.warn({ err: error }, 'the address of this DNS server stays in its Service');
+    });
+  }
+
+  async #removeEndpoints(): Promise<void> {
+    try {
+      await this.#options.client.delete(endpointSlices, { namespace, name: this.#sliceName });
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
+  }
+
+  get #sliceName(): string {
+    return `${name}-${this.#options.nodeName}`;
+  }
+
+  async #retryUntilDone(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#stop;
+    for (let wait = minRetryMs; !signal.aborted; wait = Math.min(wait * 2, maxRetryMs)) {
+      try {
+        await this.#ensure();
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (isStatus(error, 'Forbidden', 'Invalid')) {
+          log.warn({ error: (error as Error).message }, `the DNS server of this node is not behind the Service ${name}`);
+          return;
+        }
+        log.debug({ err: error, retryMs: wait }, `the Service ${name} could not be written`);
+        await clock.sleep(wait, signal).catch(() => undefined); // a stop ends the wait
+      }
+    }
+  }
+
+  async #ensure(): Promise<void> {
+    const { client, dns, serviceIP, nodeName, log } = this.#options;
+    const service = await this.#make(services, {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: {
+        name,
+        namespace,
+        labels: { 'k8s-app': 'kube-dns', 'kubernetes.io/cluster-service': 'true', 'kubernetes.io/name': 'CoreDNS' },
+      },
+      spec: {
+        clusterIP: serviceIP,
+        ports: [
+          { name: 'dns', protocol: 'UDP', port: 53 },
+          { name: 'dns-tcp', protocol: 'TCP', port: 53 },
+        ],
+      },
+    } as Service);
+    if (Object.keys(service.spec?.selector ?? {}).length > 0) {
+      log.info({ service: `${namespace}/${name}` }, 'the Service selects pods of its own, and is left to them');
+      await this.#removeEndpoints();
+      return;
+    }
+    const port = dns.port ?? 53;
+    const wanted: EndpointSlice = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: {
+        name: this.#sliceName,
+        namespace,
+        labels: { 'kubernetes.io/service-name': name, 'endpointslice.kubernetes.io/managed-by': 'dns.oarlock.dev' },
+      },
+      addressType: isIPv6(dns.address) ? 'IPv6' : 'IPv4',
+      endpoints: [{ addresses: [dns.address], conditions: { ready: true }, nodeName }],
+      ports: [
+        { name: 'dns', protocol: 'UDP', port },
+        { name: 'dns-tcp', protocol: 'TCP', port },
+      ],
+    };
+    const present = await this.#make(endpointSlices, wanted);
+    // that of a server that was killed
+    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([wanted.endpoints, wanted.ports])) {
+      const resourceVersion = present.metadata?.resourceVersion;
+      await client.update(endpointSlices, {
+        ...wanted,
+        metadata: { ...wanted.metadata, ...(resourceVersion !== undefined && { resourceVersion }) },
+      });
+    }
+  }
+
+  async #make<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T> {
+    const { client } = this.#options;
+    const get = () => client.get(resource, { namespace, name: object.metadata?.name ?? '' });
+    try {
+      return await get(); // a node may look, and not make a Service
+    } catch (error) {
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
+    try {
+      return await client.create(resource, object);
+    } catch (error) {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+      return get();
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { Node } from '@oarlock/api/types/core-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Registry } from 'prom-client';
+
+export interface ProxyHealthServerOptions {
+  readonly services: { readonly error: string | undefined; readonly node: Node | undefined };
+  /** Of the proxy; undefined where it does not say. */
+  readonly mode: string | undefined;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly healthzBindAddress: string | undefined;
+  readonly metricsBindAddress: string | undefined;
+}
+
+const toBeDeletedTaint = 'ToBeDeletedByClusterAutoscaler';
+
+/** A node that goes is to get no new connections (KEP-3836). */
+function isEligible(node: Node | undefined): boolean {
+  return node?.metadata?.deletionTimestamp === undefined && node?.spec?.taints?.some(({ key }) => key === toBeDeletedTaint) !== true;
+}
+
+/** `/healthz`, `/livez`, `/metrics` and `/proxyMode` of kube-proxy. */
+export class ProxyHealthServer {
+  readonly #options: ProxyHealthServerOptions;
+  #servers: readonly Server[] = [];
+
+  constructor(options: ProxyHealthServerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws when an address cannot be had */
+  async start(): Promise<void> {
+    const { healthzBindAddress, metricsBindAddress, registry, mode } = this.#options;
+    this.#servers = await Promise.all([
+      ...listen(healthzBindAddress, (path, response) => {
+        if (path === '/healthz') this.#health(response, isEligible(this.#options.services.node));
+        else if (path === '/livez') this.#health(response, true);
+        else response.writeHead(404).end();
+      }),
+      ...listen(metricsBindAddress, (path, response) => {
+        if (path === '/healthz') response.end('ok');
+        else if (path === '/proxyMode' && mode !== undefined) response.end(mode);
+        else if (path !== '/metrics') response.writeHead(404).end();
+        else
+          void registry.metrics().then(
+            (text) => response.writeHead(200, { 'Content-Type': registry.contentType }).end(text),
+            (error: unknown) => response.writeHead(500).end(String(error)),
+          );
+      }),
+    ]);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(
+      this.#servers.map((server) => {
+        const closed = once(server, 'close');
+        server.close();
+        server.closeAllConnections();
+        return closed;
+      }),
+    );
+  }
+
+  #health(response: ServerResponse, eligible: boolean): void {
+    const { clock, services } = this.#options;
+    const now = new Date(clock.now()).toISOString();
+    const good = services.error === undefined && eligible;
+    response.writeHead(good ? 200 : 503, { 'Content-Type': 'application/json', 'X-Content-Type-Options': 'nosniff' });
+    response.end(JSON.stringify({ lastUpdated: now, currentTime: now, nodeEligible: eligible }));
+  }
+}
+
+function listen(address: string | undefined, answer: (path: string, response: ServerResponse) => void): readonly Promise<Server>[] {
+  if (address === undefined) return [];
+  const at = address.lastIndexOf(':');
+  const server = createServer((request, response) => answer((request.url ?? '').split('?')[0] ?? '', response));
+  server.listen({ host: address.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(address.slice(at + 1)) });
+  return [once(server, 'listening').then(() => server)];
+}

@@ -1,0 +1,77 @@
+import { slot } from '@oarlock/kernel/slot';
+
+/** How much of a request is recorded. */
+export type AuditLevel = 'Metadata' | 'Request' | 'RequestResponse';
+/** The stage of a request at which an event is created. Streams and watches also have `ResponseStarted`. */
+export type AuditStage = 'RequestReceived' | 'ResponseStarted' | 'ResponseComplete' | 'Panic';
+
+/** `UserInfo` of `authentication.k8s.io/v1`. */
+export interface AuditUser {
+  readonly username?: string;
+  readonly uid?: string;
+  readonly groups?: readonly string[];
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
+}
+
+/** The object of a request. Empty fields are omitted. */
+export interface AuditObjectRef {
+  readonly resource?: string;
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly uid?: string;
+  readonly apiGroup?: string;
+  readonly apiVersion?: string;
+  readonly resourceVersion?: string;
+  readonly subresource?: string;
+}
+
+/** One stage of one request: an `Event` of `audit.k8s.io/v1`, in its serialized form. Deeply frozen, and shared by all sinks. */
+export interface AuditEvent {
+  readonly kind: 'Event';
+  readonly apiVersion: 'audit.k8s.io/v1';
+  readonly level: AuditLevel;
+  readonly auditID: string;
+  readonly stage: AuditStage;
+  /** As sent by the client. */
+  readonly requestURI: string;
+  readonly verb: string;
+  /** Empty if the request was not authenticated. */
+  readonly user: AuditUser;
+  readonly impersonatedUser?: AuditUser;
+  /** The verb of constrained impersonation that allowed the impersonation, if one did. */
+  readonly authenticationMetadata?: { readonly impersonationConstraint?: string };
+  readonly sourceIPs?: readonly string[];
+  readonly userAgent?: string;
+  /** Absent for non-resource paths. */
+  readonly objectRef?: AuditObjectRef;
+  readonly responseStatus?: Readonly<Record<string, unknown>>;
+  /** At level `Request` and above. */
+  readonly requestObject?: unknown;
+  /** At level `RequestResponse`. */
+  readonly responseObject?: unknown;
+  /** RFC 3339 with microseconds. */
+  readonly requestReceivedTimestamp: string;
+  readonly stageTimestamp: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/**
+ * A destination of audit events.
+ *
+ * Guaranteed by a sink: every recorded event is kept once, in order, or counted as dropped; memory is bounded; `stop` keeps
+ * what is buffered; `record` does not throw after `stop`.
+ *
+ * Not guaranteed: that an event was kept when `record` returns, unless it returned a promise.
+ */
+export interface AuditSink {
+  /**
+   * Records an event.
+   *
+   * A sink that returns nothing is non-blocking: it drops and counts events that it cannot keep. If it returns a promise, the
+   * API server accepts no further request until the promise settles, and a rejection for stage `RequestReceived` fails that
+   * request.
+   */
+  record(event: AuditEvent): void | Promise<void>;
+}
+
+export const Audit = slot.chain<AuditSink>('audit/v1');

@@ -1,0 +1,80 @@
+import type { X509Certificate } from 'node:crypto';
+import { slot } from '@oarlock/kernel/slot';
+
+/** An authenticated user (`user.Info` upstream). */
+export interface Identity {
+  readonly name: string;
+  readonly uid?: string;
+  readonly groups: readonly string[];
+  readonly extra?: Readonly<Record<string, readonly string[]>>;
+}
+
+/** The parts of a request from which its sender can be authenticated. Header names are lower case. */
+export interface Credentials {
+  readonly bearerToken?: string;
+  /** The client certificate, verified against the cluster's CA during the TLS handshake. Absent if none was sent or verification failed. */
+  readonly certificate?: X509Certificate;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly remoteAddress?: string;
+  /**
+   * The audiences that a token must be for, if they are not those of the API server: set for a TokenReview with audiences. The
+   * result lists the matching ones in `audiences`.
+   */
+  readonly audiences?: readonly string[];
+  readonly path: string;
+}
+
+/**
+ * The result of one authenticator.
+ *
+ * | outcome | effect |
+ * |---|---|
+ * | `authenticated` | The request continues as this user; later authenticators are not called. |
+ * | `abstained` | The request has no credentials of this kind. The next authenticator is called. |
+ * | `rejected` | The credentials are of this kind and invalid. The next authenticator is called; if none succeeds, the request fails with 401 and does not become anonymous. |
+ */
+export type AuthnResult =
+  | {
+      readonly outcome: 'authenticated';
+      readonly identity: Identity;
+      readonly audiences?: readonly string[];
+      /** Annotations for the audit events of the request, for instance that a token is deprecated. */
+      readonly annotations?: Readonly<Record<string, string>>;
+    }
+  | { readonly outcome: 'abstained' }
+  | { readonly outcome: 'rejected'; readonly reason: string };
+
+export const abstained: AuthnResult = { outcome: 'abstained' };
+export const rejected = (reason: string): AuthnResult => ({ outcome: 'rejected', reason });
+export const authenticated = (identity: Identity): AuthnResult => ({ outcome: 'authenticated', identity });
+
+/**
+ * Authenticates requests. The API server calls the chain in the order of the composition until one succeeds.
+ *
+ * An authenticator must not put credentials or parts of them into results, errors or logs.
+ *
+ * ```ts
+ * const staticToken: Authenticator = {
+ *   authenticate: ({ bearerToken }) =>
+ *     bearerToken === undefined || !bearerToken.startsWith('demo-')
+ *       ? abstained
+ *       : bearerToken === token
+ *         ? authenticated({ name: 'demo', groups: ['system:authenticated'] })
+ *         : rejected('unknown demo token'),
+ * };
+ * ```
+ */
+export interface Authenticator {
+  /**
+   * Authenticates the sender of a request.
+   *
+   * It throws only on internal errors, such as an unreachable webhook. The chain then continues; if no later authenticator
+   * succeeds, the request fails with 401 and does not become anonymous.
+   */
+  authenticate(credentials: Credentials): AuthnResult | Promise<AuthnResult>;
+}
+
+export const Authn = slot.chain<Authenticator>('authn/v1');
+
+/** The identity of unauthenticated requests, where anonymous authentication is enabled. */
+export const anonymous: Identity = { name: 'system:anonymous', groups: ['system:unauthenticated'] };

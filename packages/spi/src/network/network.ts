@@ -1,0 +1,98 @@
+import { slot } from '@oarlock/kernel/slot';
+import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { PortMapping } from '../runtime/runtime.ts';
+
+/** Network configuration of a node, passed to `setup` before the first pod. */
+export interface NodeNetwork {
+  readonly nodeName: string;
+  /** Address ranges for pods of this node: `spec.podCIDRs` of the Node. */
+  readonly podCIDRs: readonly string[];
+  readonly clusterCIDRs: readonly string[];
+  readonly serviceCIDRs: readonly string[];
+  readonly nodeIPs: readonly string[];
+  readonly mtu?: number;
+}
+
+/** A network interface of one sandbox. `containerId` and `ifName` identify it, as in the CNI specification. */
+export interface Attachment {
+  readonly containerId: string;
+  readonly ifName: string;
+  /** Path of the network namespace. Absent if the sandbox uses the node's network. */
+  readonly netns?: string;
+  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+  readonly portMappings: readonly PortMapping[];
+  readonly bandwidth?: { readonly ingressBits?: number; readonly egressBits?: number };
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface NetworkResult {
+  /** Addresses without prefix length. The first is the pod's primary address. */
+  readonly ips: readonly string[];
+  readonly gateway?: string;
+}
+
+export interface NetworkCallOptions {
+  readonly signal?: AbortSignal;
+  readonly spanContext?: SpanContext | undefined;
+}
+
+/**
+ * A network plugin with the operations of CNI 1.1.
+ *
+ * Guaranteed, and tested by the contract suite:
+ *
+ * - `del` is idempotent and succeeds if the attachment, its namespace or the whole setup does not exist;
+ * - a second `add` of an attachment returns the same result or rejects; it never assigns a second address;
+ * - no address is assigned twice, also with concurrent `add` calls and after a SIGKILL during `add`;
+ * - `gc` frees the addresses of all attachments that the caller no longer lists;
+ * - an aborted `add` leaves nothing that a following `del` does not remove.
+ *
+ * Not guaranteed: that an address is reused soon, or in any order.
+ *
+ * All methods throw `NetworkError`. The kubelet retries after every error.
+ */
+export interface NetworkDriver {
+  readonly traits: {
+    /** `pod`: every sandbox has its own network namespace. `node`: sandboxes share the node's; the kubelet calls `add` to get the address. */
+    readonly namespace: 'pod' | 'node';
+    /** True if addresses do not come from the node's pod range. `setup` is then called immediately, with empty `podCIDRs` until the node has some. */
+    readonly ownAddresses?: boolean;
+    /** Default ranges if `cluster.yaml` sets none. */
+    readonly podCIDR: string;
+    readonly serviceCIDR: string;
+  };
+  /** Prepares the node: bridges, routes, and a conflist for runtimes that call CNI themselves. May be called again with changed values. */
+  setup(node: NodeNetwork, call?: NetworkCallOptions): Promise<void>;
+  /** Attaches a sandbox and returns its addresses. @throws NetworkError `Exhausted` if no address is free, `InvalidConfig` for invalid names */
+  add(attachment: Attachment, call?: NetworkCallOptions): Promise<NetworkResult>;
+  /** Verifies that an attachment is as `add` left it. @throws NetworkError `Broken` if it is not */
+  check(attachment: Attachment, call?: NetworkCallOptions): Promise<void>;
+  /** Detaches a sandbox and frees its addresses. */
+  del(attachment: Attachment, call?: NetworkCallOptions): Promise<void>;
+  /** Reports whether `add` can succeed, and if not why. */
+  status(call?: NetworkCallOptions): Promise<{ readonly ready: boolean; readonly message: string }>;
+  /** Frees everything that belongs to none of these attachments. */
+  gc(valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[], call?: NetworkCallOptions): Promise<void>;
+}
+
+const brand = Symbol.for('oarlock:NetworkError');
+
+export type NetworkErrorCode = 'Exhausted' | 'InvalidConfig' | 'PluginMissing' | 'PluginFailed' | 'Broken' | 'TryAgain';
+export class NetworkError extends Error {
+  /** Makes `instanceof` work across two copies of this package: Oarlock's and a plugin's. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
+  override readonly name = 'NetworkError';
+  readonly code: NetworkErrorCode;
+  constructor(code: NetworkErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Plugins declare `{ namespace: 'pod' | 'node' }`. */
+export const Network = slot.one<NetworkDriver>('network/v1');

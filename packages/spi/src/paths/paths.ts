@@ -1,0 +1,28 @@
+import { slot } from '@oarlock/kernel/slot';
+import type { Identity } from '../authn/authn.ts';
+
+export interface PathRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  /** Parsed JSON, not validated; absent if there was no body. */
+  readonly body: unknown;
+  readonly identity: Identity;
+}
+export interface PathResponse {
+  readonly code: number;
+  readonly body: unknown;
+}
+
+/**
+ * A non-resource path of the API server with JSON bodies. The API server authorizes the request as a non-resource request
+ * before it calls the handler.
+ */
+export interface PathHandler {
+  /** An exact path, or a path that ends in `/*` and matches everything below. */
+  readonly path: `/${string}`;
+  readonly methods: readonly ('GET' | 'POST' | 'PUT' | 'DELETE')[];
+  handle(request: PathRequest): Promise<PathResponse>;
+}
+
+export const Paths = slot.chain<PathHandler>('paths/v1');

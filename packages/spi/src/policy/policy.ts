@@ -1,0 +1,33 @@
+import { slot } from '@oarlock/kernel/slot';
+import type { NetworkCallOptions } from '../network/network.ts';
+
+/** A pod whose network is set up and whose containers have not started. */
+export interface ProtectedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ips: readonly string[];
+}
+
+/**
+ * Enforces NetworkPolicies on one node, with any network plugin.
+ *
+ * Guaranteed:
+ *
+ * - a policy is enforced before the pod's first process starts (`protect`);
+ * - a change of policies, labels or addresses takes effect atomically;
+ * - established connections are not cut;
+ * - the rules stay in force while the process is down.
+ */
+export interface NetworkPolicies {
+  /** Starts to follow the pods of this node. Called once, before any `protect`; does not wait for the cluster. */
+  startForNode(nodeName: string): void;
+  /**
+   * Resolves when the policies written before this call are enforced for the pod's addresses; if the API server is unreachable,
+   * the policies known so far. Idempotent. Rejects if they could not be enforced: the kubelet then does not start the pod.
+   */
+  protect(pod: ProtectedPod, call?: NetworkCallOptions): Promise<void>;
+}
+
+export const Policy = slot.one<NetworkPolicies>('policy/v1');

@@ -1,0 +1,12 @@
+import type { PluginContext } from '@oarlock/kernel/plugin';
+import { slot } from '@oarlock/kernel/slot';
+import type { Role } from '../role/role.ts';
+
+/** The plugins of one process, for metrics and health endpoints. Supplied by the composition; each call reads the current state. */
+export interface ProcessView {
+  /** Metrics registries of every plugin, for /metrics. */
+  registries(): readonly PluginContext['metrics'][];
+  /** Every role, for /livez and /readyz. */
+  roles(): readonly Role[];
+}
+export const Process = slot.one<ProcessView>('process/v1');

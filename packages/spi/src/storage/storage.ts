@@ -1,0 +1,148 @@
+import { slot } from '@oarlock/kernel/slot';
+
+/** Increases with every commit, across all keys; 0 is before the first commit. It becomes `resourceVersion`. */
+export type Revision = number;
+
+export interface Entry {
+  readonly key: string;
+  /** Immutable: neither the driver nor the caller changes it. */
+  readonly value: Uint8Array;
+  /** Revision of the commit that wrote this value (etcd's mod_revision). */
+  readonly revision: Revision;
+  /** Revision of the commit that created the key (etcd's create_revision). */
+  readonly created: Revision;
+}
+
+export interface RangeOptions {
+  /** Selects keys with this literal prefix. '' selects all. */
+  readonly prefix: string;
+  /** Selects only keys that sort after this one, in the order of UTF-8 bytes. */
+  readonly after?: string;
+  /** Maximum number of entries. Absent: all. */
+  readonly limit?: number;
+  /** Reads at this revision. Absent: the newest. */
+  readonly revision?: Revision;
+}
+
+export interface Page {
+  /** In the order of the keys' UTF-8 bytes. */
+  readonly entries: readonly Entry[];
+  /** The revision at which the whole page was read. */
+  readonly revision: Revision;
+  readonly more: boolean;
+  /** Number of entries after this page, at the same revision. `more` is true if there are any. */
+  readonly remaining: number;
+}
+
+/** A value under a key, or `null` to delete it. */
+export interface Write {
+  readonly key: string;
+  readonly value: Uint8Array | null;
+  /** Time to live in seconds: an integer of at least 1. The key is deleted after that time unless a later write states a new one. */
+  readonly ttlSeconds?: number;
+}
+
+/** Holds if the key is at this revision; with 0, if the key does not exist. */
+export interface Precondition {
+  readonly key: string;
+  readonly revision: Revision;
+}
+
+export type CommitResult =
+  | { readonly ok: true; readonly revision: Revision }
+  /** A precondition failed and nothing was written. `current` is the entry of the first key whose precondition failed. */
+  | { readonly ok: false; readonly key: string; readonly current: Entry | undefined };
+
+export type Change =
+  | { readonly type: 'put'; readonly entry: Entry; readonly previous: Entry | undefined }
+  | { readonly type: 'delete'; readonly previous: Entry; readonly revision: Revision };
+
+/** The changes of one or more whole commits. An empty batch reports progress: all changes up to `revision` were delivered. */
+export interface ChangeBatch {
+  readonly changes: readonly Change[];
+  readonly revision: Revision;
+}
+
+/**
+ * A key-value store with multi-version concurrency control, as etcd. It is independent of API objects.
+ *
+ * Guaranteed, and tested by the contract suite for every driver, cache and remote proxy:
+ *
+ * - `commit` is linearizable: all its writes take effect at one revision if every precondition holds, else none. Every later call
+ *   sees an acknowledged commit; with the trait `durable` it survives a SIGKILL of the process.
+ * - Deleting an absent key writes nothing. A commit that writes nothing returns the revision at which its preconditions were checked.
+ * - `watch` delivers every change under the prefix with a revision greater than `after` once, in order, until its signal aborts.
+ *   Expired keys are delivered as deletions.
+ * - Reading or watching before the last compaction throws `Compacted`; reading or watching a future revision throws
+ *   `FutureRevision`.
+ *
+ * Not guaranteed: that revisions are consecutive.
+ *
+ * ```ts
+ * const { entry } = await storage.get('/registry/pods/default/web');
+ * const result = await storage.commit(
+ *   [{ key: '/registry/pods/default/web', value }],
+ *   [{ key: '/registry/pods/default/web', revision: entry?.revision ?? 0 }],
+ * );
+ * if (!result.ok) retry(result.current);
+ * ```
+ */
+export interface StorageDriver {
+  /** Properties beyond the guarantees above. */
+  readonly traits: {
+    /** True if acknowledged commits survive the process. */
+    readonly durable: boolean;
+    /** True if other processes may write at the same time. */
+    readonly shared: boolean;
+    /** Largest value that a commit accepts, in bytes. */
+    readonly maxValueBytes: number;
+  };
+  /** @throws StorageError `Compacted`, `FutureRevision`, `Unavailable` */
+  get(key: string, options?: { readonly revision?: Revision }): Promise<{ readonly entry: Entry | undefined; readonly revision: Revision }>;
+  /** @throws StorageError `Compacted`, `FutureRevision`, `Unavailable` */
+  range(options: RangeOptions): Promise<Page>;
+  /**
+   * Writes atomically.
+   * @throws StorageError `TooLarge`, `Full` (nothing was written), `Unavailable` (it is unknown whether the commit took effect)
+   */
+  commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult>;
+  /**
+   * Returns batches of changes after the revision `after`.
+   *
+   * An empty batch reports progress. It is sent when the watch has caught up with the store, and after each `requestProgress`. A
+   * reader that is too slow gets `Lagged` instead of an unbounded buffer, and must list again.
+   * @throws StorageError from the iterator: `Compacted`, `FutureRevision`, `Lagged`, `Unavailable`
+   */
+  watch(prefix: string, options: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch>;
+  /** Returns the newest revision (linearizable). Every open watch reports progress at or after it without waiting for a write. */
+  requestProgress(): Promise<Revision>;
+  /** Discards versions that were overwritten or deleted before `revision`. Reads at `revision` and later are not affected. */
+  compact(revision: Revision): Promise<void>;
+  /**
+   * Continues the store after this revision, as if everything before had been compacted, so that clients of the store before a
+   * restore do not mistake old revisions for new ones. Does nothing if the store is already past it. Absent: not supported.
+   */
+  skipTo?(revision: Revision): Promise<void>;
+}
+
+const brand = Symbol.for('oarlock:StorageError');
+
+export type StorageErrorCode = 'Compacted' | 'FutureRevision' | 'TooLarge' | 'Full' | 'Lagged' | 'Unavailable' | 'Corrupt';
+export class StorageError extends Error {
+  /** Makes `instanceof` work across two copies of this package: Oarlock's and a plugin's. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+  get [brand](): true {
+    return true;
+  }
+  override readonly name = 'StorageError';
+  readonly code: StorageErrorCode;
+  constructor(code: StorageErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Plugins declare `{ durable: true | false, shared: true | false }`. */
+export const Storage = slot.one<StorageDriver>('storage/v1');

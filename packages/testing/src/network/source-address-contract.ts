@@ -1,0 +1,95 @@
+import { writeFileSync } from 'node:fs';
+import type { ServiceProxy } from '@oarlock/spi/proxy';
+import { endpoint, servicePort } from '@oarlock/spi/proxy/contract';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { NamespacedHost } from './internal/namespaced-host.ts';
+import { ip } from './network-namespace.ts';
+
+const [server, client, outside] = ['10.244.0.5', '10.244.0.6', '198.51.100.7'];
+const [toServer, toClient, toOutside] = ['10.244.0.1', '10.244.0.2', '198.51.100.1'];
+const cluster = '10.96.0.7';
+
+/** A proxy in the kernel, started. */
+type KernelProxy = ServiceProxy & { clear(): Promise<void> };
+export type MakeProxy = (options: { readonly podCIDRs: readonly string[]; readonly masqueradeAll: boolean }) => Promise<KernelProxy>;
+
+/** Whose address endpoints see, from pods, from outside and from the node. To be called in a network namespace of the test's own. */
+export function sourceAddressContract(make: MakeProxy): void {
+  describe('the address that an endpoint sees', { timeout: 300_000 }, () => {
+    const machines: Record<string, NamespacedHost> = {};
+    let proxy: KernelProxy;
+    beforeAll(async () => {
+      ip('link', 'set', 'lo', 'up');
+      writeFileSync('/proc/sys/net/ipv4/ip_forward', '1');
+      machines['server'] = await NamespacedHost.connect('server', server, toServer);
+      machines['client'] = await NamespacedHost.connect('client', client, toClient);
+      machines['outside'] = await NamespacedHost.connect('outside', outside, toOutside);
+      ip('route', 'add', 'default', 'via', outside);
+      await machines['server'].serveClientAddress(server, 8080);
+    }, 300_000);
+    afterAll(async () => {
+      for (const machine of Object.values(machines)) await machine.close();
+    });
+    afterEach(() => proxy.clear());
+
+    const apply = async (more: Partial<Parameters<typeof servicePort>[1]> = {}, masqueradeAll = false) => {
+      proxy = await make({ podCIDRs: ['10.244.0.0/16'], masqueradeAll });
+      await proxy.apply({
+        replace: true,
+        removed: [],
+        set: [servicePort('d/web:http', { port: 80, clusterIPs: [cluster], endpoints: [endpoint(server, 8080)], ...more })],
+      });
+    };
+
+    it("is the pod's own", async () => {
+      await apply();
+      expect(await machines['client']?.request(cluster, 80)).toBe(client);
+    });
+
+    it("is the node's for every pod with masqueradeAll", async () => {
+      await apply({}, true);
+      expect(await machines['client']?.request(cluster, 80)).toBe(toServer);
+    });
+
+    it("is the node's for a client from outside the pods", async () => {
+      await apply();
+      expect(await machines['outside']?.request(cluster, 80)).toBe(toServer);
+    });
+
+    it("is the node's for a pod that reaches itself through its Service", async () => {
+      await apply();
+      expect(await machines['server']?.request(cluster, 80)).toBe(toServer);
+    });
+
+    it("is the node's at a node port, and the client's own where the policy is Local", async () => {
+      await apply({ nodePort: 30_080 });
+      expect(await machines['outside']?.request(toOutside, 30_080)).toBe(toServer);
+      await proxy.clear();
+      await apply({ nodePort: 30_080, externalLocal: true });
+      expect(await machines['outside']?.request(toOutside, 30_080)).toBe(outside);
+    });
+
+    it("is the client's own where pods come to a door of the policy Local, though no endpoint is on this node", async () => {
+      const elsewhere = { endpoints: [endpoint(server, 8080, { local: false })], externalIPs: ['192.0.2.9'], externalLocal: true };
+      await apply(elsewhere);
+      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
+      expect(await machines['outside']?.request('192.0.2.9', 80)).toBe('no answer');
+      await proxy.clear();
+      await apply({ ...elsewhere, internalLocal: true });
+      expect(await machines['client']?.request(cluster, 80)).toBe('no answer');
+      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
+    });
+
+    it("is nobody's for sources that a load balancer does not let in", async () => {
+      await apply({ loadBalancerIPs: ['192.0.2.9'], loadBalancerSourceRanges: [`${client}/32`] });
+      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(toServer);
+      expect(await machines['outside']?.request('192.0.2.9', 80)).toBe('no answer');
+    });
+
+    it("is nobody's when there is no endpoint: the client is refused at once", async () => {
+      await apply({ endpoints: [], nodePort: 30_080 });
+      expect(await machines['client']?.request(cluster, 80)).toBe('ECONNREFUSED');
+      expect(await machines['outside']?.request(toOutside, 30_080)).toBe('ECONNREFUSED');
+    });
+  });
+}

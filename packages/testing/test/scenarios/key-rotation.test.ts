@@ -1,0 +1,124 @@
+import { readFile, mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { clusterSchema } from '@oarlock/cluster/config/cluster-schema';
+import { openKeys, rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
+import { adminKubeconfig } from '@oarlock/cluster/process/process-state';
+import { run, type RunningCluster } from '@oarlock/cluster/run';
+import { loadKubeconfig } from '@oarlock/client/kubeconfig';
+import { configMaps, serviceAccounts, tokenReviews } from '@oarlock/api/resources';
+import type { Resource } from '@oarlock/api/resource';
+import type { TokenRequest } from '@oarlock/api/types/authentication-v1';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import { Client } from '@oarlock/spi/client';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+
+let dataDir: string;
+let running: RunningCluster | undefined;
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'oarlock-keys-'));
+});
+afterEach(async () => {
+  await running?.stop();
+  running = undefined;
+  await rm(dataDir, { recursive: true });
+});
+
+const pki = () => join(dataDir, 'pki');
+async function start(): Promise<RunningCluster> {
+  await running?.stop();
+  running = undefined;
+  const { spec } = clusterSchema.parse({
+    apiVersion: 'oarlock.dev/v1',
+    kind: 'Cluster',
+    metadata: { name: 'test' },
+    spec: { roles: ['apiserver', 'controllers'], storage: 'storage-memory' },
+  });
+  running = await run({ dataDir, port: 0, file: { name: 'test', spec, locate: () => undefined } });
+  return running;
+}
+
+/** Who the server takes a client for, over HTTPS; the code of a refusal, or of the connection. */
+function whoami(ca: string, pair: KeyPair): Promise<string | number> {
+  return new Promise((resolve) => {
+    const body = JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' });
+    const call = request(
+      new URL('/apis/authentication.k8s.io/v1/selfsubjectreviews', running?.server),
+      { method: 'POST', ca, cert: pair.certificate, key: pair.key, agent: false, headers: { 'content-type': 'application/json' } },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8').on('data', (part: string) => (text += part));
+        answer.once('end', () => {
+          const { status } = JSON.parse(text) as { readonly status: { readonly userInfo?: { readonly username: string } } };
+          resolve(status.userInfo?.username ?? answer.statusCode ?? 0);
+        });
+      },
+    );
+    call.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    call.end(body);
+  });
+}
+const adminAccess = async () => {
+  const { options } = await loadKubeconfig(adminKubeconfig(dataDir), { environment: {} });
+  return { ca: options.ca ?? '', pair: { certificate: options.cert ?? '', key: options.key ?? '' } };
+};
+const rootCa = async () =>
+  (await running?.composition.host.get(Client).get(configMaps, { namespace: 'default', name: 'kube-root-ca.crt' }))?.data?.['ca.crt'];
+
+it('a second CA is trusted while the first ends, and nobody is shut out on the way', async () => {
+  await start();
+  const first = await readFile(join(pki(), 'ca.crt'), 'utf8');
+  const ada = await (await openKeys(pki(), 'https://issuer.example')).keys.issue({ commonName: 'ada', usages: ['client'] });
+  expect(await whoami(first, ada)).toBe('ada');
+
+  await rotateAuthority(pki(), 'add');
+  await start();
+  const second = await readFile(join(pki(), 'ca-next.crt'), 'utf8');
+  // whoever knows the first only goes on as before, and pods are told of both
+  expect(await whoami(first, ada)).toBe('ada');
+  await expect.poll(async () => rootCa().catch(() => ''), { timeout: 120_000 }).toBe(first + second);
+
+  await rotateAuthority(pki(), 'use');
+  await start();
+  const { ca, pair } = await adminAccess();
+  expect(ca).toBe(second + first);
+  // the server shows what the second has signed, and takes what either has
+  expect(await whoami(second, pair)).toBe('kubernetes-admin');
+  expect(await whoami(first + second, ada)).toBe('ada');
+  expect(await whoami(first, ada)).not.toBe('ada');
+
+  await rotateAuthority(pki(), 'end');
+  await start();
+  expect(await whoami(second, pair)).toBe('kubernetes-admin');
+  expect(await whoami(second, ada)).toBe(401);
+  expect((await adminAccess()).ca).toBe(second);
+});
+
+it('tokens of before are good until they expire after their key has been replaced, in a server that runs', async () => {
+  const token = async (account: string) => {
+    const client = running?.composition.host.get(Client);
+    const wanted: TokenRequest = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: [] } };
+    const name = { namespace: 'default', name: account };
+    const made = await client?.create(serviceAccounts as unknown as Resource<TokenRequest>, wanted, { subresource: 'token', name });
+    return made?.status?.token ?? '';
+  };
+  const knows = async (value: string) => {
+    const client = running?.composition.host.get(Client);
+    const asked = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token: value } } as const;
+    return (await client?.create(tokenReviews, asked))?.status?.authenticated ?? false;
+  };
+  const keyId = (value: string) => (JSON.parse(Buffer.from(value.split('.')[0] ?? '', 'base64url').toString()) as { kid: string }).kid;
+  const { composition } = await start();
+  await composition.host.get(Client).create(serviceAccounts, { metadata: { namespace: 'default', name: 'robot' } });
+  const old = await token('robot');
+  await rotateServiceAccountKey(pki());
+  // it takes the new key up by itself
+  let fresh = '';
+  await expect.poll(async () => keyId((fresh = await token('robot'))), { timeout: 120_000 }).not.toBe(keyId(old));
+  expect([await knows(old), await knows(fresh)]).toEqual([true, true]);
+  const forged = `${old.slice(0, -4)}AAAA`;
+  expect(await knows(forged)).toBe(false);
+});

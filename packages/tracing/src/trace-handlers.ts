@@ -1,0 +1,70 @@
+import { Paths } from '@oarlock/spi/paths';
+import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
+import { z } from 'zod';
+
+const maxSpans = 2_000;
+const maxAttributes = 64; // of one span
+const spanSchema = z.object({
+  traceId: z.string().regex(/^[0-9a-f]{32}$/),
+  spanId: z.string().regex(/^[0-9a-f]{16}$/),
+  parentId: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/)
+    .optional(),
+  links: z.array(z.object({ traceId: z.string().max(32), spanId: z.string().max(16) })).max(64),
+  name: z.string().max(256),
+  scope: z.string().max(128),
+  process: z.string().max(256),
+  start: z.number(),
+  end: z.number(),
+  attributes: z
+    .record(z.string().max(128), z.union([z.string().max(16_384), z.number(), z.boolean()]))
+    .refine((record) => Object.keys(record).length <= maxAttributes, 'too many attributes'),
+  error: z.string().max(16_384).optional(),
+});
+const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
+
+/**
+ * `GET /oarlock/v1/traces?object=pods/default/a` answers the spans of the object's latest change (`all` for every trace that
+ * touched it); `POST /oarlock/v1/spans` takes the spans of other processes.
+ */
+export const traceQueryHandler = Paths.plugin({
+  id: 'trace-query',
+  config: z.strictObject({}),
+  needs: { spans: Spans },
+  create: ({ spans }) => ({
+    path: '/oarlock/v1/traces',
+    methods: ['GET'],
+    async handle({ query }) {
+      const about = spans.forObject(query['object'] ?? '');
+      return {
+        code: 200,
+        body: { about, spans: [...selectTraces(about, query['all'] !== undefined)].flatMap((traceId) => spans.trace(traceId)) },
+      };
+    },
+  }),
+});
+
+/** The trace of the last request from outside that changed the object; without one, that of the last thing that touched it. */
+function selectTraces(about: readonly RecordedSpan[], all: boolean): Set<string> {
+  if (all) return new Set(about.map(({ traceId }) => traceId));
+  const chosen =
+    about.findLast(({ parentId, attributes }) => parentId === undefined && attributes['oarlock.verb'] !== 'get') ?? about.at(-1);
+  return new Set(chosen === undefined ? [] : [chosen.traceId]);
+}
+
+export const spanIngestHandler = Paths.plugin({
+  id: 'span-intake',
+  config: z.strictObject({}),
+  needs: { spans: Spans },
+  create: ({ spans }) => ({
+    path: '/oarlock/v1/spans',
+    methods: ['POST'],
+    async handle(request) {
+      const parsed = body.safeParse(request.body);
+      if (!parsed.success) return { code: 400, body: { message: z.prettifyError(parsed.error) } };
+      spans.add(parsed.data.spans as readonly RecordedSpan[]);
+      return { code: 200, body: { taken: parsed.data.spans.length } };
+    },
+  }),
+});

@@ -1,0 +1,95 @@
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { Paths, type PathRequest } from '@oarlock/spi/paths';
+import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
+import { MemorySpanStore } from '@oarlock/tracing/memory-span-store';
+import { spanIngestHandler, traceQueryHandler } from '@oarlock/tracing/trace-handlers';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { span, spanId } from './support/spans.ts';
+
+let store: MemorySpanStore;
+let host: PluginHost;
+beforeEach(() => {
+  store = new MemorySpanStore(1_000);
+  host = new PluginHost().provide(Spans, store).add({ plugin: traceQueryHandler }).add({ plugin: spanIngestHandler });
+});
+const call = async (path: string, more: Partial<PathRequest> = {}) => {
+  const handler = host.get(Paths).find((each) => each.path === path);
+  if (handler === undefined) throw new Error(`nobody handles ${path}`);
+  return handler.handle({
+    method: handler.methods[0] ?? 'GET',
+    path,
+    query: {},
+    body: undefined,
+    identity: { name: 'admin', groups: [] },
+    ...more,
+  });
+};
+const post = (body: unknown) => call('/oarlock/v1/spans', { body });
+const query = async (object: string, more: Record<string, string> = {}) => {
+  const { body } = await call('/oarlock/v1/traces', { query: { object, ...more } });
+  return (body as { spans: RecordedSpan[] }).spans.map(({ name }) => name);
+};
+
+describe('GET /oarlock/v1/traces', () => {
+  const about = { 'oarlock.object': 'pods/d/a' };
+  beforeEach(() => {
+    store.add([
+      span('old', { traceId: 'a'.repeat(32), start: 1, attributes: { ...about, 'oarlock.verb': 'create' } }),
+      span('applied', { traceId: 'b'.repeat(32), start: 2, attributes: { ...about, 'oarlock.verb': 'patch' } }),
+      span('effect', { traceId: 'b'.repeat(32), start: 3, parentId: spanId('applied') }),
+      span('later', { traceId: 'c'.repeat(32), start: 4, parentId: spanId('other'), attributes: about }),
+      span('looked', { traceId: 'd'.repeat(32), start: 5, attributes: { ...about, 'oarlock.verb': 'get' } }),
+    ]);
+  });
+
+  it('answers the trace of the last change from outside', async () => {
+    expect(await query('pods/d/a')).toEqual(['applied', 'effect']);
+  });
+
+  it('answers every trace on request', async () => {
+    expect(await query('pods/d/a', { all: '1' })).toEqual(['old', 'applied', 'effect', 'later', 'looked']);
+  });
+
+  it('answers the last thing that is known when no request is', async () => {
+    store = new MemorySpanStore(10);
+    store.add([span('effect', { parentId: spanId('gone'), attributes: about })]);
+    host = new PluginHost().provide(Spans, store).add({ plugin: traceQueryHandler });
+    expect(await query('pods/d/a')).toEqual(['effect']);
+    expect(await query('pods/d/none')).toEqual([]);
+    expect((await call('/oarlock/v1/traces')).code).toBe(200);
+  });
+});
+
+describe('POST /oarlock/v1/spans', () => {
+  it('takes the spans of another process as they are', async () => {
+    const sent = [span('one', { parentId: spanId('zero'), error: 'no', attributes: { a: 1, b: 'x', c: true } }), span('two')];
+    expect(await post({ spans: JSON.parse(JSON.stringify(sent)) })).toEqual({ code: 200, body: { taken: 2 } });
+    expect(store.trace(span('one').traceId)).toEqual(sent);
+  });
+
+  it('refuses what is not spans, and too much of it', async () => {
+    const good = JSON.parse(JSON.stringify(span('one'))) as Record<string, unknown>;
+    const bad: unknown[] = [
+      undefined,
+      null,
+      'x',
+      {},
+      { spans: 'x' },
+      { spans: [{}] },
+      { spans: [{ ...good, traceId: 'short' }] },
+      { spans: [{ ...good, spanId: 'Z'.repeat(16) }] },
+      { spans: [{ ...good, start: '1' }] },
+      { spans: [{ ...good, name: 'x'.repeat(1_000) }] },
+      { spans: [{ ...good, attributes: { a: { b: 1 } } }] },
+      { spans: [{ ...good, attributes: { a: 'x'.repeat(20_000) } }] },
+      { spans: Array(2_001).fill(good) },
+    ];
+    for (const body of bad) expect((await post(body)).code, JSON.stringify(body)?.slice(0, 100)).toBe(400);
+    expect(store.size).toBe(0);
+  });
+
+  it('refuses one span with endless attributes', async () => {
+    const attributes = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key-${n}`, 'x']));
+    expect((await post({ spans: [{ ...span('one'), attributes }] })).code).toBe(400);
+  });
+});

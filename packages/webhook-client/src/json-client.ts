@@ -1,0 +1,108 @@
+import { Agent, request, type AgentOptions } from 'node:https';
+import { request as plainRequest } from 'node:http';
+import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
+import { readEndpoint, type Endpoint, type JsonEndpoint } from './endpoint-config.ts';
+
+export interface JsonResponse {
+  readonly code: number;
+  readonly body: unknown;
+}
+
+interface TextResponse {
+  readonly code: number;
+  readonly text: string;
+}
+
+const maxBytes = 4 * 1024 * 1024;
+const maxSockets = 32;
+
+function jsonOf(text: string): { readonly value: unknown } | Error {
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+/**
+ * A JSON client for an external service that makes decisions for this server. It reads its files when it is created, keeps connections
+ * alive, and repeats a request on a new connection if a kept one was closed. A response has at most 4 MiB.
+ * @throws Error from a call if there is no response, the timeout has expired, or the response is not JSON
+ */
+export class JsonClient {
+  readonly #endpoint: Endpoint;
+  readonly #tls: AgentOptions;
+  readonly #agent: Agent;
+
+  constructor(endpoint: JsonEndpoint) {
+    this.#endpoint = readEndpoint(endpoint);
+    const { ca, certificate: cert, key } = this.#endpoint;
+    this.#tls = {
+      minVersion: 'TLSv1.2',
+      checkServerIdentity: checkSubjectAlternativeNames,
+      ...(ca && { ca }),
+      ...(cert && { cert }),
+      ...(key && { key }),
+    };
+    this.#agent = new Agent({ keepAlive: true, maxSockets, ...this.#tls });
+  }
+
+  async post(body: unknown, timeoutMs: number): Promise<JsonResponse> {
+    return this.#parsed(this.#endpoint.url, await this.#ask('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
+  }
+  /** Gets any URL. The token is sent to the endpoint's own URL only. */
+  async get(url: string, timeoutMs: number): Promise<JsonResponse> {
+    return this.#parsed(url, await this.#ask('GET', url, undefined, timeoutMs));
+  }
+  /** Posts encoded JSON, and returns the status code only. */
+  async send(text: string, timeoutMs: number): Promise<number> {
+    return (await this.#ask('POST', this.#endpoint.url, text, timeoutMs)).code;
+  }
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #parsed(url: string, { code, text }: TextResponse): JsonResponse {
+    const parsed = jsonOf(text);
+    if (parsed instanceof Error) throw new Error(`${new URL(url).host} answered ${code} and no JSON`, { cause: parsed });
+    return { code, body: parsed.value };
+  }
+
+  #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
+    return this.#attempt(method, url, body, AbortSignal.timeout(timeoutMs), false);
+  }
+
+  #attempt(method: 'GET' | 'POST', url: string, body: string | undefined, signal: AbortSignal, fresh: boolean): Promise<TextResponse> {
+    return new Promise((resolve, reject) => {
+      const headers = {
+        accept: 'application/json',
+        ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+        ...(this.#endpoint.token !== undefined && url === this.#endpoint.url && { authorization: `Bearer ${this.#endpoint.token}` }),
+      };
+      const options = { method, headers, signal, ...(fresh && { agent: false }) };
+      const sent = url.startsWith('https:')
+        ? request(url, fresh ? { ...this.#tls, ...options } : { ...options, agent: this.#agent })
+        : plainRequest(url, options);
+      let answered = false;
+      sent.on('error', (error) => {
+        if (!answered && !signal.aborted && isStaleConnection(sent, error)) resolve(this.#attempt(method, url, body, signal, true));
+        else reject(error);
+      });
+      sent.on('response', (response) => {
+        answered = true;
+        const chunks: Buffer[] = [];
+        let size = 0;
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > maxBytes) sent.destroy(new Error(`the answer of ${new URL(url).host} is larger than ${maxBytes} bytes`));
+          else chunks.push(chunk);
+        });
+        response.on('error', reject);
+        response.on('end', () => {
+          resolve({ code: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') });
+        });
+      });
+      sent.end(body);
+    });
+  }
+}

@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { JsonClient } from '@oarlock/webhook-client/json-client';
+
+const run = promisify(execFile);
+const waitMs = 60_000;
+let server: Server | undefined;
+let client: JsonClient | undefined;
+afterEach(async () => {
+  client?.close();
+  server?.closeAllConnections();
+  await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)));
+  server = undefined;
+});
+
+async function listen(made: Server): Promise<number> {
+  server = made;
+  await new Promise<void>((resolve) => {
+    made.listen(0, '127.0.0.1', resolve);
+  });
+  return (made.address() as AddressInfo).port;
+}
+
+describe('a kept connection', () => {
+  /** Answers the first request of a connection, and gives it up when a second comes; so many of them, then none. */
+  async function givingUp(first: (connection: number) => boolean = () => true) {
+    const seen = new Map<Socket, number>();
+    const bodies: string[] = [];
+    const port = await listen(
+      createServer((request, response) => {
+        const count = (seen.get(request.socket) ?? 0) + 1;
+        seen.set(request.socket, count);
+        if (count > 1 || !first(seen.size)) {
+          request.socket.destroy();
+          return;
+        }
+        let body = '';
+        request.setEncoding('utf8').on('data', (part: string) => (body += part));
+        request.once('end', () => {
+          bodies.push(body);
+          response.end('{"fine":true}');
+        });
+      }),
+    );
+    client = new JsonClient({ url: `http://127.0.0.1:${port}/` });
+    return { client, bodies, connections: () => seen.size };
+  }
+
+  it('that the other side gave up costs a further one, and no request', async () => {
+    const { client: json, bodies, connections } = await givingUp();
+    for (let n = 0; n < 4; n++) expect(await json.post({ n }, waitMs)).toEqual({ code: 200, body: { fine: true } });
+    expect(bodies).toEqual(['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}']);
+    expect(connections()).toBeGreaterThan(1);
+  });
+
+  it('is tried no more than once again: who gives up new ones, too, is not there', async () => {
+    const { client: json, connections } = await givingUp((connection) => connection === 1);
+    expect((await json.post({}, waitMs)).code).toBe(200);
+    await expect(json.post({}, waitMs)).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(connections()).toBe(2);
+  });
+});
+
+describe('the certificate of a service', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'json-post-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  /** A service whose certificate a CA of its own has signed with a hash. */
+  async function serve(hash: string, names: string | undefined): Promise<JsonClient> {
+    const file = (name: string) => join(folder, name);
+    const key = ['-newkey', 'rsa:2048', '-nodes'];
+    await run('openssl', ['req', '-x509', ...key, '-keyout', file('ca.key'), '-out', file('ca.crt'), '-subj', '/CN=ca', '-days', '2']);
+    const san = names === undefined ? [] : ['-addext', `subjectAltName=${names}`];
+    await run('openssl', ['req', ...key, '-keyout', file('key'), '-out', file('csr'), '-subj', '/CN=localhost', ...san]);
+    const sign = ['-CA', file('ca.crt'), '-CAkey', file('ca.key'), '-CAcreateserial', '-copy_extensions', 'copy', '-days', '2'];
+    await run('openssl', ['x509', '-req', '-in', file('csr'), ...sign, `-${hash}`, '-out', file('crt')]);
+    const port = await listen(
+      createTlsServer(
+        // as lenient as a server can be: it is the client who is to refuse
+        { cert: await readFile(file('crt')), key: await readFile(file('key')), ciphers: 'DEFAULT@SECLEVEL=0' },
+        (_, response) => response.end('{}'),
+      ),
+    );
+    client = new JsonClient({ url: `https://localhost:${port}/`, caFile: file('ca.crt') });
+    return client;
+  }
+
+  it('is taken with a name of its own', async () => {
+    expect((await (await serve('sha256', 'DNS:localhost')).post({}, waitMs)).code).toBe(200);
+  });
+  it('is refused when it has nothing but a common name', async () => {
+    await expect((await serve('sha256', undefined)).post({}, waitMs)).rejects.toThrow(
+      'x509: certificate relies on legacy Common Name field, use SANs instead',
+    );
+  });
+  it('is refused for another name', async () => {
+    await expect((await serve('sha256', 'DNS:elsewhere')).post({}, waitMs)).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+  });
+  it('is refused when it was signed by way of SHA-1', async () => {
+    await expect((await serve('sha1', 'DNS:localhost')).post({}, waitMs)).rejects.toThrow('digest algorithm too weak');
+  });
+});

@@ -1,0 +1,66 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import { nodes } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { Client } from '@oarlock/spi/client';
+
+// Nodes that share pools of addresses write what they claim of them into the same objects (docs/adr/0020). Here each is held to its own part.
+
+/** The part of an IPBlock that says what is whose: see plugins/network-calico. */
+interface Block extends KubeObject {
+  readonly spec?: {
+    readonly cidr?: string;
+    readonly pool?: string;
+    readonly node?: string;
+    readonly claims?: Readonly<Record<string, readonly number[]>>;
+    readonly wanted?: Readonly<Record<string, string>>;
+  };
+}
+type IsGone = (name: string) => Promise<boolean>;
+const quoted = JSON.stringify;
+
+/** A node claims addresses that nobody has, lets go of its own, and takes over what belongs to nobody or to a node that is gone. */
+export async function admitIPBlock(client: Client, node: string, { operation, object, old }: AdmissionRequest): Promise<AdmissionDecision> {
+  const isGone: IsGone = async (name) => {
+    try {
+      await client.get(nodes, { name });
+      return false;
+    } catch (error) {
+      if (isStatus(error, 'NotFound')) return true;
+      throw error;
+    }
+  };
+  const before: Block = operation === 'CREATE' ? { spec: { ...(object as Block).spec, node: '', claims: {}, wanted: {} } } : (old ?? {});
+  const after: Block = operation === 'DELETE' ? { spec: { ...before.spec, node: '', claims: {}, wanted: {} } } : (object ?? {});
+  const wrong = await foreignAllocation(node, before.spec ?? {}, after.spec ?? {}, isGone, operation === 'DELETE');
+  return wrong === undefined ? allow : deny(`node ${quoted(node)} is not allowed to ${wrong}`);
+}
+
+type Spec = NonNullable<Block['spec']>;
+
+/** What a node does that is another's; undefined: nothing. */
+async function foreignAllocation(node: string, before: Spec, after: Spec, isGone: IsGone, whole: boolean): Promise<string | undefined> {
+  if (before.cidr !== after.cidr || before.pool !== after.pool) return 'change the range of an IPBlock';
+  const [was = '', is = ''] = [before.node, after.node];
+  if (was !== is) {
+    if (is !== '' && is !== node) return `give an IPBlock to node ${quoted(is)}`;
+    if (was !== '' && was !== node && !(await isGone(was))) return `take an IPBlock of node ${quoted(was)}`;
+  }
+  const { [node]: held = [], ...othersBefore } = before.claims ?? {};
+  const { [node]: mine = [], ...others } = after.claims ?? {};
+  for (const [name, claims] of Object.entries(others))
+    if (!jsonEqual(claims, othersBefore[name] ?? [])) return `change what node ${quoted(name)} claims`;
+  for (const name of Object.keys(othersBefore))
+    if (others[name] === undefined && !(await isGone(name))) return `change what node ${quoted(name)} claims`;
+  const taken = new Set(Object.values(others).flat());
+  const double = mine.find((ordinal) => taken.has(ordinal));
+  if (double !== undefined) return `claim address ${double}, which another node does`;
+  if (whole) return undefined; // what nobody claims nobody waits for
+  for (const ordinal of new Set([...Object.keys(before.wanted ?? {}), ...Object.keys(after.wanted ?? {})])) {
+    const [asked, asks] = [before.wanted?.[ordinal], after.wanted?.[ordinal]];
+    const lets = asks === undefined && held.includes(Number(ordinal)) && !mine.includes(Number(ordinal));
+    if (asked !== asks && asks !== node && asked !== node && !lets) return `ask for address ${ordinal} in the name of others`;
+  }
+  return undefined;
+}

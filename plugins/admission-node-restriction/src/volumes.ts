@@ -1,0 +1,78 @@
+import { jsonEqual } from '@oarlock/api/json/json';
+import type { KubeObject } from '@oarlock/api/object';
+import type { PersistentVolume } from '@oarlock/api/types/core-v1';
+import type { VolumeAttachment } from '@oarlock/api/types/storage-v1';
+import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
+import type { Client } from '@oarlock/spi/client';
+import { admitNewVolume, fixedFields } from './volume-secrets.ts';
+
+// Nodes that make volumes of their own (csi-hostpath on a node that joined) hold a role for it. Here they are held to volumes that are on them.
+
+const quoted = JSON.stringify;
+
+/** A volume of a CSI driver that only this node reaches. */
+export function isOnNode(node: string, { spec }: PersistentVolume): boolean {
+  const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
+  return (
+    spec?.csi !== undefined &&
+    terms.length > 0 &&
+    terms.every(({ matchExpressions = [] }) =>
+      matchExpressions.some(({ operator, values }) => operator === 'In' && jsonEqual(values ?? [], [node])),
+    )
+  );
+}
+
+/** Admits writes of PersistentVolumes that only this node reaches, and restricts their secrets to those of the claim's StorageClass. */
+export async function admitPersistentVolume(
+  client: Client,
+  node: string,
+  { operation, object, old }: AdmissionRequest,
+): Promise<AdmissionDecision> {
+  const all = [...(operation === 'DELETE' ? [] : [object]), ...(operation === 'CREATE' ? [] : [old])] as readonly (
+    | PersistentVolume
+    | undefined
+  )[];
+  if (!all.every((volume) => volume !== undefined && isOnNode(node, volume)))
+    return deny(`node ${quoted(node)} can only write PersistentVolumes of CSI drivers that no other node reaches`);
+  if (operation === 'CREATE') return admitNewVolume(client, node, object ?? {});
+  if (operation === 'DELETE' || jsonEqual(fixedFields(object ?? {}), fixedFields(old ?? {}))) return allow;
+  return deny(`node ${quoted(node)} can only update the capacity, the attributes class and the metadata of PersistentVolumes`);
+}
+/** A node may let go of a claim whose volume it cannot make, and hold one while it takes a snapshot; it changes nothing that somebody asked for. */
+export function admitPersistentVolumeClaim(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
+  if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
+  const rest = ({ metadata, ...others }: KubeObject) => {
+    const { [selectedNode]: _free, ...annotations } = metadata?.annotations ?? {};
+    const finalizers = (metadata?.finalizers ?? []).filter((each) => each !== sourceFinalizer);
+    return { ...others, metadata: { ...metadata, annotations, finalizers, managedFields: undefined, resourceVersion: undefined } };
+  };
+  const chosen = (claim: KubeObject | undefined) => claim?.metadata?.annotations?.[selectedNode];
+  const same = jsonEqual(plain(rest(object ?? {})), plain(rest(old ?? {})));
+  const lets = chosen(object) === chosen(old) || (chosen(object) === undefined && chosen(old) === node);
+  return same && lets ? allow : deny(`node ${quoted(node)} is not allowed to change PersistentVolumeClaims`);
+}
+const selectedNode = 'volume.kubernetes.io/selected-node';
+const sourceFinalizer = 'snapshot.storage.kubernetes.io/pvc-as-source-protection';
+const plain = (value: object): unknown => JSON.parse(JSON.stringify(value));
+
+export function admitVolumeAttachment(node: string, { object, old }: AdmissionRequest): AdmissionDecision {
+  const { nodeName } = ((old ?? object) as VolumeAttachment | undefined)?.spec ?? {};
+  return nodeName === node ? allow : deny(`node ${quoted(node)} can only write VolumeAttachments of its own`);
+}
+
+const snapshotSecretKeys = ['name', 'namespace'].map((end) => `snapshot.storage.kubernetes.io/deletion-secret-${end}`);
+
+/** The content of a snapshot is its node's by a label. One that somebody brings is the node's that finds it. */
+export function admitVolumeSnapshotContent(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
+  const secret = (content: KubeObject | undefined) => snapshotSecretKeys.map((key) => content?.metadata?.annotations?.[key] ?? '');
+  // a central snapshotter with rights of its own would read the Secret for the driver
+  if (operation !== 'DELETE' && !jsonEqual(secret(object), secret(old)))
+    return deny(`node ${quoted(node)} is not allowed to name the deletion secret of VolumeSnapshotContents`);
+  const by = (content: KubeObject | undefined) => content?.metadata?.labels?.['snapshot.storage.kubernetes.io/managed-by'];
+  if (operation === 'CREATE')
+    return by(object) === node ? allow : deny(`node ${quoted(node)} can only write VolumeSnapshotContents that it manages`);
+  const holder = by(old);
+  return (holder === node || holder === undefined) && (operation === 'DELETE' || by(object) === holder)
+    ? allow
+    : deny(`node ${quoted(node)} can only write VolumeSnapshotContents that it manages`);
+}

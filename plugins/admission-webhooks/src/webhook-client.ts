@@ -1,0 +1,147 @@
+import { Agent, request as send, type RequestOptions } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import type { WebhookClientConfig } from '@oarlock/api/types/admissionregistration-v1';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Client } from '@oarlock/spi/client';
+import { goErrorText } from '@oarlock/webhook-client/go-error-text';
+import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
+import { resolveService } from './service-resolver.ts';
+import { WebhookError } from './webhook-error.ts';
+
+const maxAnswer = 3 * 1024 * 1024;
+const maxSockets = 64;
+const maxIdle = 8;
+
+interface CallTarget {
+  readonly url: string;
+  readonly options: RequestOptions;
+}
+
+/** Sends reviews to webhooks over pooled connections. */
+export class WebhookClient {
+  readonly #client: Client;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets: maxIdle, checkServerIdentity: checkSubjectAlternativeNames });
+  readonly #bundles = new Map<string, string>();
+
+  constructor(client: Client, clock: Clock, random: () => number) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /** Returns the body of the response. @throws WebhookError call */
+  async post(config: WebhookClientConfig, body: Buffer, timeoutMs: number): Promise<Buffer> {
+    const { url, options } = await this.#where(config, timeoutMs);
+    const late = new AbortController();
+    const timer = this.#clock.after(timeoutMs, () => late.abort());
+    try {
+      return await this.#send(options, body, late.signal);
+    } catch (error) {
+      const why = late.signal.aborted ? 'context deadline exceeded' : goErrorText(error);
+      throw new WebhookError(
+        'call',
+        error instanceof UnusableResponseError ? error.message : `failed to call webhook: Post ${JSON.stringify(url)}: ${why}`,
+        {
+          cause: error,
+        },
+      );
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #where({ url, service, caBundle }: WebhookClientConfig, timeoutMs: number): Promise<CallTarget> {
+    const timeout = `timeout=${timeoutMs / 1000}s`;
+    const common: RequestOptions = { agent: this.#agent, ...(caBundle !== undefined && { ca: this.#bundle(caBundle) }) };
+    if (service !== undefined) {
+      const { namespace, name, path = '/', port = 443 } = service;
+      const { host, port: at } = await resolveService(this.#client, service, this.#random).catch((error: unknown) => {
+        if (!(error instanceof WebhookError)) throw error;
+        const where = `https://${name}.${namespace}.svc:${port}${path}?${timeout}`;
+        throw new WebhookError('call', `failed to call webhook: Post ${JSON.stringify(where)}: ${error.message}`, { cause: error });
+      });
+      const servername = `${name}.${namespace}.svc`;
+      const target = `${path.startsWith('/') ? path : `/${path}`}?${timeout}`;
+      const headers = { host: `${servername}:${port}` };
+      return { url: `https://${servername}:${port}${target}`, options: { ...common, host, port: at, servername, path: target, headers } };
+    }
+    const parsed = new URL(url ?? '');
+    parsed.search = parsed.search === '' ? timeout : `${parsed.search}&${timeout}`;
+    const host = parsed.hostname.replace(/^\[|\]$/g, '');
+    return {
+      url: parsed.href,
+      options: { ...common, host, port: parsed.port === '' ? 443 : Number(parsed.port), path: `${parsed.pathname}${parsed.search}` },
+    };
+  }
+
+  /** Decodes a CA bundle once, because the connection pool compares CAs by identity of the text. */
+  #bundle(caBundle: string): string {
+    let pem = this.#bundles.get(caBundle);
+    if (pem === undefined) {
+      pem = Buffer.from(caBundle, 'base64').toString();
+      if (this.#bundles.size >= 256) this.#bundles.clear();
+      this.#bundles.set(caBundle, pem);
+    }
+    return pem;
+  }
+
+  async #send(options: RequestOptions, body: Buffer, signal: AbortSignal): Promise<Buffer> {
+    try {
+      return await attempt(options, body, signal);
+    } catch (error) {
+      if (!(error instanceof StaleConnectionError) || signal.aborted) throw error;
+      return attempt({ ...options, agent: false, checkServerIdentity: checkSubjectAlternativeNames }, body, signal);
+    }
+  }
+}
+
+/** The server closed an idle pooled connection before it received the request. */
+class StaleConnectionError extends Error {}
+
+function attempt(options: RequestOptions, body: Buffer, signal: AbortSignal): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      ...options.headers,
+      'content-type': 'application/json',
+      accept: 'application/json, */*',
+      'content-length': body.length,
+      'user-agent': 'kube-apiserver-admission',
+    };
+    const request = send({ ...options, method: 'POST', headers, signal }, (response) => resolve(answerOf(response)));
+    request.on('error', (error: NodeJS.ErrnoException) => {
+      reject(isStaleConnection(request, error) ? new StaleConnectionError(error.message, { cause: error }) : error);
+    });
+    request.end(body);
+  });
+}
+
+/** The response is not usable: too large or not a 2xx status. */
+class UnusableResponseError extends Error {}
+
+async function answerOf(response: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxAnswer) {
+      response.destroy();
+      throw new UnusableResponseError('the answer of the webhook is too large');
+    }
+    chunks.push(chunk);
+  }
+  const { statusCode = 0 } = response;
+  if (statusCode >= 200 && statusCode < 300) return Buffer.concat(chunks);
+  if (statusCode === 404) throw new UnusableResponseError('failed to call webhook: the server could not find the requested resource');
+  const text = Buffer.concat(chunks).toString().slice(0, 2048).trim();
+  throw new UnusableResponseError(
+    statusCode >= 500
+      ? `failed to call webhook: an error on the server (${JSON.stringify(text || 'unknown')}) has prevented the request from succeeding`
+      : `failed to call webhook: the server rejected our request for an unknown reason (${statusCode})`,
+  );
+}

@@ -1,0 +1,88 @@
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+
+export interface BufferedBackendOptions {
+  /** Maximum number of buffered events; further ones are dropped. */
+  readonly bufferSize: number;
+  readonly maxSize: number;
+  /** How long the first event of a batch waits for more. */
+  readonly maxWaitMs: number;
+  /** Batches per second, and the maximum at once. Undefined: no limit. */
+  readonly throttle?: { readonly qps: number; readonly burst: number } | undefined;
+  readonly clock: Clock;
+  /** Sends a batch; never rejects. An aborted signal means that there is no time for another attempt. */
+  send(batch: readonly string[], signal: AbortSignal): Promise<void>;
+}
+
+/** Collects events into batches (plugin/buffered upstream): a batch is sent when it is full or old enough, one at a time. */
+export class BufferedBackend {
+  readonly #options: BufferedBackendOptions;
+  #waiting: string[] = [];
+  #inFlight = 0;
+  #timer: Timer | undefined;
+  #sending: Promise<void> | undefined;
+  readonly #abort = new AbortController();
+  #tokens: number;
+  #filledAt: number;
+
+  constructor(options: BufferedBackendOptions) {
+    this.#options = options;
+    this.#tokens = options.throttle?.burst ?? 0;
+    this.#filledAt = options.clock.monotonic();
+  }
+
+  /** Returns false if the buffer is full. */
+  add(line: string): boolean {
+    const { bufferSize, maxSize, maxWaitMs, clock } = this.#options;
+    if (this.#abort.signal.aborted || this.#waiting.length + this.#inFlight >= bufferSize) return false;
+    this.#waiting.push(line);
+    if (this.#sending !== undefined) return true;
+    if (this.#waiting.length >= maxSize) this.#begin();
+    else this.#timer ??= clock.after(maxWaitMs, () => this.#begin());
+    return true;
+  }
+
+  /** Sends the buffered events immediately. */
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    this.#begin();
+    await this.#sending;
+  }
+
+  #begin(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#sending ??= this.#drain();
+  }
+
+  async #drain(): Promise<void> {
+    const { maxSize, maxWaitMs, send, clock } = this.#options;
+    do {
+      await this.#turn();
+      const batch = this.#waiting.splice(0, maxSize);
+      this.#inFlight = batch.length;
+      if (batch.length > 0) await send(batch, this.#abort.signal);
+      this.#inFlight = 0;
+    } while (this.#waiting.length >= (this.#abort.signal.aborted ? 1 : maxSize));
+    this.#sending = undefined;
+    if (this.#waiting.length > 0) this.#timer = clock.after(maxWaitMs, () => this.#begin());
+  }
+
+  /** Waits for the rate limiter; does not wait during shutdown. */
+  async #turn(): Promise<void> {
+    const { throttle, clock } = this.#options;
+    if (throttle === undefined) return;
+    const now = clock.monotonic();
+    this.#tokens = Math.min(throttle.burst, this.#tokens + ((now - this.#filledAt) / 1000) * throttle.qps);
+    this.#filledAt = now;
+    this.#tokens -= 1;
+    if (this.#tokens >= 0) return;
+    await pause(clock, (-this.#tokens / throttle.qps) * 1000, this.#abort.signal);
+  }
+}
+
+/** Sleeps until the time has passed or the signal is aborted. */
+export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return clock.sleep(ms, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+}

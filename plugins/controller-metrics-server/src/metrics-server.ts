@@ -1,0 +1,106 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { failure, StatusError } from '@oarlock/api/status';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { KeyPair } from '@oarlock/spi/cluster';
+import type { MetricsApi } from './metrics-api.ts';
+
+/** Whose certificates are API servers' that pass requests on, as kube-system/extension-apiserver-authentication tells. */
+export interface FrontProxy {
+  /** PEM. */
+  readonly ca: string;
+  /** Common names; none: every certificate of the CA. */
+  readonly names: readonly string[];
+}
+const maxConnections = 512;
+
+/** HTTPS in front of the metrics API. Only the API server of the cluster gets an answer: it has authorized the request. */
+export class MetricsServer {
+  readonly #api: MetricsApi;
+  readonly #log: Logger;
+  #server: Server | undefined;
+  #frontProxy: FrontProxy | undefined;
+  #keyPair: KeyPair | undefined;
+
+  constructor(api: MetricsApi, log: Logger) {
+    this.#api = api;
+    this.#log = log;
+  }
+
+  get frontProxy(): FrontProxy | undefined {
+    return this.#frontProxy;
+  }
+  get isListening(): boolean {
+    return this.#server !== undefined;
+  }
+
+  /** From now on these are the API servers. */
+  setFrontProxy(front: FrontProxy): void {
+    this.#frontProxy = front;
+    if (this.#keyPair !== undefined)
+      this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca });
+  }
+
+  /** Returns the port. @throws Error when it is taken */
+  async listen(pair: KeyPair, host: string, port: number): Promise<number> {
+    this.#keyPair = pair;
+    const server = createServer({
+      cert: pair.certificate,
+      key: pair.key,
+      ...(this.#frontProxy && { ca: this.#frontProxy.ca }),
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: 'TLSv1.2',
+    });
+    server.maxConnections = maxConnections;
+    server.on('request', (request, response) => this.#answer(request, response));
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    });
+    server.on('error', (error) => this.#log.warn({ err: error }, 'the metrics API has a problem with its socket'));
+    this.#server = server;
+    return (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const closed = new Promise<void>((resolve) => {
+      server.close(() => resolve());
+    });
+    server.closeAllConnections();
+    await closed;
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    let code = 200;
+    let body: object;
+    try {
+      if (!this.#isFrontProxy(request.socket as TLSSocket)) throw failure('Unauthorized', 'Unauthorized');
+      body = this.#api.handle(request.method ?? '', new URL(request.url ?? '/', 'https://metrics'));
+    } catch (error) {
+      if (!(error instanceof StatusError)) this.#log.error({ err: error }, 'the metrics API could not answer');
+      const status = error instanceof StatusError ? error : failure('InternalError', 'the metrics could not be read');
+      code = status.code;
+      body = status.status;
+    }
+    response.writeHead(code, { 'content-type': 'application/json' });
+    response.end(request.method === 'HEAD' ? '' : JSON.stringify(body));
+  }
+
+  #isFrontProxy(socket: TLSSocket): boolean {
+    if (!socket.authorized || this.#frontProxy === undefined) return false;
+    const certificate = socket.getPeerCertificate();
+    if (Object.keys(certificate).length === 0) return false; // a connection without a certificate
+    const { names } = this.#frontProxy;
+    const { CN } = certificate.subject;
+    return names.length === 0 || (typeof CN === 'string' && names.includes(CN));
+  }
+}

@@ -1,0 +1,70 @@
+import { lstat, mkdir, readFile, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { execa } from 'execa';
+
+const timeout = 30_000;
+const isRoot = process.getuid?.() === 0;
+const unescape = (text: string) => text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+
+/** Returns true if a file system is mounted at the path; without root, if a link is there. */
+export async function isMountPoint(target: string): Promise<boolean> {
+  if (!isRoot) return (await lstat(target).catch(() => undefined))?.isSymbolicLink() === true;
+  const text = await readFile('/proc/self/mountinfo', 'utf8');
+  return text.split('\n').some((line) => unescape(line.split(' ')[4] ?? '') === target);
+}
+
+/** Bind-mounts `source` at `target`, which is created, with mount options. Without root, creates a link. */
+export async function bindMount(
+  source: string,
+  target: string,
+  { file, options }: { readonly file: boolean; readonly options: readonly string[] },
+): Promise<void> {
+  if (await isMountPoint(target)) return;
+  await mkdir(dirname(target), { recursive: true, mode: 0o750 });
+  if (!isRoot) {
+    await rm(target, { recursive: true, force: true });
+    await symlink(source, target);
+    return;
+  }
+  if (file) await writeFile(target, '', { flag: 'a', mode: 0o600 });
+  else await mkdir(target, { recursive: true, mode: 0o750 });
+  await execa('mount', ['--bind', source, target], { timeout });
+  if (options.length === 0) return;
+  try {
+    await execa('mount', ['-o', `remount,bind,${options.join(',')}`, target], { timeout });
+  } catch (error) {
+    // a mount without the requested options must not remain
+    await execa('umount', [target], { timeout });
+    throw error;
+  }
+}
+
+/** Unmounts and removes `target`. Succeeds if it does not exist. */
+export async function unmount(target: string): Promise<void> {
+  if (isRoot && (await isMountPoint(target))) await execa('umount', [target], { timeout });
+  const stats = await lstat(target).catch(() => undefined);
+  if (stats === undefined) return;
+  // rmdir: a directory that is not empty has files of others
+  if (stats.isDirectory()) await rmdir(target);
+  else await rm(target, { force: true });
+}
+
+/** Returns the loop device of a file. If there is none, creates it, or returns undefined without `create`. */
+export async function loopDevice(file: string, { create }: { readonly create: boolean }): Promise<string | undefined> {
+  const { stdout } = await execa('losetup', ['--associated', file, '--noheadings', '--output', 'NAME'], { timeout });
+  const [device = ''] = stdout.trim().split('\n');
+  if (device !== '') return device;
+  if (!create) return undefined;
+  return (await execa('losetup', ['--find', '--show', file], { timeout })).stdout.trim();
+}
+
+export async function freeLoopDevice(file: string): Promise<void> {
+  const device = await loopDevice(file, { create: false });
+  if (device !== undefined) await execa('losetup', ['--detach', device], { timeout });
+}
+
+/** Updates the size of the loop device after its file has grown. */
+export async function growLoopDevice(file: string): Promise<void> {
+  const device = await loopDevice(file, { create: false });
+  if (device !== undefined) await execa('losetup', ['--set-capacity', device], { timeout });
+}

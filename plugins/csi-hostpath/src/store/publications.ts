@@ -1,0 +1,48 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isMountPoint } from './mounts.ts';
+
+/** A target path at which a volume is published. */
+export interface Publication {
+  readonly target: string;
+  readonly readonly: boolean;
+  readonly mode: string;
+}
+
+/** Records the publications on this node, one file per volume. An entry without a mount is ignored: the mounts are authoritative. */
+export class Publications {
+  readonly #directory: string;
+
+  constructor(dataDir: string) {
+    this.#directory = join(dataDir, 'published');
+  }
+
+  async list(id: string): Promise<readonly Publication[]> {
+    const text = await readFile(this.#file(id), 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+      return '[]';
+    });
+    const recorded = JSON.parse(text) as readonly Publication[];
+    const mounted = await Promise.all(recorded.map(({ target }) => isMountPoint(target)));
+    return recorded.filter((_, at) => mounted[at] === true);
+  }
+
+  /** Called before the mount: after a crash between the two, the entry has no mount and is ignored. */
+  async add(id: string, publication: Publication): Promise<void> {
+    const others = (await this.list(id)).filter(({ target }) => target !== publication.target);
+    await this.#write(id, [...others, publication]);
+  }
+  async remove(id: string, target: string): Promise<void> {
+    const remaining = (await this.list(id)).filter((each) => each.target !== target);
+    if (remaining.length > 0) await this.#write(id, remaining);
+    else await rm(this.#file(id), { force: true });
+  }
+
+  async #write(id: string, publications: readonly Publication[]): Promise<void> {
+    await writeFile(`${this.#file(id)}.next`, JSON.stringify(publications), { mode: 0o600 });
+    await rename(`${this.#file(id)}.next`, this.#file(id));
+  }
+  #file(id: string): string {
+    return join(this.#directory, `${id}.json`);
+  }
+}

@@ -1,0 +1,196 @@
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { AttachmentKey } from '@oarlock/network-cni/cni/attachments';
+import { annotationsCapability, CniError, validateNames, type CniCommand, type CniResult } from '@oarlock/network-cni/cni/protocol';
+import { KeyedExecutor } from '@oarlock/network-cni/cni/keyed-executor';
+import { NetworkError } from '@oarlock/spi/network';
+import type { BlockAllocator } from '../ipam/block-allocator.ts';
+import { gateways, type DataPlane } from '../dataplane/data-plane.ts';
+import { endpointKey, hostInterfaceOf, type Endpoint, type EndpointRecords } from '../dataplane/endpoint-records.ts';
+import { addressRequests, type Pool } from '../ipam/pools.ts';
+
+/** What the runtime gives a plugin: the environment's names without `CNI_`, and standard input, parsed. */
+export interface CniRequest {
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+  readonly args: string;
+  readonly config: Readonly<Record<string, unknown>>;
+}
+export interface CniHandlerOptions {
+  /** Undefined before the first `setup`: what is there can be checked and taken back until then, by its records. */
+  allocator(): BlockAllocator | undefined;
+  readonly records: EndpointRecords;
+  /** What the kubelet's own calls connected: a runtime's list of what it has does not know of it. */
+  own(): readonly AttachmentKey[];
+  readonly plane: DataPlane;
+  readonly interfacePrefix: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+export interface ReadyNode {
+  readonly pools: readonly Pool[];
+  readonly mtu: number;
+}
+export const pluginType = 'oarlock-calico';
+const parallel = 8;
+/** Interface and namespace of an ADD become words of a line of `ip -batch`. */
+const path = /^\/[^\s"'\\]{1,4095}$/;
+
+/** The operations of CNI 1.1 on this node, whoever asks: our own kubelet, or a runtime through the executable and the socket. */
+export class CniHandler {
+  readonly #options: CniHandlerOptions;
+  readonly #gate = new KeyedExecutor(parallel);
+  /** Made by this process, and whole. */
+  readonly #whole = new Map<string, CniResult>();
+  ready: ReadyNode | undefined;
+
+  constructor(options: CniHandlerOptions) {
+    this.#options = options;
+  }
+
+  /** For a runtime, which knows only of its own sandboxes. @throws CniFault */
+  handleForRuntime(command: CniCommand, request: CniRequest): Promise<unknown> {
+    return this.handle(command, request, command === 'GC' ? this.#options.own() : []);
+  }
+
+  /** What the plugin prints. GC leaves alone what is `spared`. @throws CniFault */
+  async handle(command: CniCommand, request: CniRequest, spared: readonly AttachmentKey[] = []): Promise<unknown> {
+    try {
+      switch (command) {
+        case 'ADD':
+          return await this.#keyed(request, () => this.#add(request));
+        case 'CHECK':
+          return await this.#keyed(request, () => this.#check(request));
+        case 'DEL':
+          return await this.#keyed(request, () => this.#del(request));
+        case 'GC':
+          return await this.#gc(request.config['cni.dev/valid-attachments'], spared);
+        case 'STATUS':
+          if (!this.ready) throw new CniError(pluginType, command, 50, 'the node has not been set up yet');
+          return undefined;
+        default:
+          return { cniVersion: '1.1.0', supportedVersions: ['0.3.1', '0.4.0', '1.0.0', '1.1.0'] };
+      }
+    } catch (error) {
+      throw faultOf(command, error);
+    }
+  }
+
+  async #keyed<T>(request: CniRequest, work: () => Promise<T>): Promise<T> {
+    validateNames(request);
+    return this.#gate.run(endpointKey(request), work);
+  }
+
+  async #add(request: CniRequest): Promise<CniResult> {
+    const { records, plane, interfacePrefix, clock, log } = this.#options;
+    const { ready } = this;
+    const book = this.#options.allocator();
+    if (!ready || !book) throw new NetworkError('TryAgain', 'the node has not been set up yet');
+    if (!path.test(request.netns))
+      throw new NetworkError('InvalidConfig', `not a path of a network namespace: ${JSON.stringify(request.netns)}`);
+    const key = endpointKey(request);
+    const known = records.get(request);
+    const made = this.#whole.get(key);
+    if (known?.netns === request.netns && made) return made;
+    if (known) await this.#remove(known); // an earlier try was cut off, or the sandbox was made again
+    const hostInterface = hostInterfaceOf(interfacePrefix, request);
+    const ips: string[] = [];
+    const endpoint: Endpoint = {
+      containerId: request.containerId,
+      ifName: request.ifName,
+      netns: request.netns,
+      hostInterface,
+      ips,
+      pod: podOf(request.args),
+      since: clock.now(),
+    };
+    try {
+      for (const wish of addressRequests(ready.pools, annotationsOf(request.config))) ips.push(await book.allocate(wish, key));
+      await records.put(endpoint);
+      await plane.disconnect(hostInterface); // of a record that was lost
+      await plane.connect(endpoint, ready.mtu);
+    } catch (error) {
+      await this.#remove(endpoint).catch((failure: unknown) =>
+        log.warn(
+          { containerId: request.containerId, error: String(failure) },
+          'what a failed ADD left could not be taken back; gc tries again',
+        ),
+      );
+      throw error;
+    }
+    const result = resultOf(endpoint, request.config['cniVersion']);
+    this.#whole.set(key, result);
+    return result;
+  }
+
+  async #check(request: CniRequest): Promise<void> {
+    const endpoint = this.#options.records.get(request);
+    if (!endpoint) throw new NetworkError('Broken', `${request.containerId} is not connected`);
+    await this.#options.plane.check(endpoint);
+  }
+
+  async #del(request: CniRequest): Promise<void> {
+    const { records, plane, interfacePrefix } = this.#options;
+    const endpoint = records.get(request);
+    if (endpoint) await this.#remove(endpoint);
+    else await plane.disconnect(hostInterfaceOf(interfacePrefix, request)); // of a record that was lost
+  }
+
+  /** The cable goes first: an address is free only when nobody can send from it. */
+  async #remove(endpoint: Endpoint): Promise<void> {
+    const { records, plane } = this.#options;
+    await plane.disconnect(endpoint.hostInterface);
+    this.#whole.delete(endpointKey(endpoint));
+    await records.remove(endpoint);
+    const book = this.#options.allocator();
+    for (const ip of endpoint.ips) book?.release(ip, endpointKey(endpoint));
+  }
+
+  async #gc(valid: unknown, spared: readonly AttachmentKey[]): Promise<void> {
+    if (!Array.isArray(valid)) throw new NetworkError('InvalidConfig', 'cni.dev/valid-attachments: not a list');
+    const listed = valid as readonly { readonly containerID?: unknown; readonly ifname?: unknown }[];
+    const keep = new Set([...listed.map(({ containerID, ifname }) => `${containerID}~${ifname}`), ...spared.map(endpointKey)]);
+    const failures: unknown[] = [];
+    for (const endpoint of this.#options.records.all) {
+      const key = endpointKey(endpoint);
+      if (keep.has(key) || this.#gate.isBusy(key)) continue;
+      await this.#gate.run(key, () => this.#remove(endpoint)).catch((error: unknown) => void failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+}
+
+function annotationsOf(config: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const given = (config['runtimeConfig'] as Readonly<Record<string, unknown>> | undefined)?.[annotationsCapability];
+  return typeof given === 'object' && given !== null ? (given as Readonly<Record<string, string>>) : {};
+}
+
+function podOf(args: string): string {
+  const values = new Map(args.split(';').map((pair) => [pair.split('=')[0], pair.slice(pair.indexOf('=') + 1)]));
+  return `${values.get('K8S_POD_NAMESPACE') ?? ''}/${values.get('K8S_POD_NAME') ?? ''}`.slice(0, 400);
+}
+
+function resultOf({ hostInterface, ifName, netns, ips }: Endpoint, version: unknown): CniResult {
+  const of = (ip: string) =>
+    ip.includes(':')
+      ? ({ bits: 128, gateway: gateways[6], all: '::/0' } as const)
+      : ({ bits: 32, gateway: gateways[4], all: '0.0.0.0/0' } as const);
+  return {
+    cniVersion: typeof version === 'string' ? version : '1.0.0',
+    interfaces: [{ name: hostInterface }, { name: ifName, sandbox: netns }],
+    ips: ips.map((ip) => ({ address: `${ip}/${of(ip).bits}`, gateway: of(ip).gateway, interface: 1 })),
+    routes: ips.map((ip) => ({ dst: of(ip).all, gw: of(ip).gateway })),
+    dns: {},
+  };
+}
+
+/** CNI specification 1.1, section 5, "Error"; from 100 on our own. */
+const codes = { InvalidConfig: 7, TryAgain: 11, Exhausted: 100, Broken: 101, PluginMissing: 102, PluginFailed: 999 } as const;
+function faultOf(command: CniCommand, error: unknown): CniError {
+  if (error instanceof CniError) return error;
+  const code = error instanceof NetworkError ? codes[error.code] : 999;
+  // by these words callers know an exhausted range
+  const prefix = error instanceof NetworkError && error.code === 'Exhausted' ? 'no IP addresses available: ' : '';
+  return new CniError(pluginType, command, code, `${prefix}${error instanceof Error ? error.message : String(error)}`);
+}

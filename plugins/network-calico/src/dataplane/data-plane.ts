@@ -1,0 +1,125 @@
+import { access, writeFile } from 'node:fs/promises';
+import type { Clock } from '@oarlock/primitives/clock';
+import { runProgram } from '@oarlock/primitives/run-program';
+import { NetworkError } from '@oarlock/spi/network';
+import type { Endpoint } from './endpoint-records.ts';
+
+/** What every pod sends its packets to. Nobody has these addresses: the node's end answers for them. */
+export const gateways = { 4: '169.254.1.1', 6: 'fe80::1' } as const;
+const hostMac = 'ee:ee:ee:ee:ee:ee';
+/** What the kernel knows our routes by (`ip route ... proto`). */
+export const podRouteProtocol = '78';
+const timeoutMs = 20_000;
+const familyOf = (ip: string): 4 | 6 => (ip.includes(':') ? 6 : 4);
+const hostBits = { 4: 32, 6: 128 } as const;
+const everywhere = { 4: '0.0.0.0/0', 6: '::/0' } as const;
+
+/** Connects pods by a cable and a route each, with the programs of iproute2: two runs for a pod, whatever it gets. */
+export class DataPlane {
+  readonly #clock: Clock;
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** @throws NetworkError; what was done until then is taken back with `disconnect` */
+  async connect({ netns, ifName, hostInterface: host, ips }: Endpoint, mtu: number): Promise<void> {
+    const six = ips.some((ip) => familyOf(ip) === 6);
+    // docker switches it off
+    if (six)
+      await this.#run('nsenter', [
+        `--net=${netns}`,
+        'sysctl',
+        '-qw',
+        'net.ipv6.conf.all.disable_ipv6=0',
+        'net.ipv6.conf.default.accept_dad=0',
+      ]);
+    const inside = ips.flatMap((ip) => {
+      const family = familyOf(ip);
+      const gateway = gateways[family];
+      return [
+        `addr add ${ip}/${hostBits[family]} dev ${ifName}${family === 6 ? ' nodad' : ''}`,
+        `route add ${gateway}/${hostBits[family]} dev ${ifName}${family === 4 ? ' scope link' : ''}`,
+        `route add ${everywhere[family]} via ${gateway} dev ${ifName}`,
+        // no question before the first packet, and an answer where the node has no route to the gateway's address
+        `neigh replace ${gateway} lladdr ${hostMac} dev ${ifName} nud permanent`,
+      ];
+    });
+    await this.#batch(
+      [
+        `link add name ${ifName} mtu ${mtu} type veth peer name ${host} mtu ${mtu} address ${hostMac} netns /proc/${process.pid}/ns/net`,
+        'link set lo up',
+        `link set ${ifName} up`,
+        ...inside,
+      ],
+      netns,
+    );
+    await Promise.all([
+      this.#set(`ipv4/conf/${host}/proxy_arp`, '1'),
+      this.#set(`ipv4/neigh/${host}/proxy_delay`, '0'),
+      // a pod sends from its own addresses
+      this.#set(`ipv4/conf/${host}/rp_filter`, '1'),
+    ]);
+    await this.#batch([
+      `link set ${host} up`,
+      ...(six ? [`addr add ${gateways[6]}/64 dev ${host} nodad`] : []),
+      ...ips.map(
+        (ip) =>
+          `route replace ${ip}/${hostBits[familyOf(ip)]} dev ${host}${familyOf(ip) === 4 ? ' scope link' : ''} proto ${podRouteProtocol}`,
+      ),
+    ]);
+  }
+
+  /** Both ends go together, whoever still holds the namespace. */
+  async disconnect(host: string): Promise<void> {
+    if (!(await this.has(host))) return;
+    const { exitCode, stderr, killed } = await this.#ip(['link', 'del', 'dev', host]);
+    if (exitCode !== 0 && (await this.has(host))) throw failed(`ip link del ${host}`, killed ?? stderr);
+  }
+
+  /** @throws NetworkError `Broken` naming what is not as it was */
+  async check({ netns, ifName, hostInterface: host, ips }: Endpoint): Promise<void> {
+    if (!(await this.has(host))) throw new NetworkError('Broken', `the node has no interface ${host}`);
+    const [routes, addresses] = await Promise.all([
+      Promise.all((['-4', '-6'] as const).map((family) => this.#json<{ dst: string }>('ip', ['-j', family, 'route', 'show', 'dev', host]))),
+      this.#json<{ addr_info?: readonly { local?: string }[] }>('nsenter', [`--net=${netns}`, 'ip', '-j', 'addr', 'show', 'dev', ifName]),
+    ]);
+    const known = new Set(routes.flat().map(({ dst }) => dst));
+    const there = new Set(addresses.flatMap(({ addr_info: all = [] }) => all.map(({ local }) => local)));
+    for (const ip of ips) {
+      if (!known.has(ip)) throw new NetworkError('Broken', `the node has no route to ${ip} by ${host}`);
+      if (!there.has(ip)) throw new NetworkError('Broken', `${ifName} in ${netns} does not have ${ip}`);
+    }
+  }
+
+  /** Of this process's own network namespace, which /sys may not be of. */
+  has(link: string): Promise<boolean> {
+    return access(`/proc/sys/net/ipv4/conf/${link}`).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  async #json<T>(program: string, args: readonly string[]): Promise<readonly T[]> {
+    const { exitCode, stdout, stderr, killed } = await runProgram(this.#clock, program, args, { timeoutMs });
+    if (exitCode !== 0) throw new NetworkError('Broken', `${program} ${args.join(' ')}: ${killed ?? stderr.trim().slice(0, 300)}`);
+    return stdout.trim() === '' ? [] : (JSON.parse(stdout) as readonly T[]);
+  }
+  async #set(name: string, value: string): Promise<void> {
+    await writeFile(`/proc/sys/net/${name}`, value);
+  }
+  #ip(args: readonly string[]) {
+    return runProgram(this.#clock, 'ip', args, { timeoutMs });
+  }
+  async #run(program: string, args: readonly string[]): Promise<void> {
+    const { exitCode, stderr, killed } = await runProgram(this.#clock, program, args, { timeoutMs });
+    if (exitCode !== 0) throw failed(`${program} ${args.join(' ')}`, killed ?? stderr);
+  }
+  async #batch(lines: readonly string[], netns?: string): Promise<void> {
+    const [program, args] = netns === undefined ? ['ip', []] : ['nsenter', [`--net=${netns}`, 'ip']];
+    const stdin = `${lines.join('\n')}\n`;
+    const { exitCode, stderr, killed } = await runProgram(this.#clock, program, [...args, '-batch', '-'], { stdin, timeoutMs });
+    if (exitCode !== 0) throw failed(lines[Number(/-:(\d+)/.exec(stderr)?.[1] ?? 1) - 1] ?? 'ip -batch', killed ?? stderr);
+  }
+}
+
+const failed = (what: string, why: string) => new NetworkError('PluginFailed', `${what}: ${why.trim().slice(0, 500)}`);

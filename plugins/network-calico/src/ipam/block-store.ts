@@ -1,0 +1,97 @@
+import { nodes } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Client } from '@oarlock/spi/client';
+import { NetworkError } from '@oarlock/spi/network';
+import { blocksAnnotation, ipBlocks, nameOf, type IPBlock } from './ip-block.ts';
+
+const isNotFound = (error: unknown) => isStatus(error, 'NotFound');
+/** Somebody else was faster, with another version or with the same name. */
+const isConflict = (error: unknown) => isStatus(error, 'Conflict') || isStatus(error, 'AlreadyExists');
+
+/** Where blocks are kept. Every write is of the version that was read: `undefined` says that somebody else was faster. */
+export interface BlockStore {
+  /** @throws NetworkError `TryAgain` */
+  list(): Promise<readonly IPBlock[]>;
+  get(name: string): Promise<IPBlock | undefined>;
+  create(block: IPBlock): Promise<IPBlock | undefined>;
+  update(block: IPBlock): Promise<IPBlock | undefined>;
+  delete(block: IPBlock): Promise<boolean>;
+}
+
+/** Blocks of one node alone: nobody has to be asked, and nothing needs to be kept. */
+export class LocalBlocks implements BlockStore {
+  readonly #blocks = new Map<string, IPBlock>();
+  async list(): Promise<readonly IPBlock[]> {
+    return [...this.#blocks.values()];
+  }
+  async get(name: string): Promise<IPBlock | undefined> {
+    return this.#blocks.get(name);
+  }
+  async create(block: IPBlock): Promise<IPBlock | undefined> {
+    return this.#blocks.has(nameOf(block)) ? undefined : this.update(block);
+  }
+  async update(block: IPBlock): Promise<IPBlock | undefined> {
+    this.#blocks.set(nameOf(block), block);
+    return block;
+  }
+  async delete(block: IPBlock): Promise<boolean> {
+    return this.#blocks.delete(nameOf(block));
+  }
+}
+
+/** Blocks as objects of the API: all nodes share the pools. */
+export class ApiBlocks implements BlockStore {
+  readonly #client: Client;
+  readonly #nodeName: string;
+  constructor(client: Client, nodeName: string) {
+    this.#client = client;
+    this.#nodeName = nodeName;
+  }
+
+  async list(): Promise<readonly IPBlock[]> {
+    try {
+      return (await this.#client.list(ipBlocks)).items;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      // the kind is made by the controllers, for nodes that say so
+      await this.#client.patch(nodes, { name: this.#nodeName }, 'merge', { metadata: { annotations: { [blocksAnnotation]: 'true' } } });
+      throw new NetworkError('TryAgain', 'the API server does not serve ipblocks.network.oarlock.dev yet', { cause: error });
+    }
+  }
+  get(name: string): Promise<IPBlock | undefined> {
+    return unless(isNotFound, () => this.#client.get(ipBlocks, { name }));
+  }
+  create(block: IPBlock): Promise<IPBlock | undefined> {
+    return unless(isConflict, () => this.#client.create(ipBlocks, block));
+  }
+  update(block: IPBlock): Promise<IPBlock | undefined> {
+    return unless(
+      (error) => isConflict(error) || isNotFound(error),
+      () => this.#client.update(ipBlocks, block),
+    );
+  }
+  async delete(block: IPBlock): Promise<boolean> {
+    const { resourceVersion } = block.metadata ?? {};
+    const done = await unless(
+      (error) => isConflict(error) || isNotFound(error),
+      async () => {
+        await this.#client.delete(
+          ipBlocks,
+          { name: nameOf(block) },
+          resourceVersion === undefined ? {} : { preconditions: { resourceVersion } },
+        );
+        return true;
+      },
+    );
+    return done === true;
+  }
+}
+
+async function unless<T>(expected: (error: unknown) => boolean, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (expected(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+import type { CalicoConfig } from '../config/calico-config.ts';
+
+export interface BgpNode {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly reflects: boolean;
+}
+export interface BirdOptions {
+  readonly own: BgpNode;
+  readonly others: readonly BgpNode[];
+  /** What this node announces: its blocks, and addresses that it has borrowed. */
+  readonly announced: readonly string[];
+  /** Nothing outside of them is announced or believed. */
+  readonly pools: readonly string[];
+  readonly bgp: CalicoConfig['bgp'];
+  readonly interfacePrefix: string;
+  readonly logFile: string;
+}
+const families = [4, 6] as const;
+const logLimit = 1 << 20;
+const ofFamily = (texts: readonly string[], family: 4 | 6) => texts.filter((text) => text.includes(':') === (family === 6));
+
+/** Names of nodes are DNS names; BIRD's have letters, digits and underscores. */
+const symbol = (name: string) => `n_${name.replaceAll(/[^a-z0-9]/g, (character) => `_${character.charCodeAt(0).toString(16)}_`)}`;
+
+/** With whom a node speaks, and whether it reflects to them. */
+export function neighborsOf(
+  own: BgpNode,
+  others: readonly BgpNode[],
+  bgp: CalicoConfig['bgp'],
+): readonly { readonly node: BgpNode; readonly isClient: boolean }[] {
+  const reflected = bgp.reflectors !== undefined && [own, ...others].some(({ reflects }) => reflects);
+  if (reflected)
+    return others.filter((node) => own.reflects || node.reflects).map((node) => ({ node, isClient: own.reflects && !node.reflects }));
+  return bgp.mesh ? others.map((node) => ({ node, isClient: false })) : [];
+}
+
+/** A BGP identifier: the node's IPv4 address, or one made of its IPv6 address. */
+function routerId(addresses: readonly string[]): string {
+  const [address] = ofFamily(addresses, 4);
+  if (address !== undefined) return address;
+  const sum = [...(addresses[0] ?? '')].reduce((hash, character) => (Math.imul(hash, 31) + character.charCodeAt(0)) >>> 0, 7);
+  return [10, (sum >>> 16) & 255, (sum >>> 8) & 255, sum & 255 || 1].join('.');
+}
+
+/** Of BIRD 2. When it is killed its routes stay in the kernel, and neighbors keep theirs until it is back. */
+export function birdConfig({ own, others, announced, pools, bgp, interfacePrefix, logFile }: BirdOptions): string {
+  const neighbors = neighborsOf(own, others, bgp);
+  const inPools = (family: 4 | 6) => {
+    const ranges = ofFamily(pools, family);
+    return ranges.length === 0 ? 'false' : `net ~ [ ${ranges.map((range) => `${range}+`).join(', ')} ]`;
+  };
+  const session = (
+    name: string,
+    family: 4 | 6,
+    address: string,
+    as: number,
+    options: readonly string[],
+  ) => `protocol bgp ${name}_${family} {
+  local ${ofFamily(own.addresses, family)[0]} port ${bgp.port} as ${bgp.asNumber};
+  neighbor ${address} port ${bgp.port} as ${as};
+  graceful restart on;
+  connect delay time 1;
+  connect retry time 5;
+  error wait time 1, 15;
+${options.map((option) => `  ${option};\n`).join('')}  ipv${family} {
+    import where ${inPools(family)};
+    export where ${inPools(family)} && (source = RTS_STATIC || source = RTS_BGP);
+  };
+}`;
+  const speaks = (family: 4 | 6) => ofFamily(own.addresses, family).length > 0;
+  return `${[
+    `# Written by network-calico: changes are lost.`,
+    `log "${logFile}" ${logLimit} "${logFile}.1" { warning, error, fatal, bug };`,
+    `router id ${routerId(own.addresses)};`,
+    'graceful restart wait 30;',
+    'protocol device { scan time 10; }',
+    `protocol direct { ipv4; ipv6; interface "-${interfacePrefix}*", "*"; }`,
+    ...families.flatMap((family) => [
+      `protocol kernel kernel${family} {
+  scan time 60;
+  ipv${family} { import none; export where source = RTS_BGP; };
+}`,
+      `protocol static own${family} {
+  ipv${family};
+${ofFamily(announced, family)
+  .map((range) => `  route ${range} blackhole;\n`)
+  .join('')}}`,
+    ]),
+    ...neighbors.flatMap(({ node, isClient }) =>
+      families.flatMap((family) => {
+        const [address] = ofFamily(node.addresses, family);
+        return address === undefined || !speaks(family)
+          ? []
+          : [session(symbol(node.name), family, address, bgp.asNumber, isClient ? ['rr client'] : [])];
+      }),
+    ),
+    ...bgp.peers.flatMap(({ address, asNumber }, at) => {
+      const family = address.includes(':') ? 6 : 4;
+      return speaks(family) ? [session(`router_${at}`, family, address, asNumber, [])] : [];
+    }),
+  ].join('\n')}\n`;
+}

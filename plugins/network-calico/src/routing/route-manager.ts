@@ -1,0 +1,127 @@
+import { join } from 'node:path';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import { NodeRoutes } from '@oarlock/network-cni/routing/node-routes';
+import type { NodeNetwork } from '@oarlock/spi/network';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
+import { nodeAddresses, type PeerSource } from '@oarlock/network-cni/routing/node-peers';
+import type { Informer, Informers } from '@oarlock/spi/client';
+import type { BlockAllocator } from '../ipam/block-allocator.ts';
+import { Bird } from './bird.ts';
+import { birdConfig, type BgpNode } from './bird-config.ts';
+import type { CalicoConfig } from '../config/calico-config.ts';
+import { syncBlackholeRoutes } from './blackhole-routes.ts';
+import type { Pool } from '../ipam/pools.ts';
+
+export interface RouteManagerOptions {
+  readonly config: CalicoConfig;
+  readonly allocator: BlockAllocator;
+  /** Absent: this node knows of no others. */
+  readonly peers: PeerSource | undefined;
+  readonly informers: Informers | undefined;
+  readonly dataDir: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+const retryMs = 2_000;
+const noPeers: PeerSource = { synced: true, onChange: () => () => undefined, list: () => [] };
+
+/** What leads to pods of other nodes, and what tells others the way to ours. */
+export class RouteManager {
+  readonly #options: RouteManagerOptions;
+  readonly #routes: NodeRoutes | undefined;
+  readonly #bird: Bird;
+  readonly #nodes: Informer<Node> | undefined;
+  readonly #off: (() => void) | undefined;
+  #current: { readonly node: NodeNetwork; readonly pools: readonly Pool[] } | undefined;
+  #working: Promise<void> | undefined;
+  #dirty = false;
+  #begun = false;
+  #stopped = false;
+
+  constructor(options: RouteManagerOptions) {
+    this.#options = options;
+    const { config, peers, informers, clock, log, dataDir } = options;
+    if (peers && (config.routes === 'direct' || config.routes === 'vxlan'))
+      this.#routes = new NodeRoutes({ mode: config.routes, ...config.vxlan, peers, clock, log });
+    this.#bird = new Bird({ program: config.bgp.program, directory: join(dataDir, 'bird'), clock, log });
+    if (config.routes === 'bgp') {
+      // takes away what another mode has made: it would win over what BIRD makes
+      this.#routes = new NodeRoutes({ mode: 'direct', ...config.vxlan, peers: noPeers, clock, log });
+      this.#nodes = informers?.forResource(nodes);
+      const changed = () => this.changed();
+      const seen = (node: Node) => JSON.stringify([nodeAddresses(node), node.metadata?.labels]);
+      this.#off = this.#nodes?.addEventHandler({
+        onAdd: changed,
+        onDelete: changed,
+        onUpdate: (node, old) => void (seen(node) !== seen(old) && changed()),
+      });
+    }
+  }
+
+  /** Begins, or goes on with other values. @throws Error when it cannot begin */
+  async configure(node: NodeNetwork, pools: readonly Pool[]): Promise<void> {
+    this.#current = { node, pools };
+    await this.#working;
+    await this.#publish();
+  }
+
+  /** The node's blocks have changed. */
+  changed(): void {
+    this.#dirty = true;
+    if (this.#working || this.#stopped || !this.#current) return;
+    this.#working = this.#publish()
+      .catch((error: unknown) => {
+        const { clock, log } = this.#options;
+        log.warn({ error: String(error), retryInMs: retryMs }, "the ways to this node's pods could not be changed");
+        clock.after(retryMs, () => this.changed());
+      })
+      .finally(() => {
+        this.#working = undefined;
+        if (this.#dirty) this.changed();
+      });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#off?.();
+    await this.#working;
+    await this.#routes?.stop();
+    await this.#bird.stop();
+  }
+
+  async #publish(): Promise<void> {
+    this.#dirty = false;
+    const { allocator: book, clock } = this.#options;
+    const current = this.#current;
+    if (!current) return;
+    await syncBlackholeRoutes(clock, book.ranges);
+    if (this.#options.config.routes === 'bgp') await this.#bird.configure(this.#birdConfig(current.node, current.pools));
+    else if (!this.#begun) await this.#bird.shutDown();
+    this.#begun = true;
+    await this.#routes?.configure({ ...current.node, podCIDRs: book.ranges, clusterCIDRs: current.pools.map(({ cidr }) => cidr) });
+  }
+
+  #birdConfig({ nodeName, nodeIPs }: NodeNetwork, pools: readonly Pool[]): string {
+    const { config, allocator: book } = this.#options;
+    const [label, value] = config.bgp.reflectors?.split('=') ?? [];
+    const reflects = (labels: Readonly<Record<string, string>> = {}) => label !== undefined && labels[label] === value;
+    const mine = new Set(nodeIPs);
+    const others = (this.#nodes?.list() ?? []).flatMap((node): BgpNode[] => {
+      const { name = '', labels } = node.metadata ?? {};
+      const addresses = nodeAddresses(node);
+      // several kubelets of one machine share its routes
+      return name === nodeName || addresses.some((address) => mine.has(address)) ? [] : [{ name, addresses, reflects: reflects(labels) }];
+    });
+    return birdConfig({
+      own: { name: nodeName, addresses: nodeIPs, reflects: reflects(this.#nodes?.get(nodeName)?.metadata?.labels) },
+      others: others.sort((a, b) => (a.name < b.name ? -1 : 1)),
+      announced: [...book.ranges, ...book.borrowed.map((address) => `${address}/${address.includes(':') ? 128 : 32}`)],
+      pools: pools.map(({ cidr }) => cidr),
+      bgp: config.bgp,
+      interfacePrefix: config.interfacePrefix,
+      logFile: this.#bird.logFile,
+    });
+  }
+}

@@ -1,0 +1,20 @@
+// Run by the contract test in a process of its own, to be killed in the middle of `add`.
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
+import { noTracer } from '@oarlock/kernel/tracing';
+import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
+import { CalicoNetwork } from '../../src/calico-network.ts';
+import type { CalicoConfig } from '../../src/config/calico-config.ts';
+
+const [dataDir = '', config = '{}', attachment = '{}', node = '{}'] = process.argv.slice(2);
+const driver = new CalicoNetwork(
+  JSON.parse(config) as CalicoConfig,
+  { namespace: 'pod', podCIDR: '', serviceCIDR: '' },
+  { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir },
+);
+await driver.start();
+await driver.setup(JSON.parse(node) as NodeNetwork);
+const adding = driver.add(JSON.parse(attachment) as Attachment);
+process.stdout.write('adding\n');
+await adding;
+setInterval(() => {}, 1000);

@@ -1,0 +1,48 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startSpan, type SpanContext } from '@oarlock/kernel/tracing';
+import type { Tracer } from '@opentelemetry/api';
+
+/** The cache in which libcni stores the result of every ADD until the DEL: one file per network, container and interface. */
+const cniResultsDir = '/var/lib/cni/results';
+
+interface CachedResult {
+  readonly networkName?: string;
+  readonly result?: {
+    readonly interfaces?: readonly { readonly sandbox?: string }[];
+    readonly ips?: readonly { readonly address?: string }[];
+  };
+}
+
+/**
+ * Adds a span for the CNI ADD that the runtime runs inside RunPodSandbox. The span starts when the network namespace was created and ends
+ * when libcni wrote the result. Tracing never fails the call: if the files cannot be read, there is no span.
+ */
+export async function traceCniAdd(
+  tracer: Tracer,
+  spanContext: SpanContext | undefined,
+  sandboxId: string,
+  directory = cniResultsDir,
+): Promise<void> {
+  if (spanContext === undefined || (spanContext.traceFlags & 1) === 0) return;
+  const names = await readdir(directory).catch((): string[] => []);
+  for (const name of names.filter((each) => each.includes(`-${sandboxId}-`) && !each.endsWith('-lo'))) {
+    const file = join(directory, name);
+    try {
+      const { networkName, result } = JSON.parse(await readFile(file, 'utf8')) as CachedResult;
+      const namespace = result?.interfaces?.find(({ sandbox }) => sandbox)?.sandbox;
+      if (namespace === undefined) continue;
+      const [{ mtimeMs: from }, { mtimeMs: to }] = await Promise.all([stat(namespace), stat(file)]);
+      startSpan(tracer, 'CNI ADD', {
+        spanContext,
+        startTime: Math.min(from, to),
+        attributes: {
+          ...(networkName !== undefined && { 'oarlock.network': networkName }),
+          'oarlock.addresses': (result?.ips ?? []).map(({ address = '' }) => address).join(','),
+        },
+      }).end(to);
+    } catch {
+      // removed in the meantime, or in an unknown format
+    }
+  }
+}

@@ -1,8 +1,0 @@
-import { MessageTable, type Codec } from '@oarlock/grpc/message-table';
-import { containerdMessages } from './containerd-messages.ts';
-import { criEnums, criMessages } from './cri-messages.ts';
-
-const tables = { cri: new MessageTable(criMessages, criEnums), containerd: new MessageTable(containerdMessages) };
-
-/** Looks a message up by its name; each table is built when its first message is wanted. */
-export const codec = <T extends object>(table: keyof typeof tables, message: string): Codec<T> => tables[table].codec<T>(message);

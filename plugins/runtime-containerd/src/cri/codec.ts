@@ -1,0 +1,8 @@
+import { MessageTable, type Codec } from '@oarlock/grpc/message-table';
+import { containerdMessages } from './containerd-messages.ts';
+import { criEnums, criMessages } from './cri-messages.ts';
+
+const tables = { cri: new MessageTable(criMessages, criEnums), containerd: new MessageTable(containerdMessages) };
+
+/** Returns the codec of a message by its name. Each table is built on first use. */
+export const codec = <T extends object>(table: keyof typeof tables, message: string): Codec<T> => tables[table].codec<T>(message);

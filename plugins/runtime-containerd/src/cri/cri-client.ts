@@ -1,0 +1,120 @@
+import {
+  type CallOptions,
+  Client,
+  credentials,
+  Metadata,
+  status as grpc,
+  type ClientReadableStream,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import { formatTraceparent } from '@oarlock/kernel/tracing';
+import type { RuntimeCallOptions } from '@oarlock/spi/runtime';
+import { codec } from './codec.ts';
+import { toRuntimeError } from './runtime-errors.ts';
+
+/** The limit of the runtimes, too. */
+const maxMessageBytes = 16 * 1024 * 1024;
+const imageMethods: ReadonlySet<string> = new Set(['ListImages', 'ImageStatus', 'PullImage', 'RemoveImage', 'ImageFsInfo']);
+
+export interface CriClientOptions {
+  readonly socket: string;
+  /** The deadline of calls without a timeout of their own. Milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** One gRPC connection to the runtime's socket. It reconnects when the runtime restarts. */
+export class CriClient {
+  readonly #client: Client;
+  readonly #timeoutMs: number;
+
+  constructor({ socket, timeoutMs }: CriClientOptions) {
+    this.#timeoutMs = timeoutMs;
+    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
+      // servers in Go reject a path as the authority
+      'grpc.default_authority': 'localhost',
+      'grpc.max_receive_message_length': maxMessageBytes,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.min_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 3_000,
+    });
+  }
+
+  /** Calls a method of CRI. @throws RuntimeError; the signal's reason when it aborts */
+  cri<Response extends object>(
+    method: string,
+    request: object,
+    call: RuntimeCallOptions = {},
+    timeoutMs = this.#timeoutMs,
+  ): Promise<Response> {
+    const service = imageMethods.has(method) ? 'ImageService' : 'RuntimeService';
+    return this.unary('cri', `/runtime.v1.${service}/${method}`, `${method}Request`, `${method}Response`, request, call, timeoutMs);
+  }
+
+  /** Makes a unary call by the full path of its method. `timeoutMs` may be Infinity. @throws RuntimeError; the signal's reason when it aborts */
+  unary<Response extends object>(
+    table: 'cri' | 'containerd',
+    path: string,
+    requestType: string,
+    responseType: string,
+    request: object,
+    { signal, spanContext }: RuntimeCallOptions,
+    timeoutMs: number,
+  ): Promise<Response> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const options: CallOptions = Number.isFinite(timeoutMs) ? { deadline: Date.now() + timeoutMs } : {};
+    return new Promise((resolve, reject) => {
+      const abort = () => call.cancel();
+      const done = (error: ServiceError | null, response?: Response) => {
+        signal?.removeEventListener('abort', abort);
+        if (!error && response) resolve(response);
+        else if (signal?.aborted) reject(signal.reason);
+        else reject(toRuntimeError(error ?? noResponse));
+      };
+      const call = this.#client.makeUnaryRequest(
+        path,
+        codec(table, requestType).encode,
+        codec<Response>(table, responseType).decode,
+        request,
+        metadata(table, spanContext),
+        options,
+        done,
+      );
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  /** Opens a server stream. It ends with `cancel`, or with an error. */
+  stream<Item extends object>(
+    table: 'cri' | 'containerd',
+    path: string,
+    requestType: string,
+    itemType: string,
+    request: object,
+  ): ClientReadableStream<Item> {
+    return this.#client.makeServerStreamRequest(
+      path,
+      codec(table, requestType).encode,
+      codec<Item>(table, itemType).decode,
+      request,
+      metadata(table),
+    );
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}
+
+const noResponse: ServiceError = Object.assign(new Error('no response'), {
+  code: grpc.INTERNAL,
+  details: 'no response',
+  metadata: new Metadata(),
+});
+
+function metadata(table: 'cri' | 'containerd', spanContext?: RuntimeCallOptions['spanContext']): Metadata {
+  const result = new Metadata();
+  // the containerd namespace of its CRI plugin
+  if (table === 'containerd') result.set('containerd-namespace', 'k8s.io');
+  if (spanContext) result.set('traceparent', formatTraceparent(spanContext));
+  return result;
+}

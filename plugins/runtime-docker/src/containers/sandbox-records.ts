@@ -1,0 +1,51 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Attachment } from '@oarlock/spi/network';
+
+/** The request to the network plugin for a sandbox, and its result. The engine has no field for them. */
+export interface SandboxRecord {
+  readonly attachment: Attachment;
+  /** Absent until the network plugin has returned. */
+  readonly ips?: readonly string[];
+}
+
+/** Stores one file per connected sandbox, so that the node can read the addresses and release them after a restart. */
+export class SandboxRecords {
+  readonly #directory: string;
+  readonly #records = new Map<string, SandboxRecord>();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Reads all records. Returns the names of files that cannot be parsed. */
+  async load(): Promise<readonly string[]> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const broken: string[] = [];
+    for (const name of await readdir(this.#directory)) {
+      if (!/^[0-9a-f]{64}\.json$/.test(name)) continue;
+      try {
+        this.#records.set(name.slice(0, 64), JSON.parse(await readFile(join(this.#directory, name), 'utf8')) as SandboxRecord);
+      } catch {
+        broken.push(name);
+      }
+    }
+    return broken;
+  }
+
+  get(id: string): SandboxRecord | undefined {
+    return this.#records.get(id);
+  }
+
+  async put(id: string, record: SandboxRecord): Promise<void> {
+    const path = join(this.#directory, `${id}.json`);
+    await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
+    await rename(`${path}.new`, path);
+    this.#records.set(id, record);
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#records.delete(id);
+    await rm(join(this.#directory, `${id}.json`), { force: true });
+  }
+}

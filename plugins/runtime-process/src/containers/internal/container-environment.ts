@@ -1,0 +1,162 @@
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync, type Stats } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, resolve, sep } from 'node:path';
+import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
+import type { BindMount, Credentials } from './process-launch.ts';
+import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
+import { isExecutable, type Tools } from '../../host/host-tools.ts';
+
+/** The environment variable that identifies the processes of a container, wherever they have moved. */
+export const marker = (containerId: string) => `OARLOCK_CONTAINER=${containerId}`;
+
+/**
+ * Returns a clean environment: what a shell needs, then the pod's variables, then the variables that locate the pod's volumes.
+ * `OARLOCK_ROOT` is empty if volumes are mounted, otherwise a tree of links: `$OARLOCK_ROOT/etc/config` works in both cases.
+ */
+export function environmentOf(
+  containerId: string,
+  config: ContainerConfig,
+  sandbox: PodSandboxConfig,
+  { path, root, home }: { readonly path: string; readonly root: string; readonly home: string },
+): Record<string, string> {
+  const environment: Record<string, string> = { PATH: path, HOME: home, HOSTNAME: sandbox.hostname, ...(config.tty && { TERM: 'xterm' }) };
+  for (const { key, value } of config.envs) environment[key] = value;
+  environment['OARLOCK_ROOT'] = root;
+  for (const [index, { containerPath, hostPath }] of config.mounts.entries())
+    environment[`OARLOCK_MOUNT_${index}`] = `${containerPath}:${hostPath}`;
+  environment['OARLOCK_CONTAINER'] = containerId;
+  return environment;
+}
+
+/** Returns the mounts whose mount point exists. Others are left out: Oarlock creates nothing in the host's file system. */
+export function bindMounts(
+  config: ContainerConfig,
+  sandbox: PodSandboxConfig,
+  directory: string,
+): { readonly mounts: readonly BindMount[]; readonly complete: boolean } {
+  const requested: BindMount[] = config.mounts.map(({ containerPath, hostPath, readonly }) => ({
+    from: hostPath,
+    to: resolve('/', containerPath),
+    readonly: readonly === true,
+  }));
+  const { dns } = sandbox;
+  if (dns && (dns.servers.length > 0 || dns.searches.length > 0 || dns.options.length > 0)) {
+    mkdirSync(directory, { recursive: true, mode: 0o755 });
+    const file = join(directory, 'resolv.conf');
+    const lines = [
+      dns.searches.length > 0 ? `search ${dns.searches.join(' ')}` : '',
+      ...dns.servers.map((server) => `nameserver ${server}`),
+      dns.options.length > 0 ? `options ${dns.options.join(' ')}` : '',
+    ];
+    writeFileSync(
+      file,
+      lines
+        .filter((line) => line !== '')
+        .map((line) => `${line.replaceAll('\n', ' ')}\n`)
+        .join(''),
+      { mode: 0o644 },
+    );
+    requested.unshift({ from: file, to: '/etc/resolv.conf', readonly: false });
+  }
+  const mounts = requested.filter(({ from, to }) => {
+    const [source, target] = [statOrUndefined(from), statOrUndefined(to)];
+    return to !== '/' && source !== undefined && target !== undefined && source.isDirectory() === target.isDirectory();
+  });
+  // a mount inside another comes after it
+  return {
+    mounts: mounts.sort((a, b) => a.to.split(sep).length - b.to.split(sep).length),
+    complete: config.mounts.every(({ containerPath }) => mounts.some(({ to }) => to === resolve('/', containerPath))),
+  };
+}
+
+/** Creates links in place of mounts, below the container's own directory. A mount inside another mount cannot be linked and is left out. */
+export function linkMounts(config: ContainerConfig, directory: string): string {
+  const root = join(directory, 'root');
+  mkdirSync(root, { recursive: true, mode: 0o755 });
+  const linked: string[] = [];
+  for (const { containerPath, hostPath } of [...config.mounts].sort((a, b) => a.containerPath.length - b.containerPath.length)) {
+    const mountPoint = resolve('/', containerPath);
+    if (mountPoint === '/' || linked.some((above) => mountPoint === above || mountPoint.startsWith(`${above}/`))) continue; // the link would be created inside a volume
+    mkdirSync(dirname(join(root, mountPoint)), { recursive: true, mode: 0o755 });
+    symlinkSync(hostPath, join(root, mountPoint));
+    linked.push(mountPoint);
+  }
+  return root;
+}
+
+/** Returns the credentials of a container. @throws SupervisorError if the supervisor cannot switch to its user or group */
+export function credentialsOf(
+  { linux }: Pick<ContainerConfig, 'linux'>,
+  { root }: Pick<Tools, 'root'>,
+): Credentials & { readonly home: string } {
+  const { runAsUser, runAsGroup, runAsUsername, supplementalGroups = [], noNewPrivs, capabilities, privileged } = linux.security;
+  const known =
+    runAsUsername !== undefined && runAsUsername !== '' && runAsUser === undefined
+      ? accounts().find(({ name }) => name === runAsUsername)
+      : undefined;
+  if (runAsUsername !== undefined && runAsUsername !== '' && runAsUser === undefined && !known)
+    throw new SupervisorError('InvalidArgument', `there is no user ${runAsUsername} on this host`);
+  const uid = runAsUser ?? known?.uid;
+  const own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  const account = uid === undefined ? undefined : accounts().find((entry) => entry.uid === uid);
+  const gid = runAsGroup ?? (uid === undefined || uid === own.uid ? undefined : (account?.gid ?? 0));
+  if (!root && uid !== undefined && uid !== own.uid)
+    throw new SupervisorError(
+      'FailedPrecondition',
+      `a process container cannot run as user ${uid}: Oarlock runs as user ${own.uid}, and only root can switch`,
+    );
+  if (!root && runAsGroup !== undefined && runAsGroup !== own.gid)
+    throw new SupervisorError(
+      'FailedPrecondition',
+      `a process container cannot run as group ${runAsGroup}: Oarlock runs as group ${own.gid}, and only root can switch`,
+    );
+  const switches =
+    root && ((uid !== undefined && uid !== own.uid) || (gid !== undefined && gid !== own.gid) || supplementalGroups.length > 0);
+  return {
+    ...(switches && { uid: uid ?? own.uid, gid: gid ?? own.gid }),
+    groups: switches ? supplementalGroups : [],
+    noNewPrivileges: noNewPrivs === true && privileged !== true,
+    ...(capabilities && privileged !== true && { capabilities }),
+    home: uid === undefined || uid === own.uid ? homedir() : (account?.home ?? '/'),
+  };
+}
+
+interface Account {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly home: string;
+}
+function accounts(): Account[] {
+  return readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const [name = '', , uid, gid, , home = '/'] = line.split(':');
+      return { name, uid: Number(uid), gid: Number(gid), home };
+    });
+}
+
+/** Returns why a command cannot be run, with the messages of common runtimes; undefined if it can, or if only running it will show. */
+export function checkExecutable(
+  program: string,
+  { path, directory, mounts }: { readonly path: string; readonly directory: string; readonly mounts: readonly BindMount[] },
+): string | undefined {
+  if (!program.includes('/')) {
+    const found = path.split(':').some((entry) => isRunnable(join(entry === '' ? directory : entry, program)));
+    return found ? undefined : `exec: ${JSON.stringify(program)}: executable file not found in $PATH`;
+  }
+  const full = resolve(directory, program);
+  if (mounts.some(({ to }) => full.startsWith(`${to}/`) || full === to) || isRunnable(full)) return undefined;
+  const found = statOrUndefined(full);
+  return `exec: ${JSON.stringify(program)}: ${found === undefined ? `stat ${program}: no such file or directory` : found.isDirectory() ? 'is a directory' : 'permission denied'}`;
+}
+const isRunnable = (path: string) => isExecutable(path) && statOrUndefined(path)?.isFile() === true;
+
+function statOrUndefined(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined; // a parent directory is not accessible
+  }
+}

@@ -1,0 +1,16 @@
+import { constants } from 'node:os';
+import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
+
+/** Parses a signal: `SIGTERM`, `TERM`, `SIGRTMIN+3`, `15`. @throws SupervisorError `InvalidArgument` */
+export function signalNumber(name: string): number {
+  const plain = name.toUpperCase().replace(/^SIG/, '');
+  const realTime = /^RTMIN(?:\+(\d{1,2}))?$/.exec(plain);
+  const number = /^\d{1,2}$/.test(plain)
+    ? Number(plain)
+    : realTime
+      ? 34 + Number(realTime[1] ?? 0)
+      : constants.signals[`SIG${plain}` as NodeJS.Signals];
+  if (number === undefined || number < 1 || number > 64)
+    throw new SupervisorError('InvalidArgument', `not a signal: ${JSON.stringify(name)}`);
+  return number;
+}

@@ -1,0 +1,213 @@
+import { execFile, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { closeSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Launch } from './internal/process-launch.ts';
+import type { Pipe, PipeStock } from './pipes.ts';
+import { childrenOf } from '../host/process-table.ts';
+import { SupervisorError } from '../protocol/supervisor-protocol.ts';
+import type { Tools } from '../host/host-tools.ts';
+
+export interface StartOptions {
+  readonly stdin: boolean;
+  readonly nice: number;
+  readonly oomScoreAdjust?: number;
+}
+export interface HostServices {
+  readonly tools: Tools;
+  readonly pipes: PipeStock | undefined;
+  readonly clock: Clock;
+}
+
+/** The shell's exit code for a process that a signal ended. */
+const signalExitCode = (signal: NodeJS.Signals) => 128 + (constants.signals[signal] ?? 0);
+
+/** A process in its own session, its descendants there, and the supervisor's ends of its streams. */
+export class ProcessGroup {
+  readonly pid: number;
+  readonly stdin: Writable | undefined;
+  readonly stdout: Readable;
+  /** Undefined on a terminal. */
+  readonly stderr: Readable | undefined;
+  /** The exit code of the first process. Its children may live on. */
+  readonly exited: Promise<number>;
+  readonly #launch: Launch;
+  readonly #host: HostServices;
+  #ended = false;
+
+  private constructor(
+    child: ChildProcess,
+    launch: Launch,
+    host: HostServices,
+    streams: { stdin: Writable | undefined; stdout: Readable; stderr: Readable | undefined },
+  ) {
+    this.pid = child.pid ?? 0;
+    this.#launch = launch;
+    this.#host = host;
+    this.stdin = streams.stdin;
+    this.stdout = streams.stdout;
+    this.stderr = streams.stderr;
+    this.stdin?.on('error', () => {}); // EPIPE: the process closed its input
+    for (const output of [this.stdout, this.stderr]) output?.on('error', () => {}); // handled by 'close'
+    this.exited = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.#ended = true;
+        resolve(code ?? signalExitCode(signal ?? 'SIGKILL'));
+      });
+    });
+  }
+
+  /** Resolves when the command has started. @throws SupervisorError with the reason why it could not */
+  static async start(launch: Launch, host: HostServices, { stdin, nice, oomScoreAdjust }: StartOptions): Promise<ProcessGroup> {
+    if (!statSync(launch.directory, { throwIfNoEntry: false })?.isDirectory())
+      throw new SupervisorError('FailedPrecondition', `chdir to cwd ("${launch.directory}") failed: no such file or directory`);
+    const pipes = host.pipes ? await openPipes(host.pipes, launch, stdin) : undefined;
+    const ends = pipes
+      ? [pipes.stdin?.inner ?? 'ignore', pipes.stdout.inner, pipes.stderr?.inner ?? pipes.stdout.inner]
+      : [stdin ? 'pipe' : 'ignore', 'pipe', launch.tty ? 'ignore' : 'pipe'];
+    const stdio = [...ends, ...(launch.reports ? ['pipe'] : [])] as StdioOptions;
+    let child: ChildProcess;
+    try {
+      child = spawn(launch.file, launch.args, {
+        cwd: launch.directory,
+        env: launch.environment,
+        detached: true,
+        stdio,
+        ...(launch.uid !== undefined && { uid: launch.uid }),
+        ...(launch.gid !== undefined && { gid: launch.gid }),
+      });
+    } finally {
+      for (const pipe of [pipes?.stdin, pipes?.stdout, pipes?.stderr]) if (pipe) closeSync(pipe.inner);
+    }
+    const stdout = pipes ? pipes.stdout.outer : child.stdout;
+    const stderr = launch.tty ? undefined : pipes ? pipes.stderr?.outer : child.stderr;
+    if (!stdout) throw new SupervisorError('Internal', 'a process was started without an output');
+    const report = launch.reports ? readReport(child) : undefined; // before 'spawn': a short process closes it earlier
+    const group = new ProcessGroup(child, launch, host, {
+      stdin: (pipes ? pipes.stdin?.outer : child.stdin) ?? undefined,
+      stdout,
+      stderr: stderr ?? undefined,
+    });
+    try {
+      await spawned(child);
+      group.#adjust(nice, oomScoreAdjust);
+      const failure = await report;
+      if (failure !== undefined && failure !== '') throw new SupervisorError('FailedPrecondition', failure);
+    } catch (error) {
+      group.kill();
+      for (const stream of [group.stdin, group.stdout, group.stderr]) stream?.destroy();
+      throw error instanceof SupervisorError
+        ? error
+        : new SupervisorError('FailedPrecondition', (error as Error).message, { cause: error });
+    }
+    return group;
+  }
+
+  /** Sends a signal to the process group. */
+  signal(signal: number): void {
+    for (const group of this.#groups()) send(group, signal);
+  }
+
+  /** Kills the process group, including processes that are left after the first one has exited. */
+  kill(): void {
+    for (const group of this.#groups()) send(group, constants.signals.SIGKILL);
+    if (this.#ended) send(this.pid, constants.signals.SIGKILL);
+  }
+
+  /** Changes the size of the terminal; the kernel notifies its programs. Does nothing without a terminal. */
+  async resize({ width, height }: { readonly width: number; readonly height: number }): Promise<void> {
+    const { stty } = this.#host.tools;
+    if (!this.#launch.tty || stty === undefined || !isSize(width) || !isSize(height)) return;
+    const [terminal] = await this.#terminalProcesses();
+    if (terminal === undefined) return;
+    const device = readlinkSync(`/proc/${terminal}/fd/0`);
+    if (!device.startsWith('/dev/pts/')) return;
+    await new Promise<void>((resolve) => {
+      execFile(stty, ['-F', device, 'rows', String(height), 'cols', String(width)], { timeout: 5000 }, () => resolve());
+    });
+  }
+
+  /** Returns the process groups to signal. `script` runs its child in a session of its own, and forwards only some signals. */
+  #groups(): readonly number[] {
+    if (!this.#launch.tty) return this.#ended ? [] : [this.pid];
+    const children = this.#ended ? [] : childrenOf(this.pid);
+    return children.length > 0 ? children : this.#ended ? [] : [this.pid];
+  }
+
+  /** Returns the processes on the terminal. `script` takes a moment to start them. */
+  async #terminalProcesses(): Promise<readonly number[]> {
+    for (let attempt = 0; attempt < 50 && !this.#ended; attempt++) {
+      const ready = childrenOf(this.pid).filter((pid) => {
+        try {
+          return readlinkSync(`/proc/${pid}/fd/0`).startsWith('/dev/pts/');
+        } catch {
+          return false;
+        }
+      });
+      if (ready.length > 0) return ready;
+      await this.#host.clock.sleep(10);
+    }
+    return [];
+  }
+
+  #adjust(nice: number, oomScoreAdjust: number | undefined): void {
+    try {
+      if (nice !== 0) setPriority(this.pid, nice);
+      if (oomScoreAdjust !== undefined && process.platform === 'linux')
+        writeFileSync(`/proc/${this.pid}/oom_score_adj`, String(oomScoreAdjust));
+    } catch (error) {
+      // only root may lower these values; the process may have exited already
+      const { code } = error as NodeJS.ErrnoException & { info?: { code?: string } };
+      if (!['EACCES', 'EPERM', 'ENOENT', 'ESRCH', 'ERR_SYSTEM_ERROR'].includes(code ?? '')) throw error;
+    }
+  }
+}
+
+const isSize = (value: number) => Number.isInteger(value) && value >= 0 && value <= 65_535;
+
+function send(group: number, signal: number): void {
+  try {
+    process.kill(-group, signal);
+  } catch (error) {
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+interface Pipes {
+  readonly stdin: Pipe | undefined;
+  readonly stdout: Pipe;
+  readonly stderr: Pipe | undefined;
+}
+async function openPipes(stock: PipeStock, launch: Launch, stdin: boolean): Promise<Pipes> {
+  const opened = await Promise.all([
+    stdin ? stock.input(launch.owner) : undefined,
+    stock.output(launch.owner),
+    launch.tty ? undefined : stock.output(launch.owner),
+  ]);
+  return { stdin: opened[0], stdout: opened[1], stderr: opened[2] };
+}
+
+function spawned(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', reject);
+  });
+}
+
+/** Returns the failure that the wrapper script reports; empty if the command started. */
+function readReport(child: ChildProcess): Promise<string> {
+  const report = child.stdio[3] as Readable | null | undefined;
+  return new Promise((resolve) => {
+    if (!report) {
+      resolve('');
+      return;
+    }
+    let text = '';
+    report.on('data', (chunk: Buffer) => {
+      if (text.length < 4096) text += chunk.toString();
+    });
+    report.once('error', () => {}); // handled by 'close'
+    report.once('close', () => resolve(text));
+  });
+}

@@ -1,0 +1,250 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { LinuxResources } from '@oarlock/spi/runtime';
+
+export interface CgroupUsage {
+  readonly cpuNanos: number;
+  readonly workingSetBytes: number;
+  readonly rssBytes: number;
+}
+
+/** A container's control group: one directory, or one per controller (version 1). */
+export interface Cgroup {
+  /** Writing a process id to these moves the process in. */
+  readonly entries: readonly string[];
+  /** @throws the kernel's error, such as for a memory limit below the usage */
+  apply(resources: LinuxResources): void;
+  usage(): CgroupUsage;
+  wasOutOfMemory(): boolean;
+  /** Kills all processes in it. */
+  kill(): void;
+  /** Resolves when it is removed; killed processes take a moment to leave. */
+  remove(): Promise<void>;
+}
+
+const root = '/sys/fs/cgroup';
+/** The version 1 hierarchies that have to exist. */
+const requiredControllers = ['memory', 'cpu'] as const;
+
+/** Creates control groups, if this process may. */
+export class CgroupManager {
+  readonly version: 1 | 2;
+  readonly #clock: Clock;
+  private constructor(version: 1 | 2, clock: Clock) {
+    this.version = version;
+    this.#clock = clock;
+  }
+
+  /** Returns undefined if the machine has no control groups, or this process may not create any. */
+  static open(clock: Clock): CgroupManager | undefined {
+    if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
+    const version = existsSync(join(root, 'cgroup.controllers'))
+      ? 2
+      : requiredControllers.every((controller) => existsSync(join(root, controller, 'cgroup.procs')))
+        ? 1
+        : undefined;
+    if (version === undefined) return undefined;
+    const groups = new CgroupManager(version, clock);
+    try {
+      groups.make('oarlock/probe');
+      for (const directory of groups.#directories('oarlock/probe')) rmdirSync(directory);
+      return groups;
+    } catch {
+      return undefined; // mounted read-only, as in containers
+    }
+  }
+
+  /** @throws the file system's error */
+  make(path: string): Cgroup {
+    if (!/^[\w.:@-]+(\/[\w.:@-]+)*$/.test(path) || path.split('/').some((part) => part === '.' || part === '..'))
+      throw new Error(`not a path of a control group: ${JSON.stringify(path)}`);
+    const directories = this.#directories(path);
+    for (const directory of directories) mkdirSync(directory, { recursive: true });
+    if (this.version === 2) this.#delegate(path);
+    const [memory = '', cpu = memory, accounting = cpu] = directories;
+    return this.version === 2 ? new CgroupV2(memory, this.#clock) : new CgroupV1({ memory, cpu, accounting }, this.#clock);
+  }
+
+  /** Returns an existing group, after a restart of the supervisor. */
+  find(path: string): Cgroup | undefined {
+    return this.#directories(path).every((directory) => existsSync(directory)) ? this.make(path) : undefined;
+  }
+
+  /** Removes a group if it is empty. */
+  removeEmpty(path: string): void {
+    const directories = this.version === 2 ? this.#directories(path) : readdirSync(root).map((hierarchy) => join(root, hierarchy, path));
+    for (const directory of directories) {
+      try {
+        rmdirSync(directory);
+      } catch (error) {
+        if (!['ENOENT', 'ENOTDIR', 'EBUSY', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      }
+    }
+  }
+
+  #directories(path: string): string[] {
+    return this.version === 2
+      ? [join(root, path)]
+      : [...requiredControllers, 'cpuacct']
+          .filter((controller) => existsSync(join(root, controller)))
+          .map((controller) => join(root, controller, path));
+  }
+
+  /** Version 2: enables the controllers in every group above, as a group only has those that its parent enables. */
+  #delegate(path: string): void {
+    let directory = root;
+    for (const part of dirname(path).split('/')) {
+      for (const controller of ['memory', 'cpu', 'pids']) tryWrite(join(directory, 'cgroup.subtree_control'), `+${controller}`);
+      directory = join(directory, part);
+    }
+    for (const controller of ['memory', 'cpu', 'pids']) tryWrite(join(directory, 'cgroup.subtree_control'), `+${controller}`);
+  }
+}
+
+abstract class CgroupDirectories implements Cgroup {
+  readonly entries: readonly string[];
+  readonly #directories: readonly string[];
+  readonly #clock: Clock;
+  constructor(directories: readonly string[], clock: Clock) {
+    this.#directories = [...new Set(directories)];
+    this.entries = this.#directories.map((directory) => join(directory, 'cgroup.procs'));
+    this.#clock = clock;
+  }
+  abstract apply(resources: LinuxResources): void;
+  abstract usage(): CgroupUsage;
+  abstract wasOutOfMemory(): boolean;
+
+  kill(): void {
+    for (const pid of read(this.entries[0] ?? '')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map(Number)) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
+  }
+
+  async remove(): Promise<void> {
+    for (const directory of this.#directories) {
+      for (let wait = 1; ; wait *= 2) {
+        try {
+          rmdirSync(directory);
+          break;
+        } catch (error) {
+          const { code } = error as NodeJS.ErrnoException;
+          if (code === 'ENOENT') break;
+          if (code !== 'EBUSY' || wait > 2000) throw error;
+        }
+        this.kill();
+        await this.#clock.sleep(wait);
+      }
+    }
+  }
+}
+
+/** Version 2. */
+class CgroupV2 extends CgroupDirectories {
+  readonly #directory: string;
+  constructor(directory: string, clock: Clock) {
+    super([directory], clock);
+    this.#directory = directory;
+  }
+  apply(resources: LinuxResources): void {
+    const set = (file: string, value: string) => writeFileSync(join(this.#directory, file), value);
+    const {
+      memoryLimitBytes: memory,
+      memorySwapLimitBytes: memoryAndSwap,
+      cpuShares: shares,
+      cpuQuota: quota,
+      cpuPeriod: period,
+      cpusetCpus,
+      cpusetMems,
+    } = resources;
+    if (memory !== undefined) set('memory.max', memory > 0 ? String(memory) : 'max');
+    if (memory !== undefined && memoryAndSwap !== undefined && memoryAndSwap >= memory)
+      tryWrite(join(this.#directory, 'memory.swap.max'), String(memoryAndSwap - memory));
+    // maps the range 2..262144 of version 1 to 1..10000 (KEP-2254)
+    if (shares !== undefined && shares > 0) set('cpu.weight', String(Math.max(1, Math.floor(1 + ((shares - 2) * 9999) / 262_142))));
+    if (quota !== undefined) set('cpu.max', `${quota > 0 ? quota : 'max'} ${period ?? 100_000}`);
+    if (cpusetCpus !== undefined && cpusetCpus !== '') set('cpuset.cpus', cpusetCpus);
+    if (cpusetMems !== undefined && cpusetMems !== '') set('cpuset.mems', cpusetMems);
+    for (const [name, value] of Object.entries(resources.unified ?? {}))
+      if (/^[a-z]+(\.[a-z_0-9]+)+$/.test(name)) tryWrite(join(this.#directory, name), value);
+  }
+  usage(): CgroupUsage {
+    const memory = Number(read(join(this.#directory, 'memory.current')));
+    const stat = read(join(this.#directory, 'memory.stat'));
+    return {
+      cpuNanos: valueOf(read(join(this.#directory, 'cpu.stat')), 'usage_usec') * 1000,
+      workingSetBytes: Math.max(0, memory - valueOf(stat, 'inactive_file')),
+      rssBytes: valueOf(stat, 'anon'),
+    };
+  }
+  wasOutOfMemory(): boolean {
+    return valueOf(read(join(this.#directory, 'memory.events')), 'oom_kill') > 0;
+  }
+}
+
+/** Version 1. */
+class CgroupV1 extends CgroupDirectories {
+  readonly #paths: { readonly memory: string; readonly cpu: string; readonly accounting: string };
+  constructor(paths: { readonly memory: string; readonly cpu: string; readonly accounting: string }, clock: Clock) {
+    super([paths.memory, paths.cpu, paths.accounting], clock);
+    this.#paths = paths;
+  }
+  apply({
+    memoryLimitBytes: memory,
+    memorySwapLimitBytes: memoryAndSwap,
+    cpuShares: shares,
+    cpuQuota: quota,
+    cpuPeriod: period,
+  }: LinuxResources): void {
+    const set = (directory: string, file: string, value: number) => writeFileSync(join(directory, file), String(value));
+    if (memory !== undefined) {
+      // the limit with swap may never be below the limit without
+      const total = memoryAndSwap !== undefined && memoryAndSwap >= memory ? memoryAndSwap : memory;
+      tryWrite(join(this.#paths.memory, 'memory.memsw.limit_in_bytes'), '-1');
+      set(this.#paths.memory, 'memory.limit_in_bytes', memory > 0 ? memory : -1);
+      if (memory > 0) tryWrite(join(this.#paths.memory, 'memory.memsw.limit_in_bytes'), String(total));
+    }
+    if (shares !== undefined && shares > 0) set(this.#paths.cpu, 'cpu.shares', shares);
+    if (period !== undefined && period > 0) set(this.#paths.cpu, 'cpu.cfs_period_us', period);
+    if (quota !== undefined) set(this.#paths.cpu, 'cpu.cfs_quota_us', quota > 0 ? quota : -1);
+  }
+  usage(): CgroupUsage {
+    const stat = read(join(this.#paths.memory, 'memory.stat'));
+    const memory = Number(read(join(this.#paths.memory, 'memory.usage_in_bytes')));
+    return {
+      cpuNanos: Number(read(join(this.#paths.accounting, 'cpuacct.usage'))),
+      workingSetBytes: Math.max(0, memory - valueOf(stat, 'total_inactive_file')),
+      rssBytes: valueOf(stat, 'total_rss'),
+    };
+  }
+  wasOutOfMemory(): boolean {
+    return valueOf(read(join(this.#paths.memory, 'memory.oom_control')), 'oom_kill') > 0;
+  }
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return ''; // the group or the controller does not exist
+  }
+}
+/** Writes a file that the kernel may have been built without: swap accounting, a controller. */
+function tryWrite(path: string, value: string): void {
+  try {
+    writeFileSync(path, value);
+  } catch (error) {
+    if (!['ENOENT', 'EOPNOTSUPP', 'EACCES', 'EINVAL', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+function valueOf(text: string, key: string): number {
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `));
+  return line === undefined ? 0 : Number(line.slice(key.length + 1));
+}

@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const directories = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+/** The default PATH of containers. */
+export const systemPath = directories.join(':');
+
+export function findProgram(name: string): string | undefined {
+  return directories.map((directory) => join(directory, name)).find(isExecutable);
+}
+export function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The programs and rights that are available to run containers. Paths are absolute, so that a pod's PATH does not affect its wrappers. */
+export interface Tools {
+  readonly root: boolean;
+  readonly shell: string;
+  readonly env: string | undefined;
+  readonly mkfifo: string | undefined;
+  readonly mount: string | undefined;
+  readonly nsenter: string | undefined;
+  readonly unshare: string | undefined;
+  readonly setpriv: string | undefined;
+  /** util-linux's, which works without a terminal of its own. */
+  readonly script: string | undefined;
+  readonly stty: string | undefined;
+  /** True if containers get their own mount and UTS namespace. */
+  readonly namespaces: boolean;
+}
+
+/** Returns true for root with the capabilities to create namespaces; root in a container usually lacks them. */
+export function canMakeNamespaces(): boolean {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return false;
+  const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`);
+  const admin = 1n << 21n;
+  const netAdmin = 1n << 12n;
+  return (capabilities & admin) !== 0n && (capabilities & netAdmin) !== 0n;
+}
+
+/** Finds the programs. Runs `unshare` once to check whether it is permitted. */
+export async function findTools({ namespaces }: { readonly namespaces: boolean }): Promise<Tools> {
+  const linux = process.platform === 'linux';
+  const root = process.getuid?.() === 0;
+  const [unshare, mount] = linux ? [findProgram('unshare'), findProgram('mount')] : [];
+  const possible = namespaces && unshare !== undefined && mount !== undefined && canMakeNamespaces();
+  const allowed =
+    possible &&
+    (await promisify(execFile)(unshare, [...namespaceFlags, '--', findProgram('true') ?? '/bin/true'], { timeout: 5000 }).then(
+      () => true,
+      () => false,
+    ));
+  return {
+    root,
+    shell: '/bin/sh',
+    env: findProgram('env'),
+    mkfifo: findProgram('mkfifo'),
+    mount,
+    unshare,
+    namespaces: allowed,
+    nsenter: linux ? findProgram('nsenter') : undefined,
+    setpriv: linux ? findProgram('setpriv') : undefined,
+    script: linux && existsSync('/dev/ptmx') ? findProgram('script') : undefined,
+    stty: findProgram('stty'),
+  };
+}
+
+/** The container's mounts stay inside its namespace; new mounts of the host propagate into it. */
+export const namespaceFlags = ['--mount', '--uts', '--propagation', 'slave'] as const;
+
+/** Returns notes for `status` about what containers do not get on this machine. */
+export function limitationNotes(tools: Tools, cgroups: boolean): readonly string[] {
+  return [
+    ...(tools.namespaces ? [] : ['volumes are not mounted: containers find them below $OARLOCK_ROOT']),
+    ...(cgroups ? [] : ['resource limits are not enforced']),
+    ...(tools.root ? [] : ['containers run as the user of this process']),
+    ...(tools.script === undefined ? ['terminals are not supported'] : []),
+  ];
+}

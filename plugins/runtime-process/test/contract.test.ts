@@ -1,7 +1,0 @@
-import { runtimeContract } from '@oarlock/spi/runtime.contract';
-import { isPrivileged, loopbackNetwork, openRuntime } from './fixture.ts';
-
-runtimeContract('runtime-process, as any user', () => openRuntime({ namespaces: false, cgroups: false }));
-const privileged = isPrivileged ? {} : { unavailable: 'namespaces need root' };
-runtimeContract('runtime-process, as root', () => openRuntime(), privileged);
-runtimeContract('runtime-process, with network namespaces', () => openRuntime({}, loopbackNetwork()), privileged);

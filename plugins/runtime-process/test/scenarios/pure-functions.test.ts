@@ -1,0 +1,310 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, mkdir, readFile, readlink, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { criTime, LogFile, RecordFormat } from '../../src/containers/internal/cri-log.ts';
+import { signalNumber } from '../../src/containers/internal/signal-number.ts';
+import {
+  bindMounts,
+  credentialsOf,
+  environmentOf,
+  linkMounts,
+  checkExecutable,
+} from '../../src/containers/internal/container-environment.ts';
+import { encodeFrame, encodeFrames, FrameReader, type Frame } from '../../src/protocol/session-frames.ts';
+import { isHostImage } from '../../src/host-image.ts';
+import { buildLaunch, type ProcessSpec } from '../../src/containers/internal/process-launch.ts';
+import { processesOf } from '../../src/host/process-table.ts';
+import { Lines } from '../../src/protocol/supervisor-protocol.ts';
+import type { Tools } from '../../src/host/host-tools.ts';
+import { containerConfig, podConfig, security } from '../support/pod.ts';
+
+let directory = '';
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'process-units-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** Splits a text at random positions. */
+const pieces = fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 }), { maxLength: 30 });
+
+describe('protocol', () => {
+  it('Lines yields the same lines for every split of the input', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string().filter((text) => !text.includes('\n'))), fc.integer({ min: 1, max: 7 }), (texts, size) => {
+        const bytes = Buffer.from(texts.map((text) => `${text}\n`).join(''));
+        const lines = new Lines();
+        const out: string[] = [];
+        for (let at = 0; at < bytes.length; at += size) out.push(...lines.push(bytes.subarray(at, at + size)));
+        expect(out).toEqual(texts.map((text) => Buffer.from(text).toString()));
+        expect(lines.take()).toHaveLength(0);
+      }),
+    );
+  });
+  it('FrameReader yields the same frames for every split of the input', () => {
+    fc.assert(
+      fc.property(pieces, fc.integer({ min: 1, max: 9 }), (payloads, size) => {
+        const bytes = Buffer.concat(payloads.map((payload) => encodeFrame('stdin', payload)));
+        const reader = new FrameReader();
+        const out: Frame[] = [];
+        for (let at = 0; at < bytes.length; at += size) out.push(...reader.push(bytes.subarray(at, at + size)));
+        expect(out.map(({ payload }) => [...payload])).toEqual(payloads.map((payload) => [...payload]));
+      }),
+    );
+  });
+  it('rejects messages and frames that are too long or of an unknown kind', () => {
+    expect(() => new FrameReader().push(Buffer.from([99, 0, 0, 0, 0]))).toThrow(RangeError);
+    expect(() => new FrameReader().push(Buffer.from([0, 255, 0, 0, 0]))).toThrow(RangeError);
+    expect(encodeFrames('stdin', Buffer.alloc(2 * 1024 * 1024 + 1))).toHaveLength(3);
+    const lines = new Lines();
+    expect(() => {
+      for (let i = 0; i < 20; i++) lines.push(Buffer.alloc(1024 * 1024, 'x'));
+    }).toThrow('16 MiB');
+  });
+});
+
+describe('CRI log', () => {
+  const text = (records: readonly Buffer[]) => Buffer.concat(records).toString();
+  it('times have nine fractional digits', () => {
+    expect(criTime(Date.UTC(2026, 0, 2, 3, 4, 5, 678), 42)).toBe('2026-01-02T03:04:05.678000042Z');
+  });
+  it('splits long lines into partial records of 16 KiB', () => {
+    const format = new RecordFormat('stdout');
+    expect(text(format.push(Buffer.from(`${'x'.repeat(16_384)}\n`), 'T'))).toBe(`T stdout F ${'x'.repeat(16_384)}\n`);
+    expect(text(format.push(Buffer.from(`${'y'.repeat(16_385)}\n`), 'T'))).toBe(`T stdout P ${'y'.repeat(16_384)}\nT stdout F y\n`);
+    expect(text(format.push(Buffer.from('\n\n'), 'T'))).toBe('T stdout F \nT stdout F \n');
+    expect(text(format.push(Buffer.from('open'), 'T'))).toBe('');
+    expect(text(format.end('T'))).toBe('T stdout P open\n');
+    expect(text(format.end('T'))).toBe('');
+  });
+  it('contains the output for every split of the input', () => {
+    fc.assert(
+      fc.property(pieces, (chunks) => {
+        const format = new RecordFormat('stderr');
+        const log = Buffer.concat([...chunks.flatMap((chunk) => format.push(Buffer.from(chunk), 'T')), ...format.end('T')]).toString(
+          'latin1',
+        );
+        const back = log
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => line.slice('T stderr F '.length) + (line[9] === 'F' ? '\n' : ''))
+          .join('');
+        expect(back).toBe(Buffer.concat(chunks).toString('latin1'));
+      }),
+    );
+  });
+  it('continues in a new file after reopen, and reports write errors', async () => {
+    const path = join(directory, 'a/0.log');
+    const log = new LogFile(path, () => {});
+    log.append([Buffer.from('one\n')]);
+    await log.flushed();
+    await rename(path, `${path}.1`);
+    await log.reopen();
+    log.append([Buffer.from('two\n')]);
+    await log.close();
+    expect([await readFile(`${path}.1`, 'utf8'), await readFile(path, 'utf8')]).toEqual(['one\n', 'two\n']);
+    if (!existsSync('/dev/full')) return;
+    const failures: Error[] = [];
+    const full = new LogFile('/dev/full', (error) => failures.push(error));
+    full.append([Buffer.from('x')]);
+    await full.close();
+    expect(failures).toMatchObject([{ code: 'ENOSPC' }]);
+  });
+});
+
+const bare: Tools = {
+  root: false,
+  shell: '/bin/sh',
+  env: '/usr/bin/env',
+  mkfifo: undefined,
+  mount: '/bin/mount',
+  nsenter: '/bin/nsenter',
+  unshare: '/bin/unshare',
+  setpriv: '/bin/setpriv',
+  script: '/bin/script',
+  stty: '/bin/stty',
+  namespaces: false,
+};
+const wish: ProcessSpec = {
+  command: ['/app', '-v', '$(reboot)'],
+  environment: { A: '1' },
+  directory: '/srv',
+  tty: false,
+  credentials: { groups: [], noNewPrivileges: false },
+  cgroups: [],
+};
+
+describe('buildLaunch', () => {
+  it('runs the command directly if no wrapper is needed', () => {
+    expect(buildLaunch(wish, bare)).toEqual({
+      file: '/app',
+      args: ['-v', '$(reboot)'],
+      environment: { A: '1' },
+      directory: '/srv',
+      reports: false,
+      tty: false,
+      owner: {},
+    });
+    expect(
+      buildLaunch({ ...wish, credentials: { uid: 7, gid: 8, groups: [], noNewPrivileges: false } }, { ...bare, root: true }),
+    ).toMatchObject({ file: '/app', uid: 7, gid: 8 });
+  });
+  it('switches the user last, and hides dangerous variables from the wrappers', () => {
+    const launch = buildLaunch(
+      {
+        ...wish,
+        environment: { A: '1', LD_PRELOAD: '/evil.so', BASH_ENV: '/evil' },
+        netns: '/run/netns/x',
+        cgroups: ['/cg/procs'],
+        credentials: { uid: 7, gid: 8, groups: [9, 10], noNewPrivileges: true, capabilities: { add: ['NET_BIND_SERVICE'], drop: ['ALL'] } },
+        own: { hostname: 'pod', mounts: [{ from: '/vol', to: '/data', readonly: true }] },
+      },
+      { ...bare, root: true, namespaces: true },
+    );
+    expect(launch.environment).toEqual({ A: '1' });
+    expect(launch).toMatchObject({ file: '/bin/nsenter', directory: '/', reports: true });
+    expect(launch.uid).toBeUndefined();
+    expect(launch.owner).toEqual({ uid: 7, gid: 8 });
+    const { args } = launch;
+    expect(args.slice(0, 2)).toEqual(['--net=/run/netns/x', '--']);
+    expect(args.slice(args.indexOf('oarlock'))).toEqual([
+      'oarlock',
+      '/bin/mount',
+      'pod',
+      '1',
+      '/cg/procs',
+      '1',
+      '/vol',
+      '/data',
+      'ro',
+      '/srv',
+      '/bin/setpriv',
+      '--reuid',
+      '7',
+      '--regid',
+      '8',
+      '--groups',
+      '9,10',
+      '--bounding-set',
+      '-all,+net_bind_service',
+      '--inh-caps',
+      '-all,+net_bind_service',
+      '--no-new-privs',
+      '--',
+      '/usr/bin/env',
+      'LD_PRELOAD=/evil.so',
+      'BASH_ENV=/evil',
+      '/app',
+      '-v',
+      '$(reboot)',
+    ]);
+  });
+  it('reports missing programs', () => {
+    expect(() => buildLaunch({ ...wish, tty: true }, { ...bare, script: undefined })).toThrow(
+      expect.objectContaining({ code: 'Unsupported' }),
+    );
+    expect(() =>
+      buildLaunch({ ...wish, netns: '/x', credentials: { uid: 1, groups: [], noNewPrivileges: false } }, { ...bare, setpriv: undefined }),
+    ).toThrow(expect.objectContaining({ code: 'FailedPrecondition' }));
+  });
+});
+
+describe('container environment', () => {
+  it('is clean and locates the volumes', async () => {
+    await mkdir(join(directory, 'vol'));
+    const config = containerConfig(['x'], {
+      envs: [
+        { key: 'PATH', value: '/only' },
+        { key: 'A', value: 'b=c' },
+      ],
+      mounts: [
+        { containerPath: '/etc/conf', hostPath: join(directory, 'vol') },
+        { containerPath: '/etc/conf/below', hostPath: directory },
+        { containerPath: '/../../up', hostPath: directory },
+      ],
+    });
+    const root = linkMounts(config, join(directory, 'own'));
+    expect(await readlink(join(root, 'etc/conf'))).toBe(join(directory, 'vol'));
+    expect(await readlink(join(root, 'up'))).toBe(directory);
+    expect(existsSync(join(directory, 'vol/below'))).toBe(false);
+    const environment = environmentOf('c1', config, podConfig('/x', { hostname: 'web-0' }), { path: '/default', root, home: '/home/me' });
+    expect(environment).toEqual({
+      PATH: '/only',
+      HOME: '/home/me',
+      HOSTNAME: 'web-0',
+      A: 'b=c',
+      OARLOCK_ROOT: root,
+      OARLOCK_MOUNT_0: `/etc/conf:${join(directory, 'vol')}`,
+      OARLOCK_MOUNT_1: `/etc/conf/below:${directory}`,
+      OARLOCK_MOUNT_2: `/../../up:${directory}`,
+      OARLOCK_CONTAINER: 'c1',
+    });
+  });
+  it('mounts volumes whose mount point exists', async () => {
+    const places = { file: join(directory, 'file'), folder: join(directory, 'folder') };
+    await writeFile(places.file, '');
+    await mkdir(places.folder);
+    const config = containerConfig(['x'], {
+      mounts: [
+        { containerPath: places.folder, hostPath: '/tmp' },
+        { containerPath: places.file, hostPath: '/tmp' },
+        { containerPath: '/there/is/nothing', hostPath: '/tmp' },
+        { containerPath: '/', hostPath: '/tmp' },
+      ],
+    });
+    const found = bindMounts(
+      config,
+      podConfig('/x', { dns: { servers: ['10.96.0.10'], searches: ['svc.cluster.local'], options: ['ndots:5'] } }),
+      directory,
+    );
+    expect(found.complete).toBe(false);
+    expect(found.mounts.map(({ to }) => to).sort()).toEqual(['/etc/resolv.conf', places.folder].sort());
+    expect(await readFile(join(directory, 'resolv.conf'), 'utf8')).toBe(
+      'search svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n',
+    );
+  });
+  it('rejects a user that the supervisor cannot switch to', () => {
+    const me = process.getuid?.() ?? 0;
+    expect(credentialsOf(containerConfig(['x'], security({ runAsUser: me })), { root: false })).toMatchObject({ groups: [] });
+    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUser: me + 1 })), { root: false })).toThrow(
+      expect.objectContaining({ code: 'FailedPrecondition' }),
+    );
+    expect(() => credentialsOf(containerConfig(['x'], security({ runAsUsername: 'no-such-user' })), { root: true })).toThrow(
+      expect.objectContaining({ code: 'InvalidArgument' }),
+    );
+    expect(
+      credentialsOf(containerConfig(['x'], security({ runAsUsername: 'root', supplementalGroups: [5] })), { root: true }),
+    ).toMatchObject({ groups: me === 0 ? [5] : [5] });
+  });
+  it('reports why a command cannot run, with the messages of common runtimes', () => {
+    const about = (program: string) => checkExecutable(program, { path: '/bin:/usr/bin', directory: '/', mounts: [] });
+    expect([about('sh'), about('/bin/sh'), about('./bin/sh')]).toEqual([undefined, undefined, undefined]);
+    expect(about('nothing-like-it')).toBe('exec: "nothing-like-it": executable file not found in $PATH');
+    expect(about('/no/such')).toBe('exec: "/no/such": stat /no/such: no such file or directory');
+    expect(about('/etc/passwd')).toBe('exec: "/etc/passwd": permission denied');
+    expect(about('/tmp')).toContain('is a directory');
+  });
+});
+
+it('signalNumber accepts names, short names, numbers and real-time offsets', () => {
+  expect(['SIGTERM', 'term', '9', 'SIGRTMIN+3'].map(signalNumber)).toEqual([15, 15, 9, 37]);
+  for (const bad of ['', 'SIGNOPE', '0', '99', 'SIGRTMIN+99'])
+    expect(() => signalNumber(bad)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
+});
+
+it('isHostImage accepts the names that defaulting produces, and no other', () => {
+  expect(['host', 'host:latest', 'docker.io/library/host:latest', 'docker.io/host'].every(isHostImage)).toBe(true);
+  expect(['host:1', 'hosts', 'example.com/host', 'nginx', ''].some(isHostImage)).toBe(false);
+});
+
+it("processesOf returns the leader's descendants and its session", () => {
+  const one = (pid: number, parent: number, session: number) => ({ pid, parent, session, ticks: 0, residentPages: 0 });
+  const all = [one(1, 0, 1), one(10, 1, 10), one(11, 10, 10), one(12, 11, 12), one(13, 1, 10), one(20, 1, 20)];
+  expect(
+    processesOf(10, all)
+      .map(({ pid }) => pid)
+      .sort(),
+  ).toEqual([10, 11, 12, 13]);
+});

@@ -1,0 +1,100 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { systemClock } from '@oarlock/primitives/clock';
+import { silentLogger } from '@oarlock/primitives/logger';
+import type { NetworkDriver } from '@oarlock/spi/network';
+import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
+import plugin from '../../src/plugin.ts';
+import { ProcessRuntime, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
+import { canMakeNamespaces } from '../../src/host/host-tools.ts';
+import { CgroupManager } from '../../src/host/cgroups.ts';
+
+const run = promisify(execFile);
+const shell = shellPrograms();
+
+const echoServer =
+  'const net = require("node:net"); net.createServer({ allowHalfOpen: true }, (s) => s.pipe(s)).listen(Number(process.argv[1]), "127.0.0.1")';
+// a process container has its own control group, but sees the host's cgroup file system
+const memoryLimit =
+  'g=$(sed -n "s/^[0-9]*:memory://p" /proc/self/cgroup); if [ -n "$g" ]; then cat "/sys/fs/cgroup/memory$g/memory.limit_in_bytes"; else cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"; fi';
+
+export const command: RuntimeFixture['command'] = (program, args) => {
+  if (program === 'listen') return { command: [process.execPath, '-e', echoServer], args };
+  if (program === 'memory-limit') return { command: ['/bin/sh', '-c', memoryLimit], args: [] };
+  return shell(program, args);
+};
+
+export const hasCgroups = CgroupManager.open(systemClock) !== undefined;
+export const isPrivileged = canMakeNamespaces();
+
+/** A network plugin that sets up only loopback in the namespace. */
+export function loopbackNetwork(): NetworkDriver & { readonly added: Set<string> } {
+  const added = new Set<string>();
+  let last = 1;
+  return {
+    added,
+    traits: { namespace: 'pod', podCIDR: '192.0.2.0/24', serviceCIDR: '198.51.100.0/24' },
+    setup: async () => {},
+    async add({ containerId, netns = '' }) {
+      await run('nsenter', [`--net=${netns}`, 'ip', 'link', 'set', 'lo', 'up']);
+      added.add(containerId);
+      last = (last % 250) + 1;
+      return { ips: [`192.0.2.${last}`] };
+    },
+    check: async () => {},
+    async del({ containerId }) {
+      added.delete(containerId);
+    },
+    status: async () => ({ ready: true, message: '' }),
+    gc: async () => {},
+  };
+}
+
+export interface ProcessFixture extends RuntimeFixture {
+  readonly dataDir: string;
+  /** Opens another driver on the same directory; the previous one is dropped without a stop. */
+  restartClient(): Promise<ProcessRuntime>;
+  readonly driver: ProcessRuntime;
+}
+
+export async function openRuntime(
+  config: Partial<ProcessRuntimeConfig> = {},
+  network?: NetworkDriver,
+  dataDir?: string,
+): Promise<ProcessFixture> {
+  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'runtime-process-')));
+  const settings: ProcessRuntimeConfig = { ...(plugin.config.parse({}) as ProcessRuntimeConfig), keepPods: true, ...config };
+  const make = async (more: Partial<ProcessRuntimeConfig> = {}) => {
+    const driver = new ProcessRuntime({ ...settings, ...more }, network, { clock: systemClock, log: silentLogger, dataDir: directory });
+    await driver.start();
+    return driver;
+  };
+  let driver = await make();
+  const limits = hasCgroups && settings.cgroups;
+  return {
+    driver,
+    dataDir: directory,
+    image: 'host',
+    command,
+    unsupported: {
+      imagePull: 'there is one image, and it is here',
+      imageRemove: 'the host stays',
+      mounts: 'volumes are mounted where their place exists, and linked below $OARLOCK_ROOT otherwise; /data does not exist',
+      ...(!driver.traits.networkNamespaces && { addresses: "sandboxes share the host's network; the kubelet gets their addresses" }),
+      ...(!limits && { updateResources: 'limits need root and control groups', oom: 'limits need root and control groups' }),
+    },
+    async restartClient() {
+      await driver.stop();
+      driver = await make();
+      return driver;
+    },
+    async dispose() {
+      await driver.stop();
+      await (await make({ keepPods: false })).stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

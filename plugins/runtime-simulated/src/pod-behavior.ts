@@ -1,0 +1,81 @@
+import { durationMs } from '@oarlock/api/values/duration';
+import { RuntimeError } from '@oarlock/spi/runtime';
+
+/** The prefix of annotations that determine the behavior of containers. A key with the suffix `.CONTAINER` applies to one container. */
+export const annotationPrefix = 'simulated.oarlock.dev/';
+
+/** The behavior of one container. Times are milliseconds. */
+export interface ContainerBehavior {
+  /** From start until it runs. */
+  readonly startDelay: number;
+  /** From running until it exits; undefined if it does not exit. */
+  readonly exitAfter: number | undefined;
+  readonly exitCode: number;
+  /** Only this many attempts exit; later attempts keep running. */
+  readonly exits: number;
+  /** Probes fail until this time, counted from running. */
+  readonly readyAfter: number;
+  /** Probes fail from this time, counted from running; undefined if they do not. */
+  readonly unhealthyAfter: number | undefined;
+  /** From the stop signal until it exits; if it is longer than the grace period, the container is killed. */
+  readonly stopDelay: number;
+  /** CPU usage while it runs. */
+  readonly millicores: number;
+  readonly memoryMib: number;
+  readonly failCreate: string | undefined;
+  readonly failStart: string | undefined;
+}
+
+type Annotations = Readonly<Record<string, string>>;
+
+function text(annotations: Annotations, container: string, key: string): string | undefined {
+  return annotations[`${annotationPrefix}${key}.${container}`] ?? annotations[annotationPrefix + key];
+}
+
+function duration(annotations: Annotations, container: string, key: string): number | undefined {
+  const value = text(annotations, container, key);
+  if (value === undefined) return undefined;
+  try {
+    return durationMs(value);
+  } catch (cause) {
+    throw new RuntimeError(
+      'InvalidArgument',
+      `annotation ${annotationPrefix}${key}: ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
+  }
+}
+
+function count(annotations: Annotations, container: string, key: string, fallback: number): number {
+  const value = text(annotations, container, key);
+  if (value === undefined) return fallback;
+  if (!/^\d{1,9}$/.test(value)) throw new RuntimeError('InvalidArgument', `annotation ${annotationPrefix}${key}: not a number: ${value}`);
+  return Number(value);
+}
+
+/** Reads the behavior of a container from annotations. @throws RuntimeError `InvalidArgument` for an invalid annotation */
+export function containerBehavior(annotations: Annotations, container: string, startDelay: number): ContainerBehavior {
+  return {
+    startDelay: duration(annotations, container, 'start-delay') ?? startDelay,
+    exitAfter: duration(annotations, container, 'exit-after'),
+    exitCode: count(annotations, container, 'exit-code', 0),
+    exits: count(annotations, container, 'exits', Number.POSITIVE_INFINITY),
+    readyAfter: duration(annotations, container, 'ready-after') ?? 0,
+    unhealthyAfter: duration(annotations, container, 'unhealthy-after'),
+    stopDelay: duration(annotations, container, 'stop-delay') ?? 0,
+    millicores: count(annotations, container, 'cpu-millicores', 1),
+    memoryMib: count(annotations, container, 'memory-mib', 1),
+    failCreate: text(annotations, container, 'fail-create'),
+    failStart: text(annotations, container, 'fail-start'),
+  };
+}
+
+export function sandboxFailure(annotations: Annotations): string | undefined {
+  return annotations[`${annotationPrefix}fail-sandbox`];
+}
+
+/** Returns true if no annotation determines the behavior. Most pods have none, and share one object. */
+export function hasDefaultBehavior(annotations: Annotations): boolean {
+  for (const key in annotations) if (key.startsWith(annotationPrefix)) return false;
+  return true;
+}

@@ -1,0 +1,77 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemDisk, type Disk, type DiskFile } from '../../src/disk.ts';
+
+export async function makeDirectory(): Promise<{ readonly path: string; remove(): Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'oarlock-embedded-'));
+  return { path: join(path, 'store'), remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** The disk of this machine, that can be told to fail. */
+export class FaultyDisk implements Disk {
+  /** Called before every change; what it throws is the outcome. */
+  onChange: (what: 'write' | 'truncate' | 'sync' | 'rename' | 'remove' | 'create', path: string) => void = () => undefined;
+  /** Of the next writes that fail, so many bytes are on the disk all the same. */
+  partial = 0;
+  #crashed = false;
+
+  /** Nothing more reaches the disk, as after kill -9. */
+  crash(): void {
+    this.#crashed = true;
+  }
+
+  #change(what: Parameters<FaultyDisk['onChange']>[0], path: string): void {
+    if (this.#crashed) throw new Error('crashed');
+    this.onChange(what, path);
+  }
+
+  async directory(path: string): Promise<void> {
+    this.#change('create', path);
+    await systemDisk.directory(path);
+  }
+  list(path: string): Promise<readonly string[]> {
+    return systemDisk.list(path);
+  }
+  async open(path: string, mode: 'read' | 'append' | 'create'): Promise<DiskFile> {
+    if (mode === 'create') this.#change('create', path);
+    const file = await systemDisk.open(path, mode);
+    return {
+      write: async (bytes, position) => {
+        try {
+          this.#change('write', path);
+        } catch (error) {
+          if (this.partial > 0) await file.write(bytes.subarray(0, Math.min(this.partial, bytes.length)), position);
+          throw error;
+        }
+        await file.write(bytes, position);
+      },
+      read: (bytes, position) => file.read(bytes, position),
+      size: () => file.size(),
+      truncate: async (size) => {
+        this.#change('truncate', path);
+        await file.truncate(size);
+      },
+      sync: async () => {
+        this.#change('sync', path);
+        await file.sync();
+      },
+      close: () => file.close(),
+    };
+  }
+  async rename(from: string, to: string): Promise<void> {
+    this.#change('rename', to);
+    await systemDisk.rename(from, to);
+  }
+  async remove(path: string): Promise<void> {
+    this.#change('remove', path);
+    await systemDisk.remove(path);
+  }
+  async syncDirectory(path: string): Promise<void> {
+    this.#change('sync', path);
+    await systemDisk.syncDirectory(path);
+  }
+}
+
+/** What the system says when a disk is full. */
+export const noSpace = (): Error => Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });

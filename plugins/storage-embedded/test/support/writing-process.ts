@@ -1,0 +1,34 @@
+/** A process that writes and watches until it is killed, and tells its parent of what was acknowledged and seen. */
+import { EmbeddedStorage } from '../../src/embedded-storage.ts';
+import { told, type Told } from './expected-writes.ts';
+
+const [directory = '', round = '', after = '0'] = process.argv.slice(2);
+const writers = 16;
+const keep = 3_000;
+const tell = (message: Told) => process.send?.(message);
+// as small as they get, so that the process is killed while files are changed and snapshots made, too
+const storage = new EmbeddedStorage({ directory, segmentBytes: 128 * 1024, snapshotBytes: 128 * 1024 });
+await storage.start();
+tell({});
+
+void (async () => {
+  for await (const { changes, revision } of storage.watch('/', { after: Number(after), signal: new AbortController().signal }))
+    tell({ seen: changes.map(told), position: revision });
+})();
+for (let writer = 0; writer < writers; writer += 1) {
+  void (async () => {
+    for (let at = 0; ; at += 1) {
+      const value = `${round}/${writer}/${at}`;
+      const remove = at % 5 === 4;
+      const commit = await storage.commit(
+        [
+          { key: `/left/${writer}/${at % 50}`, value: remove ? null : Buffer.from(value.padEnd(200 + ((at * 37) % 1500), '.')) },
+          { key: `/right/${writer}`, value: Buffer.from(value) },
+        ],
+        [],
+      );
+      if (commit.ok) tell({ acknowledged: [[commit.revision, value]] });
+      if (commit.ok && commit.revision % 500 === 0 && commit.revision > keep) await storage.compact(commit.revision - keep);
+    }
+  })();
+}

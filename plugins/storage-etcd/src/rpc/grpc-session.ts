@@ -1,0 +1,260 @@
+import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
+import { errorText } from '@oarlock/primitives/error-text';
+import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Rpc } from './etcd-messages.ts';
+import { frame, FrameReader } from './grpc-frames.ts';
+import { GrpcError, grpcCode } from './grpc-error.ts';
+
+export interface TlsFiles {
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+}
+export interface SessionOptions {
+  readonly clock: Clock;
+  /** Interval of pings while calls are open. etcd closes connections with an interval below 5 s. */
+  readonly keepaliveMs: number;
+  /** Timeout of a ping, and of the connection attempt. */
+  readonly pingTimeoutMs: number;
+}
+
+/** A bidirectional stream of messages. */
+export interface Duplex<Q> {
+  send(message: Q): void;
+  cancel(): void;
+}
+export interface Receiver<S> {
+  message(message: S): void;
+  ended(error: GrpcError): void;
+}
+
+const window = { stream: 4 * 1024 * 1024, session: 32 * 1024 * 1024 };
+
+/** Returns the status from trailers, or from headers if there was no message. */
+function statusOf(headers: IncomingHttpHeaders): GrpcError | undefined | 'none' {
+  const status = headers['grpc-status'];
+  if (status === undefined) return 'none';
+  if (status === '0') return undefined;
+  const message = String(headers['grpc-message'] ?? '');
+  return new GrpcError(grpcCode(Number(status)), /%[0-9a-fA-F]{2}/.test(message) ? decodePercent(message) : message);
+}
+
+function decodePercent(text: string): string {
+  return Buffer.from(
+    text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  ).toString();
+}
+
+/** One HTTP/2 connection to one endpoint. */
+export class GrpcSession {
+  readonly endpoint: string;
+  readonly #session: ClientHttp2Session;
+  readonly #options: SessionOptions;
+  readonly #closed: Promise<void>;
+  #keepalive: Timer | undefined;
+  #streams = 0;
+  #usable = true;
+  #why: Error | undefined;
+
+  private constructor(endpoint: string, session: ClientHttp2Session, options: SessionOptions) {
+    this.endpoint = endpoint;
+    this.#session = session;
+    this.#options = options;
+    session.on('error', (error) => {
+      this.#why ??= error;
+    });
+    session.on('goaway', (code) => {
+      this.#usable = false;
+      this.#why ??= new Error(`the server closes the connection (HTTP/2 code ${code})`);
+    });
+    this.#closed = new Promise((resolve) => {
+      session.once('close', () => {
+        this.#usable = false;
+        this.#keepalive?.cancel();
+        resolve();
+      });
+    });
+    this.#startKeepalive();
+  }
+
+  /** Connects. @throws GrpcError `Unavailable` */
+  static open(endpoint: string, tls: TlsFiles, options: SessionOptions): Promise<GrpcSession> {
+    return new Promise((resolve, reject) => {
+      const session = connect(endpoint, {
+        ...tls,
+        settings: { enablePush: false, initialWindowSize: window.stream },
+        // MiB of data in flight; Node's default of 10 would reject a few concurrent large values
+        maxSessionMemory: 1024,
+      });
+      const timer = options.clock.after(options.pingTimeoutMs, () =>
+        session.destroy(new Error(`no connection within ${options.pingTimeoutMs} ms`)),
+      );
+      const failed = (error?: Error) => {
+        timer.cancel();
+        session.destroy();
+        reject(
+          new GrpcError('Unavailable', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
+            notSent: true,
+            ...(error && { cause: error }),
+          }),
+        );
+      };
+      session.once('error', failed);
+      session.once('close', failed);
+      session.once('connect', () => {
+        timer.cancel();
+        session.off('error', failed);
+        session.off('close', failed);
+        session.setLocalWindowSize(window.session);
+        // a connection of the storage must not keep the process alive
+        session.unref();
+        resolve(new GrpcSession(endpoint, session, options));
+      });
+    });
+  }
+
+  get usable(): boolean {
+    return this.#usable;
+  }
+  /** Resolves when the connection is closed. */
+  get closed(): Promise<void> {
+    return this.#closed;
+  }
+
+  /** Makes a unary call. @throws GrpcError */
+  call<Q, S>(rpc: Rpc<Q, S>, request: Uint8Array, timeoutMs: number): Promise<S> {
+    return new Promise((resolve, reject) => {
+      let answer: Buffer | undefined;
+      const timeout = Math.max(1, Math.ceil(timeoutMs));
+      const stream = this.#open(
+        rpc.path,
+        { 'grpc-timeout': `${timeout}m` },
+        (message) => {
+          answer = message;
+        },
+        (error) => {
+          timer.cancel();
+          if (error) {
+            reject(error);
+            return;
+          }
+          if (!answer) {
+            reject(new GrpcError('Internal', `${rpc.path} returned no message`));
+            return;
+          }
+          try {
+            resolve(rpc.decode(answer));
+          } catch (cause) {
+            reject(new GrpcError('Internal', `the response of ${rpc.path} cannot be decoded`, { cause }));
+          }
+        },
+      );
+      const timer = this.#options.clock.after(timeout, () =>
+        stream?.destroy(new GrpcError('DeadlineExceeded', `no response of ${rpc.path} within ${timeout} ms`)),
+      );
+      stream?.end(frame(request));
+    });
+  }
+
+  /** Opens a bidirectional stream. `ended` is called once, when either side ends it. */
+  duplex<Q, S>(rpc: Rpc<Q, S>, headers: Readonly<Record<string, string>>, receiver: Receiver<S>): Duplex<Q> {
+    const stream = this.#open(
+      rpc.path,
+      headers,
+      (message) => receiver.message(rpc.decode(message)),
+      (error) => {
+        receiver.ended(error ?? new GrpcError('Unavailable', `${rpc.path} was ended by the server`));
+      },
+    );
+    return {
+      send: (message) => {
+        if (stream?.writable) stream.write(frame(rpc.encode(message)));
+      },
+      cancel: () => {
+        stream?.close(constants.NGHTTP2_CANCEL);
+      },
+    };
+  }
+
+  close(why: Error): void {
+    this.#why ??= why;
+    this.#usable = false;
+    this.#session.destroy();
+  }
+
+  /** Opens a stream. `done` is called once, never before this method has returned. Returns undefined if no stream could be opened. */
+  #open(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    take: (message: Buffer) => void,
+    done: (error: GrpcError | undefined) => void,
+  ): ClientHttp2Stream | undefined {
+    let stream: ClientHttp2Stream;
+    try {
+      if (!this.#usable) throw this.#why ?? new Error('the connection is closed');
+      stream = this.#session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers });
+    } catch (cause) {
+      queueMicrotask(() =>
+        done(
+          new GrpcError('Unavailable', `${this.endpoint}: ${errorText(cause)}`, {
+            notSent: true,
+            cause,
+          }),
+        ),
+      );
+      return undefined;
+    }
+    this.#streams += 1;
+    const reader = new FrameReader();
+    let status: GrpcError | undefined | 'none' = 'none';
+    let fault: Error | undefined;
+    stream.on('response', (received) => {
+      status = statusOf(received);
+      if (status === 'none' && received[':status'] !== 200)
+        status = new GrpcError('Unavailable', `${this.endpoint}: HTTP status ${received[':status']}`);
+    });
+    stream.on('trailers', (received) => {
+      status = statusOf(received);
+    });
+    stream.on('error', (error) => {
+      fault ??= error;
+    });
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        reader.push(chunk, take);
+      } catch (error) {
+        stream.destroy(error instanceof Error ? error : new Error(String(error)));
+      }
+    });
+    stream.once('close', () => {
+      this.#streams -= 1;
+      done(status === 'none' ? this.#lost(stream, fault) : status);
+    });
+    return stream;
+  }
+
+  /** Returns the error of a call that ended without a status. */
+  #lost(stream: ClientHttp2Stream, fault: Error | undefined): GrpcError {
+    if (fault instanceof GrpcError) return fault;
+    const cause = this.#why ?? fault;
+    const message = `${this.endpoint}: ${cause?.message ?? 'the connection was lost'}`;
+    return new GrpcError('Unavailable', message, {
+      notSent: stream.pending || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM,
+      ...(cause && { cause }),
+    });
+  }
+
+  /** Detects a peer that is gone. Pings only while calls are open, because etcd does not allow others. */
+  #startKeepalive(): void {
+    this.#keepalive = this.#options.clock.after(this.#options.keepaliveMs, () => {
+      if (this.#session.destroyed) return;
+      this.#startKeepalive();
+      if (this.#streams === 0) return;
+      const timer = this.#options.clock.after(this.#options.pingTimeoutMs, () =>
+        this.close(new Error(`no response to a ping within ${this.#options.pingTimeoutMs} ms`)),
+      );
+      this.#session.ping(() => timer.cancel());
+    });
+  }
+}

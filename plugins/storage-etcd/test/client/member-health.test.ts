@@ -1,0 +1,60 @@
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { describe, expect, it } from 'vitest';
+import type { EtcdConnection } from '../../src/client/etcd-connection.ts';
+import { MemberHealth } from '../../src/client/member-health.ts';
+
+const mebibyte = 1024 * 1024;
+
+/** Health of a member that answers, each minute, with the next of these. */
+function healthOf(answers: readonly { readonly dbSize: number; readonly dbSizeInUse: number; readonly errors?: readonly string[] }[]) {
+  const clock = new FakeClock();
+  const said: string[] = [];
+  const note = (level: string) => (_: object, text: string) => void said.push(`${level}: ${text.split(/[.:]/)[0] ?? ''}`);
+  const log = { ...silentLogger, error: note('error'), info: note('info'), warn: note('warn') } as Logger;
+  const left = [...answers];
+  const connection = {
+    call: async () => {
+      const answer = left.shift();
+      if (answer === undefined) throw new Error('nobody there');
+      return { errors: [], ...answer };
+    },
+  } as unknown as Pick<EtcdConnection, 'call'>;
+  return { health: new MemberHealth(connection, clock, log), clock, said };
+}
+
+describe('the health of a member', () => {
+  it('advises to defragment once, where that gives back much', async () => {
+    const { health, clock, said } = healthOf([
+      { dbSize: 100 * mebibyte, dbSizeInUse: mebibyte },
+      { dbSize: 2000 * mebibyte, dbSizeInUse: 1500 * mebibyte },
+      { dbSize: 2000 * mebibyte, dbSizeInUse: 900 * mebibyte },
+      { dbSize: 2000 * mebibyte, dbSizeInUse: 800 * mebibyte },
+      { dbSize: 800 * mebibyte, dbSizeInUse: 800 * mebibyte },
+    ]);
+    health.start();
+    const seen: boolean[] = [];
+    for (let minute = 0; minute < 5; minute += 1) {
+      await clock.settle();
+      seen.push(health.state.defragment);
+      await clock.advance(60_000);
+    }
+    expect(seen).toEqual([false, false, true, true, false]);
+    expect(said).toEqual(['warn: more than half of the etcd database is free']);
+    health.stop();
+    expect(clock.pending).toBe(0);
+  });
+
+  it('says what the member complains of, when it begins and when it ends, and keeps what it knows while nobody answers', async () => {
+    const size = { dbSize: 10, dbSizeInUse: 10 };
+    const { health, said } = healthOf([
+      size,
+      { ...size, errors: ['memberID:1 alarm:NOSPACE '] },
+      { ...size, errors: ['memberID:1 alarm:NOSPACE '] },
+      size,
+    ]);
+    for (let at = 0; at < 5; at += 1) await health.check();
+    expect(said).toEqual(['error: etcd has alarms', 'info: etcd has no alarms any more']);
+    expect(health.state).toMatchObject({ bytes: 10, alarms: [] });
+  });
+});

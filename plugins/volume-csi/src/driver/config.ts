@@ -1,0 +1,76 @@
+import { z } from 'zod';
+
+const storageClass = z.strictObject({
+  name: z.string().min(1),
+  /** Claims without a class get this one. */
+  default: z.boolean().default(true),
+  bindingMode: z.enum(['WaitForFirstConsumer', 'Immediate']).default('WaitForFirstConsumer'),
+  reclaimPolicy: z.enum(['Delete', 'Retain']).default('Delete'),
+});
+
+const csiDriver = z.strictObject({
+  attachRequired: z.boolean().default(false),
+  /** Needed for inline volumes: drivers recognize them by the pod information. */
+  podInfoOnMount: z.boolean().default(true),
+  fsGroupPolicy: z.enum(['ReadWriteOnceWithFSType', 'File', 'None']).default('File'),
+  /** True if pods are scheduled only to nodes where the driver reports enough capacity. The driver then starts with the plugin, to report it. */
+  storageCapacity: z.boolean().default(false),
+  requiresRepublish: z.boolean().default(false),
+  volumeLifecycleModes: z
+    .array(z.enum(['Persistent', 'Ephemeral']))
+    .min(1)
+    .default(['Persistent', 'Ephemeral']),
+  tokenRequests: z.array(z.strictObject({ audience: z.string(), expirationSeconds: z.number().int().min(600).optional() })).default([]),
+});
+/** True if the driver's controller serves the volumes of all nodes; false if each node has its own controller. */
+const central = z.boolean().default(false);
+
+/** A driver that is already listening on a socket. */
+const listening = z.strictObject({
+  socket: z.string().startsWith('/'),
+  /** Create, expand and delete volumes, as an external provisioner and resizer would. */
+  provision: z.boolean().default(false),
+  central,
+  csiDriver: csiDriver.optional(),
+  storageClass: storageClass.optional(),
+});
+
+/** The driver name of csi-hostpath. */
+export const ownName = 'hostpath.csi.oarlock.dev';
+
+/** A driver process that the plugin starts, and restarts when it exits. */
+const run = z.strictObject({
+  /** `csi-hostpath`, or a command that accepts `--endpoint`, `--node-id` and `--data-dir`. */
+  run: z.union([z.literal('csi-hostpath'), z.array(z.string()).min(1)]),
+  provision: z.boolean().default(true),
+  central,
+  csiDriver: csiDriver.prefault({}),
+  storageClass: storageClass.optional(),
+});
+
+export const volumeCsiConfig = z.strictObject({
+  /**
+   * Upstream's /var/lib/kubelet: drivers register with a socket in `plugins_registry` below it, and their volumes are staged in
+   * `plugins/kubernetes.io/csi`. By default no driver can register.
+   */
+  kubeletDir: z.string().startsWith('/').max(60).optional(),
+  /**
+   * Registered drivers for which the plugin attaches, provisions, expands and snapshots volumes, as long as no sidecar holds the lease for
+   * that work; `*`: all.
+   */
+  provisionFor: z.array(z.string().min(1)).default([]),
+  drivers: z.array(z.union([listening, run])).default([
+    {
+      run: 'csi-hostpath',
+      provision: true,
+      central: false,
+      csiDriver: csiDriver.parse({}),
+      storageClass: { name: 'standard', default: true, bindingMode: 'WaitForFirstConsumer', reclaimPolicy: 'Delete' },
+    },
+  ]),
+});
+export type VolumeCsiConfig = z.output<typeof volumeCsiConfig>;
+export type DriverConfig = VolumeCsiConfig['drivers'][number];
+
+/** Returns true for csi-hostpath with provisioning. */
+export const isOwn = (config: DriverConfig): boolean => 'run' in config && config.run === 'csi-hostpath' && config.provision;

@@ -1,0 +1,54 @@
+import { CsiClient } from '@oarlock/csi/csi-client';
+import type { ControllerRpc, NodeRpc } from '@oarlock/csi/csi-messages';
+import type { NodeInfo } from '@oarlock/csi/csi-types';
+import { Backoff } from '@oarlock/primitives/backoff';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Logger } from '@oarlock/primitives/logger';
+import type { DriverConfig } from './config.ts';
+
+/** A connected driver: its name, its node information and its capabilities. */
+export interface CsiDriver {
+  readonly name: string;
+  readonly client: CsiClient;
+  readonly config: DriverConfig;
+  readonly node: NodeInfo;
+  readonly nodeCapabilities: ReadonlySet<NodeRpc>;
+  readonly controllerCapabilities: ReadonlySet<ControllerRpc>;
+}
+
+/** Connects to a driver and retries until it answers. Rejects when the signal aborts. */
+export async function connectDriver(
+  socket: string,
+  config: DriverConfig,
+  { clock, log, signal }: { clock: Clock; log: Logger; signal: AbortSignal },
+): Promise<CsiDriver> {
+  const client = new CsiClient(socket);
+  const backoff = new Backoff({ firstMs: 20, longestMs: 5_000, jitter: 0.2, random: Math.random });
+  const call = { signal };
+  for (;;) {
+    try {
+      if (await client.probe(call)) {
+        const [{ name }, services, node, nodeCapabilities] = await Promise.all([
+          client.getPluginInfo(call),
+          client.getPluginCapabilities(call),
+          client.nodeGetInfo(call),
+          client.nodeGetCapabilities(call),
+        ]);
+        const controllerCapabilities = services.has('CONTROLLER_SERVICE')
+          ? await client.controllerGetCapabilities(call)
+          : new Set<ControllerRpc>();
+        return { name, client, config, node, nodeCapabilities, controllerCapabilities };
+      }
+    } catch (error) {
+      if (signal.aborted) {
+        client.close();
+        throw signal.reason;
+      }
+      if (backoff.failures === failuresUntilWarning) log.warn({ socket, error: String(error) }, 'the CSI driver does not answer yet');
+    }
+    await clock.sleep(backoff.next(), signal);
+  }
+}
+
+/** About five seconds of retries: a driver process may take that long to start. */
+const failuresUntilWarning = 8;

@@ -1,0 +1,261 @@
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { csiDrivers } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { PersistentVolume, PersistentVolumeClaim, SecretReference, Volume } from '@oarlock/api/types/core-v1';
+import type { CSIDriverSpec } from '@oarlock/api/types/storage-v1';
+import type { Strings, VolumeCapability } from '@oarlock/csi/csi-types';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
+import type { Client } from '@oarlock/spi/client';
+import { VolumeError, type MountResult, type VolumeCallOptions, type VolumeDriver, type VolumeRequest } from '@oarlock/spi/volume';
+import { capability } from '../volume/capability.ts';
+import type { CsiDriver } from '../driver/csi-driver.ts';
+import { setVolumeOwnership, shouldSetOwnership } from './internal/fs-group.ts';
+import type { ExpansionTarget, NodeExpansion } from './node-expansion.ts';
+import type { OnlineExpansion } from './online-expansion.ts';
+import { removeVolumeData, readVolumeData, writeVolumeData } from './internal/volume-data-file.ts';
+import { readSecrets } from '../volume/secrets.ts';
+import type { Staging } from './staging.ts';
+import { podContext } from './internal/volume-context.ts';
+import type { VolumesInUse } from './volumes-in-use.ts';
+
+export interface CsiVolumesOptions {
+  readonly client: Client;
+  readonly staging: Staging;
+  /** Connected drivers by name. */
+  readonly drivers: ReadonlyMap<string, CsiDriver>;
+  readonly inUse: () => VolumesInUse;
+  readonly expansion: NodeExpansion;
+  readonly growth: OnlineExpansion;
+}
+
+/** A volume, independent of whether it is inline in the pod or behind a claim. */
+interface VolumeSpec {
+  readonly driver: string;
+  readonly volumeHandle: string;
+  readonly ephemeral: boolean;
+  readonly block: boolean;
+  readonly readOnly: boolean;
+  readonly fsType: string | undefined;
+  readonly attributes: Strings;
+  readonly publishSecret: SecretReference | undefined;
+  readonly volumeName: string;
+}
+
+/** How often volumes with CSIDriver.requiresRepublish are published again. Milliseconds. */
+const republishPeriodMs = 60_000;
+
+/** Mounts and unmounts the volumes of CSI drivers: waits until they are attached, stages them once on the node, and publishes them for each pod. */
+export class CsiVolumes implements Pick<VolumeDriver, 'supports' | 'mount' | 'unmount'> {
+  readonly #options: CsiVolumesOptions;
+
+  constructor(options: CsiVolumesOptions) {
+    this.#options = options;
+  }
+
+  supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean {
+    return (volume.csi ?? persistentVolume?.spec?.csi) !== undefined;
+  }
+
+  async mount(request: VolumeRequest, call: VolumeCallOptions = {}): Promise<MountResult> {
+    const { pod, path, persistentVolume, fsGroup } = request;
+    const volume = volumeSpec(request);
+    const driver = this.#driver(volume.driver);
+    const spec = await this.#spec(driver.name, call);
+    checkLifecycle(driver.name, spec, volume.ephemeral);
+    const driverSetsGroup = fsGroup !== undefined && driver.nodeCapabilities.has('VOLUME_MOUNT_GROUP');
+    const volumeCapability = capability(
+      {
+        accessModes: persistentVolume?.spec?.accessModes,
+        volumeMode: volume.block ? 'Block' : 'Filesystem',
+        fsType: volume.fsType,
+        mountOptions: persistentVolume?.spec?.mountOptions,
+        ...(driverSetsGroup && { mountGroup: fsGroup }),
+      },
+      driver.nodeCapabilities.has('NODE_SINGLE_NODE_MULTI_WRITER'),
+    );
+    const { context, secrets } = await podContext(request, spec, volume.ephemeral);
+    const volumeContext = { ...volume.attributes, ...context };
+    const targetPath = join(path, 'mount');
+    const { staging } = this.#options;
+    const staged = staging.directoryOf(driver.name, volume.volumeHandle);
+    await staging.runExclusive(staged, () =>
+      asVolumeError('MountVolume', volume.volumeName, async () => {
+        await mkdir(path, { recursive: true, mode: 0o750 });
+        await writeVolumeData(path, { driver: driver.name, volumeHandle: volume.volumeHandle, ephemeral: volume.ephemeral });
+        const { stagingTargetPath, publishContext } = volume.ephemeral
+          ? { stagingTargetPath: '', publishContext: {} }
+          : await this.#stage(driver, volume, staged, request, spec, { volumeCapability, volumeContext }, call);
+        await driver.client.nodePublishVolume(
+          {
+            volumeId: volume.volumeHandle,
+            publishContext,
+            stagingTargetPath,
+            targetPath,
+            volumeCapability,
+            readonly: volume.readOnly,
+            secrets: { ...(await readSecrets(this.#options.client, volume.publishSecret, call.signal)), ...secrets },
+            volumeContext,
+          },
+          call,
+        );
+      }),
+    );
+    if (persistentVolume !== undefined)
+      await this.#expand(driver, persistentVolume, request.claim, { volumePath: targetPath, staged, volumeCapability }, call);
+    if (fsGroup !== undefined && !driverSetsGroup && !volume.block && shouldSetOwnership(spec?.fsGroupPolicy, volume, persistentVolume))
+      await setVolumeOwnership(targetPath, fsGroup, pod.spec?.securityContext?.fsGroupChangePolicy);
+    return {
+      hostPath: targetPath,
+      ...(volume.block && { device: true }),
+      ...(spec?.requiresRepublish === true && { refreshAfterMs: republishPeriodMs }),
+    };
+  }
+
+  /** Finishes a pending node expansion, and watches for later ones. */
+  async #expand(
+    driver: CsiDriver,
+    volume: PersistentVolume,
+    claim: PersistentVolumeClaim | undefined,
+    target: ExpansionTarget,
+    call: VolumeCallOptions,
+  ): Promise<void> {
+    const { expansion, growth } = this.#options;
+    await expansion.finish(driver, volume, claim, target, call);
+    const { namespace = '', name = '' } = claim?.metadata ?? {};
+    if (name !== '') growth.watch({ driver, claim: { namespace, name }, volumeName: volume.metadata?.name ?? '', ...target });
+  }
+
+  async unmount({ path }: { readonly path: string }, call: VolumeCallOptions = {}): Promise<void> {
+    const published = await readVolumeData(path);
+    if (published === undefined) return; // the mount was never started
+    const { driver: name, volumeHandle, ephemeral } = published;
+    const driver = this.#driver(name);
+    const { staging, inUse, growth } = this.#options;
+    const staged = staging.directoryOf(name, volumeHandle);
+    await staging.runExclusive(staged, () =>
+      asVolumeError('UnmountVolume', volumeHandle, async () => {
+        await driver.client.nodeUnpublishVolume(volumeHandle, join(path, 'mount'), call);
+        if (!ephemeral && (await staging.removePublication(staged, path))) {
+          growth.forget(staged);
+          if (driver.nodeCapabilities.has('STAGE_UNSTAGE_VOLUME'))
+            await driver.client.nodeUnstageVolume(volumeHandle, staging.target(staged), call);
+          if ((await staging.read(staged))?.attachable === true) await inUse().release(name, volumeHandle);
+          await staging.forget(staged);
+        }
+        // last, so that an interrupted unmount can be repeated
+        await removeVolumeData(path);
+      }),
+    );
+  }
+
+  /** Records the publication, waits for the attachment, then stages the volume. */
+  async #stage(
+    driver: CsiDriver,
+    volume: VolumeSpec,
+    staged: string,
+    { path, persistentVolume }: VolumeRequest,
+    spec: CSIDriverSpec | undefined,
+    { volumeCapability, volumeContext }: { readonly volumeCapability: VolumeCapability; readonly volumeContext: Strings },
+    call: VolumeCallOptions,
+  ): Promise<{ readonly stagingTargetPath: string; readonly publishContext: Strings }> {
+    const { staging, inUse, client } = this.#options;
+    const { volumeHandle, volumeName } = volume;
+    const attachable = spec?.attachRequired !== false;
+    const modes = persistentVolume?.spec?.accessModes ?? [];
+    if (modes.length > 0 && modes.every((mode) => mode === 'ReadWriteOncePod') && (await staging.isPublishedElsewhere(staged, path)))
+      throw new VolumeError('NotReady', 'volume uses the ReadWriteOncePod access mode and is already in use by another pod');
+    await staging.addPublication(staged, path, { driver: driver.name, volumeHandle, volumeName, attachable, block: volume.block });
+    const publishContext = attachable
+      ? await inUse().waitForAttachment({ driver: driver.name, volumeHandle, volumeName }, call.signal)
+      : {};
+    const stagingTargetPath = staging.target(staged);
+    if (driver.nodeCapabilities.has('STAGE_UNSTAGE_VOLUME')) {
+      await mkdir(volume.block ? dirname(stagingTargetPath) : stagingTargetPath, { recursive: true, mode: 0o750 });
+      const secrets = await readSecrets(client, persistentVolume?.spec?.csi?.nodeStageSecretRef, call.signal);
+      await driver.client.nodeStageVolume(
+        { volumeId: volumeHandle, publishContext, stagingTargetPath, volumeCapability, secrets, volumeContext },
+        call,
+      );
+    }
+    return { stagingTargetPath, publishContext };
+  }
+
+  #driver(name: string): CsiDriver {
+    const driver = this.#options.drivers.get(name);
+    if (driver === undefined) throw new VolumeError('NotReady', `driver name ${name} not found in the list of registered CSI drivers`);
+    return driver;
+  }
+
+  /** Returns the spec of a driver's CSIDriver; undefined if it does not exist: then the defaults apply. */
+  async #spec(name: string, { signal }: VolumeCallOptions): Promise<CSIDriverSpec | undefined> {
+    try {
+      return (await this.#options.client.get(csiDrivers, { name }, { ...(signal && { signal }) })).spec;
+    } catch (error) {
+      if (isStatus(error, 'NotFound')) return undefined;
+      throw error;
+    }
+  }
+}
+
+function volumeSpec({ pod, volume, persistentVolume, readOnly }: VolumeRequest): VolumeSpec {
+  const { csi: inline } = volume;
+  if (inline !== undefined)
+    return {
+      driver: inline.driver,
+      // deterministic: the same after a restart
+      volumeHandle: `csi-${createHash('sha256').update(`${pod.metadata?.uid}${volume.name}`).digest('hex')}`,
+      ephemeral: true,
+      block: false,
+      readOnly: inline.readOnly === true,
+      fsType: inline.fsType,
+      attributes: inline.volumeAttributes ?? {},
+      publishSecret: inline.nodePublishSecretRef && { ...inline.nodePublishSecretRef, namespace: pod.metadata?.namespace ?? '' },
+      volumeName: volume.name,
+    };
+  const { csi, volumeMode } = persistentVolume?.spec ?? {};
+  if (csi === undefined) throw new VolumeError('InvalidArgument', 'not a volume of a CSI driver');
+  return {
+    driver: csi.driver,
+    volumeHandle: csi.volumeHandle,
+    ephemeral: false,
+    block: volumeMode === 'Block',
+    readOnly: readOnly || csi.readOnly === true,
+    fsType: csi.fsType,
+    attributes: csi.volumeAttributes ?? {},
+    publishSecret: csi.nodePublishSecretRef,
+    volumeName: persistentVolume?.metadata?.name ?? '',
+  };
+}
+
+/** @throws VolumeError `InvalidArgument` for a lifecycle mode that the driver's CSIDriver does not list */
+function checkLifecycle(driver: string, spec: CSIDriverSpec | undefined, ephemeral: boolean): void {
+  const mode = ephemeral ? 'Ephemeral' : 'Persistent';
+  if (spec === undefined) {
+    if (ephemeral)
+      throw new VolumeError('InvalidArgument', `volume mode "${mode}" not supported by driver ${driver} (no CSIDriver object)`);
+    return;
+  }
+  const supported = spec.volumeLifecycleModes ?? ['Persistent'];
+  if (!supported.includes(mode))
+    throw new VolumeError(
+      'InvalidArgument',
+      `volume mode "${mode}" not supported by driver ${driver} (only supports [${supported.map((each) => JSON.stringify(each)).join(' ')}])`,
+    );
+}
+
+async function asVolumeError(operation: string, volume: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof GrpcError)) throw error;
+    throw new VolumeError(
+      'Failed',
+      `${operation} failed for volume "${volume}" : rpc error: code = ${error.code} desc = ${error.message}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

@@ -1,0 +1,145 @@
+import { csiDrivers, csiNodes, nodes, storageClasses } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { CSINode, CSINodeDriver } from '@oarlock/api/types/storage-v1';
+import type { Node } from '@oarlock/api/types/core-v1';
+import type { Client } from '@oarlock/spi/client';
+import type { DriverConfig } from '../driver/config.ts';
+import type { CsiDriver } from '../driver/csi-driver.ts';
+import { snapshotClasses } from '../snapshot-api/snapshot-kinds.ts';
+import { notes } from '../snapshot-api/snapshot-names.ts';
+
+/** The Node annotation with the driver's ids of the node, as JSON by driver. Attachers read it if there is no CSINode. */
+const nodeIdAnnotation = 'csi.volume.kubernetes.io/nodeid';
+
+const ignoreExisting = (error: unknown) => {
+  if (!isStatus(error, 'AlreadyExists')) throw error;
+};
+/** Ignores Forbidden as well: a node that joined may not create cluster-scoped objects; the plugin in the control plane does. */
+const ignoreExistingOrForbidden = (error: unknown) => {
+  if (!isStatus(error, 'AlreadyExists', 'Forbidden')) throw error;
+};
+
+/** Creates the configured CSIDriver and StorageClass unless they exist. */
+export async function createDriverObjects(
+  name: string,
+  { csiDriver, storageClass }: DriverConfig,
+  allowVolumeExpansion: boolean,
+  client: Client,
+): Promise<void> {
+  if (csiDriver !== undefined) {
+    const { tokenRequests, ...rest } = csiDriver;
+    const tokens = tokenRequests.map(({ audience, expirationSeconds }) => ({
+      audience,
+      ...(expirationSeconds !== undefined && { expirationSeconds }),
+    }));
+    const spec = { ...rest, ...(tokens.length > 0 && { tokenRequests: tokens }) };
+    await client.create(csiDrivers, { metadata: { name }, spec }).catch(ignoreExistingOrForbidden);
+  }
+  if (storageClass !== undefined)
+    await client
+      .create(storageClasses, {
+        metadata: {
+          name: storageClass.name,
+          ...(storageClass.default && { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } }),
+        },
+        provisioner: name,
+        reclaimPolicy: storageClass.reclaimPolicy,
+        volumeBindingMode: storageClass.bindingMode,
+        allowVolumeExpansion,
+      })
+      .catch(ignoreExistingOrForbidden);
+}
+
+/** Creates the default VolumeSnapshotClass of a driver whose StorageClass is the default class of claims. */
+export async function createSnapshotClass(name: string, { storageClass }: DriverConfig, client: Client): Promise<void> {
+  if (storageClass?.default !== true) return;
+  await client
+    .create(snapshotClasses, {
+      apiVersion: 'snapshot.storage.k8s.io/v1',
+      kind: 'VolumeSnapshotClass',
+      metadata: { name: storageClass.name, annotations: { [notes.defaultClass]: 'true' } },
+      driver: name,
+      deletionPolicy: 'Delete',
+    })
+    .catch(ignoreExistingOrForbidden);
+}
+
+/** Registers the driver on the node: in its CSINode, and in its labels if the driver has topology. */
+export async function installDriver({ name, node }: CsiDriver, nodeName: string, client: Client): Promise<void> {
+  const segments = node.accessibleTopology?.segments ?? {};
+  const own = await changeNode(nodeName, client, (present) => {
+    const ids = nodeIds(present);
+    const differs = Object.entries(segments).some(([key, value]) => present.metadata?.labels?.[key] !== value);
+    if (!differs && ids[name] === node.nodeId) return undefined;
+    return { labels: segments, annotations: { [nodeIdAnnotation]: JSON.stringify({ ...ids, [name]: node.nodeId }) } };
+  });
+  const entry: CSINodeDriver = {
+    name,
+    nodeID: node.nodeId,
+    topologyKeys: Object.keys(segments).sort(),
+    ...(node.maxVolumesPerNode > 0 && { allocatable: { count: node.maxVolumesPerNode } }),
+  };
+  await changeDrivers(own, client, async (present) => {
+    const others = present.spec.drivers.filter((other) => other.name !== name);
+    const before = present.spec.drivers.find((other) => other.name === name);
+    if (before !== undefined && same(before, entry)) return;
+    // node id and topology keys of an entry are immutable, so a changed entry is removed and added again
+    const replaced = before !== undefined && (before.nodeID !== entry.nodeID || before.topologyKeys?.join() !== entry.topologyKeys?.join());
+    const from = replaced ? await client.update(csiNodes, { ...present, spec: { drivers: others } }) : present;
+    await client.update(csiNodes, { ...from, spec: { drivers: [...others, entry] } });
+  });
+}
+
+/** Undoes `installDriver`, except for labels: volumes may still be on the node. */
+export async function uninstallDriver(name: string, nodeName: string, client: Client): Promise<void> {
+  const own = await changeNode(nodeName, client, (present) => {
+    const { [name]: before, ...ids } = nodeIds(present);
+    if (before === undefined) return undefined;
+    return { annotations: { [nodeIdAnnotation]: Object.keys(ids).length > 0 ? JSON.stringify(ids) : null } };
+  });
+  await changeDrivers(own, client, async (present) => {
+    const drivers = present.spec.drivers.filter((other) => other.name !== name);
+    if (drivers.length < present.spec.drivers.length) await client.update(csiNodes, { ...present, spec: { drivers } });
+  });
+}
+
+/** Changes the metadata of a node, and retries on conflicts. */
+async function changeNode(name: string, client: Client, change: (present: Node) => object | undefined): Promise<Node> {
+  for (;;) {
+    const present = await client.get(nodes, { name });
+    const metadata = change(present);
+    if (metadata === undefined) return present;
+    try {
+      return await client.patch(nodes, { name }, 'merge', {
+        metadata: { ...metadata, resourceVersion: present.metadata?.resourceVersion },
+      });
+    } catch (error) {
+      if (!isStatus(error, 'Conflict')) throw error;
+    }
+  }
+}
+
+/** Changes the node's CSINode, which is created if it does not exist, and retries on conflicts. */
+async function changeDrivers(own: Node, client: Client, change: (present: CSINode) => Promise<void>): Promise<void> {
+  const name = own.metadata?.name ?? '';
+  for (;;) {
+    try {
+      await change(await client.get(csiNodes, { name }));
+      return;
+    } catch (error) {
+      if (isStatus(error, 'Conflict')) continue;
+      if (!isStatus(error, 'NotFound')) throw error;
+    }
+    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: own.metadata?.uid ?? '' };
+    await client.create(csiNodes, { metadata: { name, ownerReferences: [owner] }, spec: { drivers: [] } }).catch(ignoreExisting);
+  }
+}
+
+function nodeIds({ metadata }: Node): Readonly<Record<string, string>> {
+  const text = metadata?.annotations?.[nodeIdAnnotation];
+  return text === undefined ? {} : (JSON.parse(text) as Record<string, string>);
+}
+const same = (one: CSINodeDriver, other: CSINodeDriver) =>
+  one.nodeID === other.nodeID &&
+  one.topologyKeys?.join() === other.topologyKeys?.join() &&
+  one.allocatable?.count === other.allocatable?.count;

@@ -1,0 +1,60 @@
+import { compareQuantity } from '@oarlock/api/values/quantity';
+import { persistentVolumeClaims } from '@oarlock/api/resources';
+import type { PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import type { VolumeContentSource } from '@oarlock/csi/csi-types';
+import type { Client, Lister } from '@oarlock/spi/client';
+import { snapshotContents, snapshotGroup, volumeSnapshots } from '../../snapshot-api/snapshot-kinds.ts';
+
+/** The source that a claim is filled from, and the minimum size for its content. */
+export interface Filling {
+  readonly source: VolumeContentSource;
+  readonly leastBytes: number;
+}
+
+/** Returns the source of a claim; undefined if it has none, `foreign` if a populator fills it. @throws Error if the source does not exist, is not ready or cannot be used */
+export async function fillingOf(
+  { metadata, spec }: PersistentVolumeClaim,
+  driver: string,
+  client: Client,
+  volumes: Lister<PersistentVolume>,
+): Promise<Filling | 'foreign' | undefined> {
+  const source = spec?.dataSource ?? spec?.dataSourceRef;
+  if (source === undefined) return undefined;
+  const namespace = metadata?.namespace ?? '';
+  const { kind, name, apiGroup = '' } = source;
+  if (kind === 'PersistentVolumeClaim' && apiGroup === '') {
+    const from = await client.get(persistentVolumeClaims, { namespace, name });
+    if (from.status?.phase !== 'Bound')
+      throw new Error(`the PVC ${name} is in ${from.status?.phase ?? 'no'} phase and cannot be a data source`);
+    const volume = volumes.get(from.spec?.volumeName ?? '');
+    if (volume?.spec?.csi?.driver !== driver) throw new Error(`the claim ${name} has no volume of ${driver}`);
+    if ((volume.spec.volumeMode ?? 'Filesystem') !== (spec?.volumeMode ?? 'Filesystem'))
+      throw new Error(`the source PVC and destination PVCs shouldn't have different volume modes for PVC ${namespace}/${metadata?.name}`);
+    const has = volume.spec.capacity?.['storage'] ?? '0';
+    const wanted = spec?.resources?.requests?.['storage'] ?? '0';
+    if (compareQuantity(wanted, has) < 0)
+      throw new Error(
+        `new PVC request must be greater than or equal in size to the specified PVC data source, requested ${wanted} but source is ${has}`,
+      );
+    return { source: { volume: { volumeId: volume.spec.csi.volumeHandle } }, leastBytes: 0 };
+  }
+  if (kind !== 'VolumeSnapshot' || apiGroup !== snapshotGroup) return 'foreign';
+  const snapshot = await client.get(volumeSnapshots, { namespace, name });
+  const { readyToUse, boundVolumeSnapshotContentName } = snapshot.status ?? {};
+  if (snapshot.metadata?.deletionTimestamp !== undefined) throw new Error(`snapshot ${name} is being deleted`);
+  if (readyToUse !== true || boundVolumeSnapshotContentName === undefined) throw new Error(`snapshot ${name} is not Ready`);
+  const content = await client.get(snapshotContents, { name: boundVolumeSnapshotContentName });
+  const { volumeSnapshotRef: ref } = content.spec;
+  if (ref.uid !== snapshot.metadata?.uid || ref.name !== name || ref.namespace !== namespace)
+    throw new Error(`snapshot ${name} is not bound to its content ${boundVolumeSnapshotContentName}`);
+  if (content.spec.driver !== driver) throw new Error(`snapshot ${name} is one of the driver ${content.spec.driver}, and not of ${driver}`);
+  const handle = content.status?.snapshotHandle;
+  if (handle === undefined) throw new Error(`snapshot handle ${name} is not available`);
+  const mode = content.spec.sourceVolumeMode;
+  const change = content.metadata?.annotations?.['snapshot.storage.kubernetes.io/allow-volume-mode-change'] === 'true';
+  if (mode !== undefined && !change && mode !== (spec?.volumeMode ?? 'Filesystem'))
+    throw new Error(
+      `requested volume ${namespace}/${metadata?.name} modifies the mode of the source volume but does not have permission to do so`,
+    );
+  return { source: { snapshot: { snapshotId: handle } }, leastBytes: content.status?.restoreSize ?? 0 };
+}

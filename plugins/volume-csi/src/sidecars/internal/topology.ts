@@ -1,0 +1,63 @@
+import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import type { CSINode, StorageClass } from '@oarlock/api/types/storage-v1';
+import type { Topology, TopologyRequirement } from '@oarlock/csi/csi-types';
+import type { Lister } from '@oarlock/spi/client';
+import type { CsiDriver } from '../../driver/csi-driver.ts';
+
+export interface TopologySources {
+  readonly nodes: Lister<Node>;
+  readonly csiNodes: Lister<CSINode>;
+}
+
+const text = ({ segments }: Topology) => JSON.stringify(Object.entries(segments).sort());
+
+/** Returns the topology of a node for a driver; undefined if the node does not have the driver, or the driver has no topology. */
+function topologyOf(nodeName: string, driver: string, { nodes, csiNodes }: TopologySources): Topology | undefined {
+  const keys = csiNodes.get(nodeName)?.spec.drivers.find(({ name }) => name === driver)?.topologyKeys ?? [];
+  const labels = nodes.get(nodeName)?.metadata?.labels ?? {};
+  if (keys.length === 0 || keys.some((key) => labels[key] === undefined)) return undefined;
+  return { segments: Object.fromEntries(keys.map((key) => [key, labels[key] ?? ''])) };
+}
+
+const allowed = ({ allowedTopologies = [] }: StorageClass, { segments }: Topology) =>
+  allowedTopologies.length === 0 ||
+  allowedTopologies.some(({ matchLabelExpressions = [] }) =>
+    matchLabelExpressions.every(({ key, values }) => segments[key] === undefined || values.includes(segments[key])),
+  );
+
+/**
+ * Returns the topology requirement of a new volume: it prefers the topology of the pod's selected node, then any that the class allows. A driver
+ * with a controller per node gets the topology of its own node. @throws Error if the class allows no topology
+ */
+export function requirementOf(
+  { metadata }: PersistentVolumeClaim,
+  storageClass: StorageClass,
+  selectedNode: string | undefined,
+  { name, node, config }: CsiDriver,
+  sources: TopologySources,
+): TopologyRequirement | undefined {
+  const own = node.accessibleTopology;
+  if (own === undefined) return undefined;
+  if (!config.central) return { requisite: [own], preferred: [own] };
+  const topologies = new Map<string, Topology>();
+  for (const { metadata: nodeMetadata } of sources.csiNodes.list()) {
+    const topology = topologyOf(nodeMetadata?.name ?? '', name, sources);
+    if (topology !== undefined && allowed(storageClass, topology)) topologies.set(text(topology), topology);
+  }
+  const requisite = [...topologies.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, topology]) => topology);
+  if (requisite.length === 0) throw new Error('no topology key found on CSINode that the class allows');
+  const selected = selectedNode === undefined ? undefined : topologyOf(selectedNode, name, sources);
+  const first =
+    selected === undefined
+      ? hashToIndex(metadata?.uid ?? '', requisite.length)
+      : requisite.findIndex((topology) => text(topology) === text(selected));
+  if (first < 0) throw new Error(`the class does not allow volumes in the topology of node ${selectedNode}`);
+  return { requisite, preferred: [...requisite.slice(first), ...requisite.slice(0, first)] };
+}
+
+/** Returns an index below `count`. Spreads volumes that may be anywhere. */
+function hashToIndex(uid: string, count: number): number {
+  let sum = 0;
+  for (const character of uid) sum = (sum * 31 + (character.codePointAt(0) ?? 0)) >>> 0;
+  return sum % count;
+}

@@ -1,0 +1,223 @@
+import { claimTokens, secretReference } from '@oarlock/api/component-helpers/class-secrets';
+import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
+import { quantityValue } from '@oarlock/api/values/quantity';
+import {
+  csiNodes,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  storageClasses,
+  volumeAttachments,
+  volumeAttributesClasses,
+} from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import type { Node, PersistentVolume, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
+import type { CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass } from '@oarlock/api/types/storage-v1';
+import type { CsiVolume, Strings } from '@oarlock/csi/csi-types';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
+import type { Informer } from '@oarlock/spi/client';
+import { fillingOf } from './internal/content-source.ts';
+import { annotations, capabilityOf, finalizer, isHere, provisionerOf, volumeFor } from '../volume/provisioned-volume.ts';
+import { driverParameters, readSecrets } from '../volume/secrets.ts';
+import type { Sidecar, SidecarOptions } from './sidecar.ts';
+import { requirementOf } from './internal/topology.ts';
+import { WorkqueueController } from './workqueue-controller.ts';
+
+/**
+ * Does the work of an external-provisioner for a driver: creates volumes for claims, and deletes them when their claims are deleted. If
+ * volumes belong to a node, each node handles its own.
+ */
+export class Provisioner implements Sidecar {
+  readonly #options: SidecarOptions;
+  readonly #claims: Informer<PersistentVolumeClaim>;
+  readonly #volumes: Informer<PersistentVolume>;
+  readonly #classes: Informer<StorageClass>;
+  readonly #attributes: Informer<VolumeAttributesClass>;
+  readonly #attachments: Informer<VolumeAttachment>;
+  readonly #places: { readonly nodes: Informer<Node>; readonly csiNodes: Informer<CSINode> };
+  /** Keys are `claim NAMESPACE/NAME` and `volume NAME`. */
+  readonly #loop: WorkqueueController;
+
+  constructor(options: SidecarOptions) {
+    const { informers, clock, log, driver } = options;
+    this.#options = options;
+    this.#claims = informers.forResource(persistentVolumeClaims);
+    this.#volumes = informers.forResource(persistentVolumes);
+    this.#classes = informers.forResource(storageClasses);
+    this.#attributes = informers.forResource(volumeAttributesClasses);
+    this.#attachments = informers.forResource(volumeAttachments);
+    this.#places = { nodes: informers.forResource(nodes), csiNodes: informers.forResource(csiNodes) };
+    this.#loop = new WorkqueueController({
+      name: `provisioner-${driver.name}`,
+      clock,
+      log,
+      caches: [
+        this.#claims,
+        this.#volumes,
+        this.#classes,
+        this.#attachments,
+        ...(driver.config.central ? [this.#places.nodes, this.#places.csiNodes] : []),
+        ...(driver.controllerCapabilities.has('MODIFY_VOLUME') ? [this.#attributes] : []),
+      ],
+      reconcile: (key) => {
+        const [kind, name = ''] = key.split(' ');
+        return kind === 'claim' ? this.#claim(name) : this.#volume(name);
+      },
+    });
+  }
+
+  start(): void {
+    const claim = (object: PersistentVolumeClaim) => this.#loop.add(`claim ${objectKey(object)}`);
+    const volume = (object: PersistentVolume) => this.#loop.add(`volume ${object.metadata?.name}`);
+    this.#loop.start(
+      this.#claims.addEventHandler({ onAdd: claim, onUpdate: claim }),
+      this.#volumes.addEventHandler({ onAdd: volume, onUpdate: volume }),
+      // a class may be created after the claims that name it
+      this.#classes.addEventHandler({
+        onAdd: ({ metadata }) => {
+          for (const object of this.#claims.list()) if (object.spec?.storageClassName === metadata?.name) claim(object);
+        },
+      }),
+    );
+  }
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  async #claim(key: ObjectKey): Promise<void> {
+    const claim = this.#claims.get(key);
+    if (claim === undefined || claim.metadata?.deletionTimestamp !== undefined) return;
+    if (!claim.spec?.volumeName && this.#isOurs(claim)) await this.#provision(claim);
+  }
+
+  #isOurs(claim: PersistentVolumeClaim): boolean {
+    const { metadata, spec } = claim;
+    const { driver, nodeName } = this.#options;
+    if (provisionerOf(claim) !== driver.name) return false;
+    const waits = this.#classes.get(spec?.storageClassName ?? '')?.volumeBindingMode === 'WaitForFirstConsumer';
+    const selected = metadata?.annotations?.[annotations.selectedNode];
+    if (selected === undefined) return !waits;
+    return selected === nodeName || driver.node.accessibleTopology === undefined || driver.config.central;
+  }
+
+  async #provision(claim: PersistentVolumeClaim): Promise<void> {
+    const { driver, client, recorder } = this.#options;
+    const { metadata = {}, spec = {} } = claim;
+    const name = `pvc-${metadata.uid}`;
+    const storageClass = this.#classes.get(spec.storageClassName ?? '');
+    if (storageClass === undefined || this.#volumes.get(name) !== undefined) return;
+    let volume: CsiVolume | undefined;
+    try {
+      volume = await this.#make(claim, storageClass, name);
+    } catch (error) {
+      await this.#failed(claim, error);
+      throw error;
+    }
+    if (volume === undefined) return;
+    try {
+      await client.create(persistentVolumes, volumeFor(claim, storageClass, volume, driver.name));
+    } catch (error) {
+      if (!isStatus(error, 'AlreadyExists')) throw error;
+      // another node created it first; which node does is arbitrary here
+      const there = await client.get(persistentVolumes, { name });
+      if (there.spec?.csi?.volumeHandle !== volume.volumeId) await driver.client.deleteVolume(volume.volumeId, {});
+      return;
+    }
+    recorder.event(claim, 'Normal', 'ProvisioningSucceeded', `Successfully provisioned volume ${name}`);
+  }
+
+  /** Returns undefined if a populator fills the claim. @throws GrpcError; Error */
+  async #make(claim: PersistentVolumeClaim, storageClass: StorageClass, name: string): Promise<CsiVolume | undefined> {
+    const { driver, client, recorder } = this.#options;
+    const { metadata, spec } = claim;
+    const filling = await fillingOf(claim, driver.name, client, this.#volumes);
+    if (filling === 'foreign') {
+      recorder.event(claim, 'Normal', 'Provisioning', 'Assuming an external populator will provision the volume');
+      return undefined;
+    }
+    recorder.event(claim, 'Normal', 'Provisioning', `External provisioner is provisioning volume for claim "${objectKey(claim)}"`);
+    const requiredBytes = quantityValue(spec?.resources?.requests?.['storage'] ?? '0');
+    if (filling !== undefined && requiredBytes < filling.leastBytes)
+      throw new Error(`requested volume size ${requiredBytes} is less than the size ${filling.leastBytes} for the source snapshot`);
+    const limit = spec?.resources?.limits?.['storage'];
+    const selected = metadata?.annotations?.[annotations.selectedNode];
+    const accessibilityRequirements = requirementOf(claim, storageClass, selected, driver, this.#places);
+    const secret = secretReference(storageClass.parameters, 'provisioner', claimTokens(name, claim));
+    return driver.client.createVolume({
+      name,
+      capacityRange: { requiredBytes, ...(limit !== undefined && { limitBytes: quantityValue(limit) }) },
+      volumeCapabilities: [capabilityOf(claim, storageClass, driver)],
+      parameters: driverParameters(storageClass.parameters),
+      secrets: await readSecrets(client, secret),
+      ...this.#mutable(claim),
+      ...(filling && { volumeContentSource: filling.source }),
+      ...(accessibilityRequirements && { accessibilityRequirements }),
+    });
+  }
+
+  /** Returns the parameters of the claim's VolumeAttributesClass. @throws Error if it does not exist, or is another driver's */
+  #mutable({ spec }: PersistentVolumeClaim): { readonly mutableParameters?: Strings } {
+    const name = spec?.volumeAttributesClassName;
+    const { driver } = this.#options;
+    if (!name) return {};
+    if (!driver.controllerCapabilities.has('MODIFY_VOLUME'))
+      throw new Error(`the driver ${driver.name} knows no volume attributes classes`);
+    const found = this.#attributes.get(name);
+    if (found === undefined) throw new Error(`failed to get VolumeAttributesClass ${name}`);
+    if (found.driverName !== driver.name) throw new Error(`VolumeAttributesClass ${name} is of the driver ${found.driverName}`);
+    return { mutableParameters: found.parameters ?? {} };
+  }
+
+  async #failed(claim: PersistentVolumeClaim, error: unknown): Promise<void> {
+    const { client, recorder, driver } = this.#options;
+    const why = error instanceof GrpcError ? `rpc error: code = ${error.code} desc = ${error.message}` : String(error);
+    recorder.event(
+      claim,
+      'Warning',
+      'ProvisioningFailed',
+      `failed to provision volume with StorageClass "${claim.spec?.storageClassName}": ${why}`,
+    );
+    if (!(error instanceof GrpcError) || claim.metadata?.annotations?.[annotations.selectedNode] === undefined) return;
+    // another node may have enough capacity, or the source of the content
+    const elsewhere = error.code === 'RESOURCE_EXHAUSTED' || (error.code === 'NOT_FOUND' && driver.node.accessibleTopology !== undefined);
+    if (elsewhere)
+      await client.patch(persistentVolumeClaims, nameOf(claim), 'merge', {
+        metadata: { annotations: { [annotations.selectedNode]: null } },
+      });
+  }
+
+  async #volume(name: string): Promise<void> {
+    const { driver, client, recorder } = this.#options;
+    const volume = this.#volumes.get(name);
+    if (volume?.spec?.csi?.driver !== driver.name || volume.metadata?.annotations?.[annotations.provisionedBy] !== driver.name) return;
+    if (volume.spec.persistentVolumeReclaimPolicy !== 'Delete' || !isHere(volume, driver)) return;
+    const released =
+      volume.status?.phase === 'Released' || (volume.metadata.deletionTimestamp !== undefined && volume.status?.phase !== 'Bound');
+    if (!released) return;
+    const attached = this.#attachments.list().find(({ spec }) => spec.source.persistentVolumeName === name);
+    if (attached !== undefined) throw new Error(`persistentvolume ${name} is still attached to node ${attached.spec.nodeName}`);
+    try {
+      const { [annotations.deletionSecretName]: secret, [annotations.deletionSecretNamespace]: namespace } = volume.metadata.annotations;
+      const ref = secret && namespace ? { name: secret, namespace } : undefined;
+      await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
+    } catch (error) {
+      recorder.event(volume, 'Warning', 'VolumeFailedDelete', error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+    if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(gone);
+    const left = await client.get(persistentVolumes, { name }).catch(gone);
+    if (left?.metadata?.finalizers?.includes(finalizer) === true)
+      await client.update(persistentVolumes, {
+        ...left,
+        metadata: { ...left.metadata, finalizers: left.metadata.finalizers.filter((each) => each !== finalizer) },
+      });
+  }
+}
+
+const nameOf = (claim: PersistentVolumeClaim) => {
+  const { namespace = '', name } = splitKey(objectKey(claim));
+  return { namespace, name };
+};
+const gone = (error: unknown): undefined => {
+  if (!isStatus(error, 'NotFound')) throw error;
+};

@@ -1,0 +1,157 @@
+import { secretReference } from '@oarlock/api/component-helpers/class-secrets';
+import { exactInteger } from '@oarlock/api/json/exact-json';
+import { formatTime } from '@oarlock/api/values/time';
+import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
+import { driverParameters, readSecrets } from '../volume/secrets.ts';
+import type { SidecarOptions } from '../sidecars/sidecar.ts';
+import { snapshotContents, type VolumeSnapshotContent } from '../snapshot-api/snapshot-kinds.ts';
+import { finalizers, gone, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import type { SnapshotCaches } from './snapshot-caches.ts';
+
+/** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
+const askAgainMs = 1_000;
+
+/** Creates the snapshots of VolumeSnapshotContents in the driver, and deletes them with their content. */
+export class ContentSync {
+  readonly #options: SidecarOptions;
+  readonly #caches: SnapshotCaches;
+  readonly #again: (name: string, ms: number) => void;
+
+  constructor(options: SidecarOptions, caches: SnapshotCaches, again: (name: string, ms: number) => void) {
+    this.#options = options;
+    this.#caches = caches;
+    this.#again = again;
+  }
+
+  async look(name: string): Promise<void> {
+    const { client, driver, recorder, clock } = this.#options;
+    if (this.#caches.contents.get(name) === undefined) return;
+    const content = await client.get(snapshotContents, { name }).catch(gone);
+    if (content?.spec.driver !== driver.name || !this.#isHere(content)) return;
+    try {
+      if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
+      else if (content.status?.readyToUse !== true) await this.#make(content);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const deleting = content.metadata?.deletionTimestamp !== undefined;
+      const [reason, what] = deleting
+        ? ['SnapshotDeleteError', 'Failed to delete snapshot']
+        : ['SnapshotCreationFailed', `Failed to create snapshot: ${message}`];
+      recorder.event(content, 'Warning', reason ?? '', what ?? '');
+      if (content.status?.error?.message !== what)
+        await client
+          .patch(
+            snapshotContents,
+            { name },
+            'merge',
+            { status: { readyToUse: false, error: { message: what, time: formatTime(clock.now()) } } },
+            { subresource: 'status' },
+          )
+          .catch(gone);
+      throw error;
+    }
+  }
+
+  /** If volumes belong to nodes, so do their snapshots. Every node looks for pre-provisioned snapshots. */
+  #isHere({ metadata, spec }: VolumeSnapshotContent): boolean {
+    const { driver, nodeName } = this.#options;
+    const by = metadata?.labels?.[notes.managedBy];
+    if (driver.node.accessibleTopology === undefined || driver.config.central) return true;
+    return by === undefined ? spec.source.snapshotHandle !== undefined : by === nodeName;
+  }
+
+  async #make(content: VolumeSnapshotContent): Promise<void> {
+    const { client, driver } = this.#options;
+    const { metadata, spec } = content;
+    const name = metadata?.name ?? '';
+    // the finalizer is set before the call: a snapshot in the driver must not be forgotten
+    const held = await setFinalizers(client, snapshotContents, content, { add: [finalizers.content] });
+    if (held === undefined) return;
+    const secrets = await this.#secrets(content);
+    let taken: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
+    if (spec.source.volumeHandle !== undefined) {
+      const parameters = this.#caches.classes.get(spec.volumeSnapshotClassName ?? '')?.parameters;
+      taken = await driver.client.createSnapshot({
+        sourceVolumeId: spec.source.volumeHandle,
+        name: `snapshot-${spec.volumeSnapshotRef.uid}`,
+        parameters: driverParameters(parameters),
+        secrets,
+      });
+    } else {
+      const snapshotId = spec.source.snapshotHandle ?? '';
+      if (driver.controllerCapabilities.has('LIST_SNAPSHOTS')) {
+        const found = await driver.client.snapshot(snapshotId, secrets);
+        if (found === undefined) throw new Error(`the driver has no snapshot ${snapshotId}`);
+        taken = found;
+      } else taken = { snapshotId, readyToUse: true };
+    }
+    const { snapshotId, readyToUse, sizeBytes, creationTime } = taken;
+    await client.patch(
+      snapshotContents,
+      { name },
+      'merge',
+      {
+        status: {
+          snapshotHandle: snapshotId,
+          readyToUse,
+          ...(creationTime && { creationTime: nanoseconds(creationTime) }),
+          ...(sizeBytes !== undefined && { restoreSize: sizeBytes }),
+          error: null,
+        },
+      },
+      { subresource: 'status' },
+    );
+    if (!readyToUse) this.#again(name, askAgainMs);
+  }
+
+  async #remove(content: VolumeSnapshotContent): Promise<void> {
+    const { client, driver } = this.#options;
+    const { metadata, spec, status } = content;
+    if (metadata?.finalizers?.includes(finalizers.content) !== true) return;
+    const bound = this.#caches.snapshots.get(`${spec.volumeSnapshotRef.namespace}/${spec.volumeSnapshotRef.name}`);
+    // a user deleted the content of a snapshot that stays: it waits for the snapshot
+    if (bound !== undefined && bound.metadata?.uid === spec.volumeSnapshotRef.uid && metadata.annotations?.[notes.beingDeleted] !== 'yes')
+      return;
+    const handle = status?.snapshotHandle ?? spec.source.snapshotHandle;
+    if (spec.deletionPolicy === 'Delete') {
+      if (handle !== undefined) await driver.client.deleteSnapshot(handle, await this.#secrets(content));
+      // the response of an earlier call may have been lost: the same name returns the same snapshot
+      else if (spec.source.volumeHandle !== undefined && this.#has(spec.source.volumeHandle)) {
+        const { snapshotId } = await driver.client.createSnapshot({
+          sourceVolumeId: spec.source.volumeHandle,
+          name: `snapshot-${spec.volumeSnapshotRef.uid}`,
+          secrets: await this.#secrets(content),
+        });
+        await driver.client.deleteSnapshot(snapshotId, await this.#secrets(content));
+      }
+    }
+    await setFinalizers(client, snapshotContents, content, { remove: [finalizers.content] });
+  }
+
+  #has(volumeHandle: string): boolean {
+    return this.#caches.volumes
+      .list()
+      .some(({ spec }) => spec?.csi?.driver === this.#options.driver.name && spec.csi.volumeHandle === volumeHandle);
+  }
+
+  async #secrets({ metadata, spec }: VolumeSnapshotContent): Promise<Strings> {
+    const { client } = this.#options;
+    const [name, namespace] = [metadata?.annotations?.[notes.deletionSecretName], metadata?.annotations?.[notes.deletionSecretNamespace]];
+    if (name !== undefined && namespace !== undefined) return readSecrets(client, { name, namespace });
+    const parameters = this.#caches.classes.get(spec.volumeSnapshotClassName ?? '')?.parameters;
+    return readSecrets(
+      client,
+      secretReference(parameters, 'snapshotter', {
+        'volumesnapshot.name': spec.volumeSnapshotRef.name ?? '',
+        'volumesnapshot.namespace': spec.volumeSnapshotRef.namespace ?? '',
+        'volumesnapshotcontent.name': metadata?.name ?? '',
+      }),
+    );
+  }
+}
+
+/** Converts to nanoseconds without loss: the value exceeds the precision of a double. */
+function nanoseconds({ seconds, nanos }: NonNullable<CsiSnapshot['creationTime']>): number | bigint {
+  const sum = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
+  return exactInteger(sum) ?? Number(sum);
+}

@@ -1,0 +1,57 @@
+import { leases } from '@oarlock/api/resources';
+import { isStatus } from '@oarlock/api/status';
+import { Attacher } from './sidecars/attacher.ts';
+import { CapacityReporter } from './sidecars/capacity-reporter.ts';
+import { LeaseYieldingSidecar, type SidecarRole } from './sidecars/lease-yielding-sidecar.ts';
+import { Modifier } from './sidecars/modifier.ts';
+import type { NodeExpansion } from './node/node-expansion.ts';
+import { Provisioner } from './sidecars/provisioner.ts';
+import { Resizer } from './sidecars/resizer.ts';
+import { Snapshotter } from './snapshots/snapshotter.ts';
+import type { Staging } from './node/staging.ts';
+import type { Sidecar, SidecarOptions } from './sidecars/sidecar.ts';
+
+export interface SidecarsOptions extends SidecarOptions {
+  readonly staging: Staging;
+  readonly expansion: NodeExpansion;
+}
+
+/**
+ * Starts the work of all sidecars that the driver has capabilities for. A part whose lease a Kubernetes sidecar holds is left to it,
+ * as long as it holds the lease. A driver that the plugin runs has no other sidecars.
+ * @throws StatusError
+ */
+export async function startSidecars(options: SidecarsOptions): Promise<readonly Sidecar[]> {
+  const { driver, client, informers, clock, log } = options;
+  const yields = !('run' in driver.config) && (await client.list(leases, { limit: 1 }).then(() => true, falseIfForbidden));
+  const sidecars = sidecarFactories(options).map(([work, make]) =>
+    yields ? new LeaseYieldingSidecar({ work, driver: driver.name, informers, clock, log, make }) : make(),
+  );
+  for (const sidecar of sidecars) sidecar.start();
+  return sidecars;
+}
+
+function sidecarFactories(options: SidecarsOptions): readonly (readonly [SidecarRole, () => Sidecar])[] {
+  const { controllerCapabilities: capabilities, config } = options.driver;
+  return [
+    ['attach', () => new Attacher(options)],
+    ...(capabilities.has('CREATE_DELETE_VOLUME') ? [['provision', () => new Provisioner(options)] as const] : []),
+    ['resize', () => new Resizer(options)],
+    ...(capabilities.has('MODIFY_VOLUME') ? [['resize', () => new Modifier(options)] as const] : []),
+    ...(capabilities.has('CREATE_DELETE_SNAPSHOT')
+      ? ([
+          ['bind-snapshots', () => new Snapshotter(options, 'snapshots')],
+          ['snapshot', () => new Snapshotter(options, 'contents')],
+        ] as const)
+      : []),
+    ...(capabilities.has('GET_CAPACITY') && config.csiDriver?.storageCapacity === true
+      ? [['provision', () => new CapacityReporter(options)] as const]
+      : []),
+  ];
+}
+
+/** A node that may not read leases has no way to see external sidecars. */
+function falseIfForbidden(error: unknown): false {
+  if (isStatus(error, 'Forbidden')) return false;
+  throw error;
+}

@@ -1,0 +1,110 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { csiNodes, nodes } from '@oarlock/api/resources';
+import { driver } from '@oarlock/csi-hostpath/driver';
+import { registrationTable, type RegistrationInfo, type RegistrationStatus } from '@oarlock/grpc/registration-client';
+import { serveUnix } from '@oarlock/grpc/unix-server';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { until, World } from '../support/csi-environment.ts';
+
+const other = 'other.example.com';
+
+describe('driver registration', () => {
+  let world: World;
+  let statuses: RegistrationStatus[];
+  const open: { close(): Promise<void> }[] = [];
+  const socket = () => join(world.directory, 'kubelet', 'plugins_registry', `${other}-reg.sock`);
+  const endpoint = () => join(world.directory, 'other.sock');
+
+  beforeEach(async () => {
+    statuses = [];
+    world = await World.open();
+  });
+  afterEach(async () => {
+    for (const each of open.splice(0)) await each.close();
+    await world[Symbol.asyncDispose]();
+  });
+  const plugin = () => world.plugin({ kubeletDir: join(world.directory, 'kubelet') });
+  const startDriver = async (more: object = {}) =>
+    open.push(
+      await driver({
+        name: other,
+        endpoint: endpoint(),
+        nodeId: 'id-of-here',
+        dataDir: join(world.directory, 'other'),
+        capacityBytes: 2 ** 30,
+        version: 'test',
+        now: Date.now,
+        maxVolumes: 7,
+        ...more,
+      }),
+    );
+  /** Serves what node-driver-registrar serves. */
+  const registrar = async (more: Partial<RegistrationInfo> = {}) => {
+    const server = await serveUnix({
+      socket: socket(),
+      table: registrationTable,
+      types: { GetInfo: ['InfoRequest', 'PluginInfo'], NotifyRegistrationStatus: ['RegistrationStatus', 'RegistrationStatusResponse'] },
+      services: {
+        'pluginregistration.Registration': {
+          GetInfo: () => ({ type: 'CSIPlugin', name: other, endpoint: endpoint(), supportedVersions: ['1.0.0'], ...more }),
+          NotifyRegistrationStatus: (status: RegistrationStatus) => {
+            statuses.push(status);
+            return {};
+          },
+        },
+      },
+    });
+    open.push(server);
+    return server;
+  };
+  const entry = () => world.api.object(csiNodes, { name: 'here' })?.spec.drivers.find(({ name }) => name === other);
+  const ids = () =>
+    JSON.parse(world.api.object(nodes, { name: 'here' })?.metadata?.annotations?.['csi.volume.kubernetes.io/nodeid'] ?? '{}') as object;
+
+  it('adds the driver to the CSINode with its topology and limit until its socket is removed', async () => {
+    await plugin();
+    await startDriver();
+    await registrar();
+    await until(entry);
+    expect(entry()).toEqual({ name: other, nodeID: 'id-of-here', topologyKeys: [`topology.${other}/node`], allocatable: { count: 7 } });
+    expect(ids()).toMatchObject({ [other]: 'id-of-here' });
+    await until(() => statuses.find(({ pluginRegistered }) => pluginRegistered));
+    await rm(socket());
+    await until(() => (entry() === undefined ? true : undefined));
+    expect(ids()).not.toHaveProperty([other]);
+  });
+
+  it('finds drivers that registered before the start, and drivers that register again', async () => {
+    await startDriver();
+    const first = await registrar();
+    const instance = await plugin();
+    await until(entry);
+    await first.close();
+    await until(() => (instance.names.includes(other) ? undefined : true));
+    await registrar();
+    await until(() => (entry() !== undefined && instance.names.includes(other) ? true : undefined));
+  });
+
+  it.each([
+    ['none of the versions', { supportedVersions: ['0.3.0'] }],
+    ['supported versions are empty', { supportedVersions: [] }],
+    ['is not a valid driver name', { name: 'no/driver' }],
+    ['is not a path of a unix socket', { endpoint: 'relative.sock' }],
+    ['but its driver has the name', { name: 'else.example.com' }],
+  ])('rejects a driver and notifies it: %s', async (message, more) => {
+    await plugin();
+    await startDriver();
+    await registrar(more);
+    expect(await until(() => statuses[0])).toMatchObject({ pluginRegistered: false, error: expect.stringContaining(message) });
+    expect(entry()).toBeUndefined();
+  });
+
+  it('ignores plugins of other types', async () => {
+    const instance = await plugin();
+    await registrar({ type: 'DRAPlugin' });
+    await startDriver();
+    expect(instance.names).not.toContain(other);
+    expect(statuses).toEqual([]);
+  });
+});

@@ -1,0 +1,34 @@
+/**
+ * Which package may import which other package. The lint rules of .dependency-cruiser.cjs and the table in docs/architecture.md come from this file. An
+ * exception needs an ADR. The composition roots may import every package.
+ */
+const servers = ['apiserver', 'controllers', 'scheduler', 'kubelet', 'service-proxy', 'tracing'];
+const mayImport = {
+  primitives: [],
+  api: [],
+  grpc: [],
+  spdy: [],
+  kernel: ['primitives'],
+  spi: ['primitives', 'api', 'kernel'],
+  client: ['primitives', 'api', 'kernel', 'spi'],
+  csi: ['grpc'],
+  cel: ['api'],
+  nftables: ['primitives', 'kernel'],
+  mvcc: ['primitives', 'kernel', 'spi'],
+  tracing: ['primitives', 'api', 'kernel', 'spi'],
+  'webhook-client': ['primitives', 'api', 'kernel', 'spi'],
+  'webhook-server': ['primitives', 'api', 'kernel', 'spi', 'client'],
+  'admission-rules': ['primitives', 'api', 'kernel', 'spi', 'cel'],
+  'network-policy': ['api'],
+  'network-cni': ['primitives', 'api', 'kernel', 'spi'],
+  'service-rules': ['primitives', 'kernel', 'spi'],
+  apiserver: ['primitives', 'api', 'kernel', 'spi', 'cel'],
+  controllers: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],
+  scheduler: ['primitives', 'api', 'kernel', 'spi', 'client', 'cel'],
+  kubelet: ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy', 'grpc'],
+  'service-proxy': ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],
+};
+const compositionRoots = ['cluster', 'cli', 'testing'];
+
+
+module.exports = { mayImport, servers, compositionRoots };

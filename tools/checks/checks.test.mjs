@@ -1,0 +1,102 @@
+// Each check fails on a planted example and passes on its corrected form.
+import { describe, expect, it } from 'vitest';
+import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
+import { limits, sizesOf } from './sizes.mjs';
+import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
+
+const graph = (edges) => new Map(Object.entries(edges).map(([file, targets]) => [file, new Set(targets)]));
+const words = (findings) => findings.map(({ found }) => found);
+
+describe('banned phrases', () => {
+  it.each([
+    ['whoever asks is told', ['whoever', 'told', 'asks']],
+    ['what is there is made anew by and by', ['by and by', 'what is there']],
+    ['The server says no.', ['says']],
+    ['a request that is refused', ['refused']],
+  ])('finds them in %j', (text, expected) => {
+    expect(words(bannedIn(text)).sort()).toEqual([...expected].sort());
+  });
+
+  it('ignores code, quotations and terms of the field', () => {
+    expect(bannedIn('`who` and "nobody" fail with connection refused')).toEqual([]);
+  });
+
+  it('finds `who` in comments only', () => {
+    expect(words(bannedIn('users who deploy', { comment: true }))).toEqual(['who']);
+    expect(bannedIn('users who deploy')).toEqual([]);
+  });
+
+  it('finds them in comments and test titles of sources', () => {
+    const { text } = checkSource('x.test.ts', "// nobody reads it\nit('tells a story', () => {});\nconst fine = 'nobody';\n");
+    expect(text.map(({ line, found }) => [line, found])).toEqual([
+      [1, 'nobody'],
+      [2, 'tells'],
+    ]);
+  });
+
+  it('finds them in Markdown outside of code blocks', () => {
+    const findings = checkMarkdown('x.md', 'Nobody knows.\n```\nnobody\n```\n');
+    expect(findings.map(({ line }) => line)).toEqual([1]);
+  });
+});
+
+describe('banned names', () => {
+  it.each(['serviceDoor', 'settled', '#told', 'PodTally', 'whereabouts'])('finds %s', (name) => {
+    expect(bannedName(name)).toBeDefined();
+  });
+
+  it.each(['serviceFrontend', 'completedIndexes', 'isSettled', 'container', 'sayonara'])('accepts %s', (name) => {
+    expect(bannedName(name)).toBeUndefined();
+  });
+
+  it('finds declarations, not uses', () => {
+    const { names } = checkSource('x.ts', 'export function f(whereabouts: string) {\n  return other.told(whereabouts);\n}\n');
+    expect(names.map(({ found }) => found)).toEqual(['whereabouts']);
+  });
+});
+
+describe('layout', () => {
+  it('finds cycles', () => {
+    expect(cyclesOf(graph({ a: ['b'], b: ['c'], c: ['a'], d: ['a'] }))).toEqual([['a', 'b', 'c']]);
+    expect(cyclesOf(graph({ a: ['b'], b: [] }))).toEqual([]);
+  });
+
+  it('finds folders that import each other and counts internal/ to its owner', () => {
+    const [x, y] = ['packages/p/src/x/one.ts', 'packages/p/src/y/two.ts'];
+    const inside = 'packages/p/src/x/internal/three.ts';
+    expect(folderPairs(graph({ [x]: [y], [y]: [x] })).map(({ folders }) => folders)).toEqual([['packages/p/src/x', 'packages/p/src/y']]);
+    expect(folderPairs(graph({ [x]: [inside], [inside]: [x], [y]: [] }))).toEqual([]);
+  });
+
+  it('finds imports of internal files from other folders', () => {
+    const inside = 'packages/p/src/x/internal/three.ts';
+    expect(reachedInternals(graph({ 'packages/p/src/x/one.ts': [inside], [inside]: [] }))).toEqual([]);
+    expect(reachedInternals(graph({ 'packages/p/src/y/two.ts': [inside], [inside]: [] }))).toHaveLength(1);
+  });
+
+  it('counts the entries of folders', () => {
+    expect(folderSizes(['packages/p/src/a.ts', 'packages/p/src/b/c.ts', 'packages/p/src/b/d.ts'])).toEqual([
+      ['packages/p/src', 2],
+      ['packages/p/src/b', 2],
+    ]);
+  });
+});
+
+describe('sizes', () => {
+  const lines = (count) => 'void 0;\n'.repeat(count);
+
+  it('finds long files, long functions and many parameters', () => {
+    const { longFile, longFunctions, wideFunctions } = sizesOf(
+      'packages/p/src/x.ts',
+      `function long() {\n${lines(limits.functionLines)}}\nfunction wide(a: 1, b: 1, c: 1, d: 1) {}\n${lines(limits.fileLines)}`,
+    );
+    expect(longFile).toBeGreaterThan(limits.fileLines);
+    expect(longFunctions.map(({ name }) => name)).toEqual(['long']);
+    expect(wideFunctions.map(({ name, parameters }) => [name, parameters])).toEqual([['wide', 4]]);
+  });
+
+  it('accepts what is at the limits', () => {
+    const { longFile, longFunctions, wideFunctions } = sizesOf('packages/p/src/x.ts', `function f(a: 1, b: 1, c: 1) {\n${lines(58)}}\n`);
+    expect([longFile, longFunctions, wideFunctions]).toEqual([undefined, [], []]);
+  });
+});

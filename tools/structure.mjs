@@ -1,0 +1,66 @@
+// `npm run structure [-- --list KIND]`: measures language and layout, and compares the figures with what tools/checks/accepted.json allows.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { argumentsOf } from './arguments.mjs';
+import { checkLanguage } from './checks/language.mjs';
+import { syncImportTable } from './checks/import-table.mjs';
+import { checkSizes, limits } from './checks/sizes.mjs';
+import { crossPackageImports, cyclesOf, folderPairs, folderSizes, reachedInternals, sourceGraph } from './checks/source-graph.mjs';
+import { root } from './setup.mjs';
+
+const kinds = {
+  'banned phrases': ({ language }) =>
+    language.text.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
+  'banned names': ({ language }) => language.names.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
+  'banned file names': ({ language }) => language.fileNames.map(({ file, instead }) => `${file} (write: ${instead})`),
+  'file cycles': ({ graph }) => cyclesOf(graph).map((group) => group.join(' ')),
+  'folder pairs': ({ graph }) =>
+    folderPairs(graph).map(({ folders, edges }) => `${folders.join(' <-> ')}: ${edges.slice(0, 3).join('; ')}`),
+  'relative imports of other packages': ({ files }) => crossPackageImports(root, files),
+  'internal files reached from outside': ({ graph }) => reachedInternals(graph),
+  'large folders': ({ files }) =>
+    folderSizes(files)
+      .filter(([, entries]) => entries > limits.folderEntries)
+      .map(([folder, entries]) => `${folder}: ${entries} entries`),
+  'long files': ({ sizes }) => sizes.longFiles.map(([file, lines]) => `${file}: ${lines} lines`),
+  'long functions': ({ sizes }) => sizes.longFunctions.map(([name, lines]) => `${name}: ${lines} lines`),
+  'functions with many parameters': ({ sizes }) => sizes.wideFunctions.map(([name, parameters]) => `${name}: ${parameters} parameters`),
+};
+const usage = `npm run structure [-- --list KIND | --accept]
+  --list KIND  prints each finding of one kind: ${Object.keys(kinds).join(', ')}
+  --accept     lowers the accepted counts to what is found now (a count never rises) and writes generated tables`;
+const { names, '--list': list, '--accept': accept } = argumentsOf(usage, { flags: ['--accept'], values: { '--list': Object.keys(kinds) } });
+if (names.length > 0) {
+  console.error(usage);
+  process.exit(2);
+}
+
+const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  .split('\n')
+  .filter((file) => file !== '' && existsSync(join(root, file)));
+const measured = { files, graph: sourceGraph(root, files), language: checkLanguage(root, files), sizes: checkSizes(root, files) };
+const acceptedFile = join(root, 'tools', 'checks', 'accepted.json');
+const accepted = JSON.parse(readFileSync(acceptedFile, 'utf8'));
+
+let failed = 0;
+for (const [kind, findingsOf] of Object.entries(kinds)) {
+  const findings = findingsOf(measured);
+  if (list === kind) for (const finding of findings) console.log(finding);
+  const allowed = accepted[kind] ?? 0;
+  const over = findings.length > allowed;
+  if (over) failed += 1;
+  console.log(`${over ? '✖' : '✔'} ${kind}: ${findings.length}${allowed > 0 ? ` (at most ${allowed})` : ''}`);
+  if (over && list !== kind) for (const finding of findings.slice(0, allowed === 0 ? 40 : 0)) console.log(`    ${finding}`);
+  if (accept && findings.length < allowed) accepted[kind] = findings.length;
+}
+const tableIsCurrent = syncImportTable(root, { check: !accept });
+if (!tableIsCurrent && !accept) {
+  failed += 1;
+  console.log('✖ the table of imports in docs/architecture.md is not current: npm run structure -- --accept writes it');
+}
+const [largest, entries] = folderSizes(files)[0] ?? ['', 0];
+console.log(`  largest folder: ${largest} with ${entries} entries`);
+if (accept) writeFileSync(acceptedFile, `${JSON.stringify(accepted, null, 2)}\n`);
+if (failed > 0) console.log(`More findings than accepted: npm run structure -- --list '<kind>' shows each.`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,97 @@
+import { fork, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { PoolOptions, PoolRunnerInitializer, PoolWorker, WorkerRequest } from 'vitest/node';
+
+/** Test files can be kept apart: they see neither each other's interfaces, rules and routes nor each other's mounts. */
+export const canIsolateNetwork =
+  process.platform === 'linux' && process.getuid?.() === 0 && spawnSync('unshare', ['--net', '--mount', 'ip', 'link']).status === 0;
+
+/** A program and its leading arguments, in whose place the rest of the arguments is run as a program. */
+type Before = readonly [file: string, ...args: string[]];
+
+/** A network without anything, not even the loopback. */
+const bareNetwork: Before = ['unshare', '--net'];
+
+/**
+ * A network with the loopback, one link with an address and a default route, as machines have them, and mounts of its own with an empty `/run`. Name servers of
+ * the machine stay written where they were.
+ */
+const machineParts = `
+set -e
+servers=$(cat /etc/resolv.conf)
+mount -t tmpfs tmpfs /run
+mkdir /run/netns
+[ -e /etc/resolv.conf ] || { file=$(readlink -m /etc/resolv.conf); mkdir -p "\${file%/*}"; echo "$servers" > "$file"; }
+ip link set lo up
+ip link add ext0 type veth peer name ext1
+ip link set ext1 up
+ip addr add 10.255.255.2/24 dev ext0
+ip link set ext0 up
+ip route add default via 10.255.255.1
+exec "$0" "$@"`;
+const machine: Before = ['unshare', '--net', '--mount', '--propagation', 'private', 'sh', '-c', machineParts];
+
+const pool = (name: string, before: Before): PoolRunnerInitializer => ({
+  name,
+  createPoolWorker: (options) => new ApartWorker(name, before, options),
+});
+/** Runs each test file in a process with a network of its own that has nothing yet; needs root. */
+export const bareNetworkPool = pool('bare network', bareNetwork);
+/** Runs each test file in a process that finds a machine of its own, as far as network and mounts go; needs root. */
+export const machineNamespacePool = pool('own machine', machine);
+
+class ApartWorker implements PoolWorker {
+  readonly name: string;
+  readonly cacheFs = true;
+  readonly #before: Before;
+  readonly #options: PoolOptions;
+  #child: ChildProcess | undefined;
+
+  constructor(name: string, before: Before, options: PoolOptions) {
+    this.name = name;
+    this.#before = before;
+    this.#options = options;
+  }
+
+  get #process(): ChildProcess {
+    if (this.#child === undefined) throw new Error('the process of the test file was not started');
+    return this.#child;
+  }
+
+  async start(): Promise<void> {
+    const { distPath, env, execArgv } = this.#options;
+    const [execPath, ...before] = this.#before;
+    // every program replaces the one before: signals and the channel reach the last, which is Node
+    this.#child = fork(join(distPath, 'workers', 'forks.js'), [], {
+      execPath,
+      execArgv: [...before, process.execPath, ...execArgv],
+      env,
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      serialization: 'advanced',
+    });
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#process;
+    if (child.exitCode === null && child.signalCode === null) {
+      const ended = once(child, 'exit');
+      child.kill();
+      await ended;
+    }
+    this.#child = undefined;
+  }
+
+  on(event: string, callback: (argument: unknown) => void): void {
+    this.#process.on(event, callback);
+  }
+  off(event: string, callback: (argument: unknown) => void): void {
+    this.#process.off(event, callback);
+  }
+  send(message: WorkerRequest): void {
+    this.#process.send(message);
+  }
+  deserialize(data: unknown): unknown {
+    return data;
+  }
+}
