@@ -101,9 +101,9 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(await tryJoin({ '--ca-hash': `sha256:${'0'.repeat(64)}` })).toMatch(/^1 the CA of .* does not match --ca-hash.*$/);
     expect(await tryJoin({ '--token': 'aaaaaa.0123456789abcdef' })).toMatch(/^1 .* rejects the token: it is unknown or has expired.*$/);
     expect(await tryJoin({ '--token': 'nonsense' })).toMatch(/^2 --token must have the form .*$/);
-    expect(await tryJoin({ '--node-name': 'Not_A_Name' })).toMatch(/^2 --node-name: Not_A_Name is not a DNS name.*$/);
+    expect(await tryJoin({ '--node-name': 'Not_A_Name' })).toMatch(/^2 --node-name: Not_A_Name is not a lowercase DNS name$/);
     expect(await tryJoin({ '--server': 'nonsense' })).toMatch(/^2 --server: .*$/);
-    expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(/^1 .*kubernetes is the API server's.*$/);
+    expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(/^1 .*kubernetes belongs to the API server; a node must not serve under it$/);
   });
 
   it('joins with a token and runs pods, whose logs and commands the API server reaches', async () => {
