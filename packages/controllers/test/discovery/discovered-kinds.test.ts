@@ -259,4 +259,24 @@ describe('kinds of extension API servers', () => {
     expect(api.object(storageVersionMigrationsV1beta1, { name: 'm' })?.status?.conditions?.map(({ type }) => type)).toContain('Succeeded');
     expect(api.requests.filter(({ verb, resource: of }) => verb === 'patch' && of.resource === 'flunders')).toHaveLength(1);
   });
+
+  it('are rewritten once while the informer of migrations lags behind the status writes', async () => {
+    await register(flunders);
+    await api.client().create(flunders, flunder('a'));
+    const isRewrite = ({ verb, resource: of }: { readonly verb: string; readonly resource: Resource }) =>
+      verb === 'patch' && of.resource === 'flunders';
+    // never fails a request: the matcher cuts the watch when the first rewrite is sent
+    api.failNext((request) => {
+      if (!isRewrite(request)) return false;
+      api.failNext(({ verb, resource: of }) => verb === 'watch' && of.resource === 'storageversionmigrations', new Error('reset'), 3);
+      api.dropWatches(storageVersionMigrationsV1beta1);
+      return false;
+    }, new Error('unused'));
+    await api
+      .client()
+      .create(storageVersionMigrationsV1beta1, { metadata: { name: 'm' }, spec: { resource: { group, resource: 'flunders' } } });
+    await clock.advance(60_000);
+    expect(api.object(storageVersionMigrationsV1beta1, { name: 'm' })?.status?.conditions?.map(({ type }) => type)).toContain('Succeeded');
+    expect(api.requests.filter(isRewrite)).toHaveLength(1);
+  });
 });

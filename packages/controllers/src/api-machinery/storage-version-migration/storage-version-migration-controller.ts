@@ -10,6 +10,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { Client, Informers, type Informer } from '@oarlock/spi/client';
 import { Controllers, watch, type Controller, type ReconcileContext, type ControllerWatch } from '@oarlock/spi/controller';
 import { z } from 'zod';
+import { ConsistencyStore } from '../../expectations/consistency-store.ts';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
@@ -35,6 +36,7 @@ export class StorageVersionMigrationController implements Controller {
   readonly concurrentReconciles = 1;
   readonly watches;
   readonly #options: StorageVersionMigrationControllerOptions;
+  readonly #consistencyStore = new ConsistencyStore();
   #migrations: Informer<StorageVersionMigration> | undefined;
 
   constructor(options: StorageVersionMigrationControllerOptions) {
@@ -51,7 +53,11 @@ export class StorageVersionMigrationController implements Controller {
       log,
       () => {
         this.#migrations = migrations();
-        return watch(this.#migrations, (migration) => (isDone(migration) ? [] : [migration.metadata?.name ?? '']));
+        return watch(this.#migrations, (migration) => {
+          if (!isDone(migration)) return [migration.metadata?.name ?? ''];
+          this.#consistencyStore.forget(migration.metadata?.uid);
+          return [];
+        });
       },
       add,
     );
@@ -64,6 +70,8 @@ export class StorageVersionMigrationController implements Controller {
   async reconcile(name: string, { client, signal }: ReconcileContext): Promise<void> {
     const migration = this.#migrations?.get(name);
     if (migration === undefined || isDone(migration) || migration.metadata?.deletionTimestamp !== undefined) return;
+    // the event of the written version starts the next reconcile; the stale one would rewrite all objects again
+    if (this.#consistencyStore.isStale(migration)) return;
     const { group = '', resource: plural = '' } = migration.spec?.resource ?? {};
     await this.#options.kinds.whenRead();
     const resource = this.#resource(group, plural);
@@ -106,7 +114,7 @@ export class StorageVersionMigrationController implements Controller {
     await this.#updateCondition(migration, result, `StorageVersionMigration${result}`, message, client);
   }
 
-  #updateCondition(
+  async #updateCondition(
     migration: StorageVersionMigration,
     type: string,
     reason: string,
@@ -118,7 +126,7 @@ export class StorageVersionMigrationController implements Controller {
     const others = (migration.status?.conditions ?? []).flatMap((each) =>
       each.type === type ? [] : [each.type === 'Running' ? { ...each, status: 'False', lastTransitionTime: now } : each],
     );
-    return client.update(
+    const updated = await client.update(
       storageVersionMigrationsV1beta1,
       {
         ...withTypeMeta(storageVersionMigrationsV1beta1, migration),
@@ -130,6 +138,8 @@ export class StorageVersionMigrationController implements Controller {
       },
       { subresource: 'status' },
     );
+    this.#consistencyStore.recordWrite(migration, updated);
+    return updated;
   }
 }
 
