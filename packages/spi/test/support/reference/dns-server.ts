@@ -7,13 +7,15 @@ import { codes, encodeAnswer, encodeName, parseQuestion, types, type Answer, typ
 const datagram = 512;
 const stream = 65_535;
 const upstreamMs = 500;
+/** Attempts to find a port that is free for both protocols. */
+const maxAttempts = 20;
 
 /** A minimal DNS server that passes the suite. */
 export class ReferenceDns implements DnsServer {
   readonly clusterDomain = 'cluster.local';
   readonly address = '127.0.0.1';
   readonly #upstream: number | undefined;
-  readonly #udp: Socket = createSocket('udp4');
+  #udp: Socket = createSocket('udp4');
   readonly #tcp: Server = createServer((socket) => this.#serveStream(socket));
   readonly #streams = new Set<Stream>();
   #records: ReadonlyMap<string, DnsRecord> = new Map();
@@ -29,13 +31,25 @@ export class ReferenceDns implements DnsServer {
   }
 
   async start(): Promise<void> {
-    this.#tcp.listen(0, this.address);
-    await once(this.#tcp, 'listening');
+    for (let attempt = 1; ; attempt += 1) {
+      this.#tcp.listen(0, this.address);
+      await once(this.#tcp, 'listening');
+      try {
+        this.#udp.bind(this.port, this.address);
+        await once(this.#udp, 'listening');
+        break;
+      } catch (error) {
+        // a port that is free for TCP may be in use for UDP
+        if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === maxAttempts) throw error;
+        this.#udp.close();
+        this.#udp = createSocket('udp4');
+        this.#tcp.close();
+        await once(this.#tcp, 'close');
+      }
+    }
     this.#udp.on('message', (message, from) => {
       void this.answer(message, datagram).then((answer) => answer && this.#udp.send(answer, from.port, from.address));
     });
-    this.#udp.bind(this.port, this.address);
-    await once(this.#udp, 'listening');
   }
 
   async stop(): Promise<void> {
