@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 import { canIsolateNetwork, machineNamespacePool } from '../tools/vitest/network-namespace-pool.ts';
 import { longestFirst } from '../tools/vitest/longest-first.ts';
 
-/** Those of more than half a minute. */
+/** Files that take more than half a minute. They start first. */
 const long = [
   'matrix/three-nodes-calico',
   'failures/kill-nine',
@@ -17,23 +17,23 @@ const long = [
   'journeys/plugins',
 ];
 
-/** Files wait for grace periods, leases and restarts more than they work: where they do not meet on the network, three run at a time. */
+/** Files mostly wait for grace periods, leases and restarts: three run at a time if each has its own network namespace. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
     pool: canIsolateNetwork ? machineNamespacePool : 'forks',
-    // those that write a page do so one after another
+    // files that write a page run one after another
     maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,
     sequence: { sequencer: longestFirst(long) },
-    // what is waited for in vain says so itself, long before
+    // a failed wait reports itself long before this limit
     testTimeout: 900_000,
     hookTimeout: 900_000,
     teardownTimeout: 60_000,
     slowTestThreshold: 30_000,
-    // tests that share a cluster wait for it most of the time
+    // tests of one cluster mostly wait for it
     maxConcurrency: 14,
-    // as for the contract tests: real daemons on a busy machine
+    // real daemons on a busy machine, as in the contract tests
     retry: process.env['CI'] ? 1 : 0,
   },
 });

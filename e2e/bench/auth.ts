@@ -44,7 +44,7 @@ import { median, print, type Figure } from './support/statistics.ts';
 const group = 'rbac.authorization.k8s.io';
 
 /** Microseconds of one call, of this process's CPU, collections among it: what else the machine does is not counted. The median of rounds. */
-async function microseconds(call: () => unknown, calls = 20_000, rounds = 9): Promise<number> {
+async function microseconds(call: () => unknown, calls = 20_000, batches = 9): Promise<number> {
   const once = async () => {
     const began = process.cpuUsage();
     for (let n = 0; n < calls; n++) {
@@ -55,17 +55,17 @@ async function microseconds(call: () => unknown, calls = 20_000, rounds = 9): Pr
     return (user + system) / calls;
   };
   await once();
-  const taken: number[] = [];
-  for (let round = 0; round < rounds; round++) taken.push(await once());
-  return median(taken);
+  const durations: number[] = [];
+  for (let round = 0; round < batches; round++) durations.push(await once());
+  return median(durations);
 }
 
 async function rbacDecision(): Promise<readonly Figure[]> {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
-  const things = (n: number) => ({ apiGroups: ['apps'], resources: [`things${n}`, 'widgets/status'], verbs: ['get', 'list', 'watch'] });
+  const ruleFor = (n: number) => ({ apiGroups: ['apps'], resources: [`things${n}`, 'widgets/status'], verbs: ['get', 'list', 'watch'] });
   for (let n = 0; n < 1_000; n++)
-    api.seed(clusterRoles, { metadata: { name: `role-${n}` }, rules: [things(n), things(n + 1), things(n + 2)] });
+    api.seed(clusterRoles, { metadata: { name: `role-${n}` }, rules: [ruleFor(n), ruleFor(n + 1), ruleFor(n + 2)] });
   for (let n = 0; n < 5_000; n++) {
     const roleRef = { apiGroup: group, kind: 'ClusterRole', name: `role-${n % 1_000}` };
     const subjects = [
@@ -78,11 +78,11 @@ async function rbacDecision(): Promise<readonly Figure[]> {
   const [authorizer] = host.add({ plugin: rbac, config: { defaults: false } }).get(Authz);
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
-  const refused = resourceAttributes(user('user-2', 'team', 'system:authenticated'), 'delete', 'pods', 'ns-2', 'web');
-  const asked = authorizer.authorize(refused);
+  const forbiddenRequest = resourceAttributes(user('user-2', 'team', 'system:authenticated'), 'delete', 'pods', 'ns-2', 'web');
+  const asked = authorizer.authorize(forbiddenRequest);
   await clock.settle();
   await asked;
-  const value = await microseconds(() => authorizer.authorize(refused));
+  const value = await microseconds(() => authorizer.authorize(forbiddenRequest));
   await host.stop();
   await api.stop();
   return [{ what: 'RBAC, 1,000 roles and 5,000 bindings (goal 20)', value, unit: 'us' }];

@@ -90,8 +90,8 @@ await BenchEnvironment.with(async (stage) => {
     const api = await until(
       'the kubeconfig works',
       async () => {
-        const made = await Api.of(cluster.kubeconfig);
-        return (await made.call('GET', '/readyz')).status === 200 && made;
+        const api = await Api.of(cluster.kubeconfig);
+        return (await api.call('GET', '/readyz')).status === 200 && api;
       },
       { everyMs: 5 },
     );

@@ -67,11 +67,11 @@ await BenchEnvironment.with(async (stage) => {
 
   const { api } = cluster;
   const steps = new Steps(cluster.pid, patienceMs);
-  const tally = new NodeCounter(api);
+  const nodeCounter = new NodeCounter(api);
   const over = new AbortController();
-  const following = tally.follow(over.signal);
+  const following = nodeCounter.follow(over.signal);
   const allReady = (count: number) => (signal: AbortSignal) =>
-    tally.until(({ all, ready, emptied }) => all === count && ready === count && emptied === 0, signal);
+    nodeCounter.until(({ all, ready, emptied }) => all === count && ready === count && emptied === 0, signal);
   const until = (name: string, wanted: (one: Deployment) => boolean, timeoutMs = patienceMs) =>
     api.until<Deployment>(`the Deployment ${name}`, named(name), ([one]) => one !== undefined && wanted(one), timeoutMs);
   const deployed = () =>
@@ -80,11 +80,11 @@ await BenchEnvironment.with(async (stage) => {
     );
   const far = async () => {
     const { items } = await api.get<{ readonly items: readonly Deployment[] }>(deploymentsPath);
-    const said = items.map(
+    const summary = items.map(
       ({ metadata, status }) =>
         `${metadata.name}: ${status.replicas ?? 0} pods, ${status.updatedReplicas ?? 0} new, ${status.readyReplicas ?? 0} ready`,
     );
-    return [String(tally), ...said].join('; ');
+    return [String(nodeCounter), ...summary].join('; ');
   };
   /** Processor seconds a minute. */
   const rate = async (pid: number, ms: number) => {
@@ -93,15 +93,15 @@ await BenchEnvironment.with(async (stage) => {
     return ((await cpuSeconds(pid)) - before) / (ms / 60_000);
   };
 
-  await steps.run('nodes', () => String(tally), allReady(nodes));
-  const made = await steps.run('pods', far, async () => {
+  await steps.run('nodes', () => String(nodeCounter), allReady(nodes));
+  const createdPods = await steps.run('pods', far, async () => {
     await api.json('POST', deploymentsPath, { body: deployment('rolled', rolled, 'web:1') });
     await api.json('POST', deploymentsPath, { body: deployment('rest', pods - rolled, 'web:1') });
     await deployed();
   });
   print([
-    { what: `${pods} pods on ${nodes} nodes, all Ready${made.done ? '' : ': not yet'}`, value: made.seconds, unit: 's' },
-    { what: '  processor time until then', value: made.cpu, unit: 's' },
+    { what: `${pods} pods on ${nodes} nodes, all Ready${createdPods.done ? '' : ': not yet'}`, value: createdPods.seconds, unit: 's' },
+    { what: '  processor time until then', value: createdPods.cpu, unit: 's' },
     { what: '  resident memory then', value: await residentMiB(cluster.pid), unit: 'MiB' },
   ]);
 
@@ -122,7 +122,7 @@ await BenchEnvironment.with(async (stage) => {
   ]);
 
   others.launch();
-  await steps.run('more nodes', () => String(tally), allReady(nodes + apart));
+  await steps.run('more nodes', () => String(nodeCounter), allReady(nodes + apart));
   let least = rolled;
   const rolling = await steps.run('rolling update', far, async () => {
     const changed = await api.json<Deployment>('PUT', `${deploymentsPath}/rolled`, { body: deployment('rolled', rolled, 'web:2') });
@@ -141,13 +141,13 @@ await BenchEnvironment.with(async (stage) => {
   await others.kill9();
   await steps.run(
     'loss',
-    () => String(tally),
-    (signal) => tally.until(({ ready }) => ready === nodes, signal),
+    () => String(nodeCounter),
+    (signal) => nodeCounter.until(({ ready }) => ready === nodes, signal),
   );
   // those that were noticed first may be emptied already
-  const [noticed, before] = [performance.now(), tally.emptied];
+  const [noticed, before] = [performance.now(), nodeCounter.emptied];
   await delay(lostMs);
-  const emptied = tally.emptied - before;
+  const emptied = nodeCounter.emptied - before;
   const allowed = Math.ceil(((performance.now() - noticed) / 1000) * evictionRate) + 1;
   others.launch();
   const back = await steps.run('return', far, async (signal) => {

@@ -7,7 +7,7 @@ import { median, print } from './support/statistics.ts';
 import { LoadGenerator } from './support/load-generator.ts';
 import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 
-const [replicas = 100, rounds = 7] = process.argv.slice(2).map(Number);
+const [replicas = 100, repetitions = 7] = process.argv.slice(2).map(Number);
 /** Seconds, with client limits raised: ../shared/bench/reference.md. */
 const upstream = { exist: 0.17, bound: 0.26 };
 const podsPath = '/api/v1/namespaces/default/pods';
@@ -32,7 +32,7 @@ await BenchEnvironment.with(async (stage) => {
   );
 
   const [exist, bound, used]: [number[], number[], number[]] = [[], [], []];
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < repetitions; round++) {
     const name = `d${round}`;
     const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(`${podsPath}?limit=1`);
     const stop = new AbortController();
@@ -61,7 +61,7 @@ await BenchEnvironment.with(async (stage) => {
   }
   load.close();
   print([
-    { what: `${replicas} replicas, all pods exist, median of ${rounds}`, value: median(exist), unit: 's', upstream: `${upstream.exist} s` },
+    { what: `${replicas} replicas, all pods exist, median of ${repetitions}`, value: median(exist), unit: 's', upstream: `${upstream.exist} s` },
     { what: '  all pods bound', value: median(bound), unit: 's', upstream: `${upstream.bound} s` },
     { what: '  first and best', value: bound[0] ?? Number.NaN, unit: 's', reference: { what: 'the best', value: Math.min(...bound) } },
     { what: '  processor time of API server, loops and scheduler', value: median(used), unit: 's' },

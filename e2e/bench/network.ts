@@ -19,8 +19,8 @@ import { NftablesPolicies } from '../../plugins/policy-nftables/src/nftables-pol
 import { mustRun } from '../harness/programs.ts';
 import { median, print } from './support/statistics.ts';
 
-const [role = 'bench', ...given] = process.argv.slice(2);
-const rounds = 5;
+const [role = 'bench', ...args] = process.argv.slice(2);
+const repetitions = 5;
 const seconds = 1;
 const port = '5201';
 const hostMac = 'ee:ee:ee:ee:ee:ee';
@@ -125,8 +125,8 @@ async function ourNode(number: number, paths: readonly string[], withPolicies: b
   });
   const labels = { app: 'bench' };
   if (withPolicies) {
-    const everybody = [{ ipBlock: { cidr: '10.244.0.0/16' } }, { podSelector: { matchLabels: labels } }];
-    const spec = { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{ from: everybody }], egress: [{ to: everybody }] };
+    const allPeers = [{ ipBlock: { cidr: '10.244.0.0/16' } }, { podSelector: { matchLabels: labels } }];
+    const spec = { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{ from: allPeers }], egress: [{ to: allPeers }] };
     api.seed(networkPolicies, { metadata: { namespace: 'bench', name: 'all' }, spec });
     policies.startForNode(`n${number}`);
   }
@@ -185,8 +185,8 @@ async function transfer({ from, to }: Pair): Promise<number> {
   const ended = once(server, 'exit');
   for await (const line of createInterface({ input: server.stdout })) if (line.includes('listening')) break;
   server.stdout.resume();
-  const said = await from.space.run('iperf3', '-c', to.ip, '-p', port, '-t', String(seconds), '-J');
-  const { end, error } = JSON.parse(said) as {
+  const output = await from.space.run('iperf3', '-c', to.ip, '-p', port, '-t', String(seconds), '-J');
+  const { end, error } = JSON.parse(output) as {
     readonly end: { readonly sum_received?: { readonly bits_per_second: number } };
     readonly error?: string;
   };
@@ -214,7 +214,7 @@ async function bench(): Promise<void> {
   }
   const ways = ['within', 'between'] as const;
   const seen = new Map<string, number[]>();
-  for (let round = 0; round < rounds; round++)
+  for (let round = 0; round < repetitions; round++)
     for (const way of ways)
       for (const [name, setting] of settings) {
         const key = `${way} ${name}`;
@@ -234,7 +234,7 @@ async function bench(): Promise<void> {
 }
 
 if (role === 'node') {
-  const [number = '1', policies = '', ...paths] = given;
+  const [number = '1', policies = '', ...paths] = args;
   await ourNode(Number(number), paths, policies === 'true');
 } else {
   try {

@@ -24,7 +24,7 @@ if (process.env[inside] === undefined) {
 }
 
 const count = Number(process.argv[2] ?? 1_000);
-const rounds = 15;
+const repetitions = 15;
 const namespace = 'bench';
 const table = ['table', 'inet', 'oarlock-policy'];
 const ipOf = (index: number) => `10.244.${index >> 8}.${index & 255}`;
@@ -78,7 +78,7 @@ const timed = async (work: () => Promise<unknown>): Promise<Took> => {
 };
 const repeated = async (work: (round: number) => Promise<unknown>) => {
   const took: Took[] = [];
-  for (let round = 0; round < rounds; round++) took.push(await timed(() => work(round)));
+  for (let round = 0; round < repetitions; round++) took.push(await timed(() => work(round)));
   return {
     ms: median(took.map(({ ms }) => ms)),
     worst: quantile(

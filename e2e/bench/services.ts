@@ -18,7 +18,7 @@ if (process.env[inside] === undefined) {
 }
 
 const count = Number(process.argv[2] ?? 10_000);
-const rounds = 15;
+const repetitions = 15;
 const pods = ['10.244.0.1', '10.244.0.2'] as const;
 const ip = (...args: string[]) => runProgram('ip', args);
 await ip('link', 'set', 'lo', 'up');
@@ -68,7 +68,7 @@ for (const [name, make] of [
   const last = count - 1;
   const address = service(last, []).clusterIPs[0] ?? '';
   const changes: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < repetitions; round++) {
     const [only] = [pods[round % 2] ?? ''];
     began = performance.now();
     await proxy.apply({ replace: false, set: [service(last, [only])], removed: [] });
@@ -80,7 +80,7 @@ for (const [name, make] of [
   await proxy.apply({ replace: true, set: all, removed: [] });
   const replaced = performance.now() - began;
   console.log(
-    `${name}: ${count} Services programmed in ${ms(programmed)}, replaced in ${ms(replaced)}; endpoint change to answer p50 ${ms(changes[rounds >> 1] ?? 0)}, worst ${ms(changes.at(-1) ?? 0)}`,
+    `${name}: ${count} Services programmed in ${ms(programmed)}, replaced in ${ms(replaced)}; endpoint change to answer p50 ${ms(changes[repetitions >> 1] ?? 0)}, worst ${ms(changes.at(-1) ?? 0)}`,
   );
   await proxy.clear();
 }

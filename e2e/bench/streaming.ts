@@ -9,7 +9,7 @@ import { endless, execOutput, execRoundTrips, flowing, forwardedBytes, received,
 
 const pod = 'streams';
 const port = 8080;
-const rounds = 50;
+const repetitions = 50;
 
 const throughput = (what: string, ours: Measured, bare: Measured, cpu: number): readonly Figure[] => [
   { what, value: ours.perSecond / 1e6, unit: 'MB/s', reference: { what: 'the runtime alone', value: bare.perSecond / 1e6 } },
@@ -33,16 +33,16 @@ await BenchEnvironment.with(async (stage) => {
     await times.create(body);
     await times.ready(pod);
 
-    await execRoundTrips(cluster, pod, rounds); // until the code is warm
-    const [trips, tripCpu] = await measured(() => execRoundTrips(cluster, pod, rounds));
+    await execRoundTrips(cluster, pod, repetitions); // until the code is warm
+    const [trips, tripCpu] = await measured(() => execRoundTrips(cluster, pod, repetitions));
     print([
       {
         what: 'exec of true, round trip, median (goal: 100)',
         value: median(trips),
         unit: 'ms',
-        reference: { what: 'CRI alone', value: median(await runtime.execTimes(rounds)) },
+        reference: { what: 'CRI alone', value: median(await runtime.execTimes(repetitions)) },
       },
-      { what: 'exec of true, CPU of Oarlock', value: (tripCpu / rounds) * 1000, unit: 'ms' },
+      { what: 'exec of true, CPU of Oarlock', value: (tripCpu / repetitions) * 1000, unit: 'ms' },
     ]);
 
     const stop = new AbortController();

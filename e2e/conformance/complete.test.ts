@@ -46,7 +46,7 @@ interface Source {
   readonly titles: readonly string[];
 }
 /** Texts of tests that are not collected here, with what is written in quotes. */
-function written(): readonly Source[] {
+function testSources(): readonly Source[] {
   const files = elsewhere.flatMap((folder) => readdirSync(root + folder).map((name) => `${root}${folder}/${name}`));
   return files.map((file) => {
     const text = readFileSync(file, 'utf8');
@@ -61,9 +61,9 @@ function* parts(behaviour: string): Generator<readonly [area: string, group: str
   for (let at = 1; at < words.length - 1; at++) yield [area.slice(1, -1), words.slice(0, at).join(' '), words.slice(at).join(' ')];
 }
 /** Names may go on: `should do this (Always)`, `should do this; should do that`. */
-const says = (title: string, what: string) => new RegExp(`(^|[ .,;])${escaped(what)}($|[,:.;]| \\()`).test(title);
+const titleContains = (title: string, what: string) => new RegExp(`(^|[ .,;])${escaped(what)}($|[,:.;]| \\()`).test(title);
 /** Names that are written with holes, into which the rows of a table are put. */
-const couldSay = (title: string, what: string) =>
+const mayContain = (title: string, what: string) =>
   /[a-z]{4} /.test(title) &&
   /%s|\$\{/.test(title) &&
   new RegExp(
@@ -75,13 +75,13 @@ const couldSay = (title: string, what: string) =>
 
 function isTested(behaviour: string, titles: readonly string[], sources: readonly Source[]): boolean {
   for (const [area, group, what] of parts(behaviour)) {
-    if (titles.some((title) => title.includes(area) && title.includes(group) && says(title, what))) return true;
+    if (titles.some((title) => title.includes(area) && title.includes(group) && titleContains(title, what))) return true;
     if (
       sources.some(
         (one) =>
           one.text.includes(area) &&
           group.split(' ').every((word) => one.text.includes(word)) &&
-          one.titles.some((title) => says(title, what) || couldSay(title, what)),
+          one.titles.some((title) => titleContains(title, what) || mayContain(title, what)),
       )
     )
       return true;
@@ -116,7 +116,7 @@ describe('behaviours of a conformant cluster', () => {
     it.each(areas)('%s', (area) => {
       const wanted = names.filter((name) => name.startsWith(`[${area}] `));
       expect(wanted.length).toBeGreaterThan(0);
-      const sources = written();
+      const sources = testSources();
       expect(wanted.filter((name) => !others.has(name) && !isTested(name, titles, sources))).toEqual([]);
     });
   });

@@ -107,18 +107,18 @@ export class NodeWorkbench {
     spec: Spec | string,
     { metadata = {}, fails = false }: { readonly metadata?: Spec; readonly fails?: boolean } = {},
   ): Promise<Ended> {
-    const { metadata: made } = await this.pod(spec, metadata);
-    const pod = await this.pods.until(made.name, 'end', ({ status }) => status.phase === 'Succeeded' || status.phase === 'Failed');
+    const { metadata: metadataOf } = await this.pod(spec, metadata);
+    const pod = await this.pods.until(metadataOf.name, 'end', ({ status }) => status.phase === 'Succeeded' || status.phase === 'Failed');
     const first = pod.spec.containers[0]?.name ?? '';
-    const log = await this.log(made.name, `?container=${first}`);
+    const log = await this.log(metadataOf.name, `?container=${first}`);
     if ((pod.status.phase === 'Failed') !== fails)
-      throw new Error(`${made.name} ${pod.status.phase}: ${JSON.stringify(pod.status)}\n${log}`);
-    this.forget(made.name);
+      throw new Error(`${metadataOf.name} ${pod.status.phase}: ${JSON.stringify(pod.status)}\n${log}`);
+    this.forget(metadataOf.name);
     return { pod, log };
   }
 
   /** What a pod's script says, when it ends well. */
-  async says(spec: Spec | string): Promise<string> {
+  async outputOf(spec: Spec | string): Promise<string> {
     return (await this.run(spec)).log;
   }
 

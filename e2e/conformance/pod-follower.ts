@@ -101,13 +101,13 @@ export class PodFollower {
         );
         this.#pods.clear();
         for (const pod of list.items) this.#pods.set(pod.metadata.name, pod);
-        this.#tell();
+        this.#notify();
         for await (const { type, object } of this.#api.watch<Item>(this.#path, list.metadata.resourceVersion, signal)) {
           if (type === 'ERROR') break;
           if (type === 'BOOKMARK') continue;
           if (type === 'DELETED') this.#pods.delete(object.metadata.name);
           else this.#pods.set(object.metadata.name, object as unknown as FullPod);
-          this.#tell();
+          this.#notify();
         }
       } catch (error) {
         if (!signal.aborted && !(error instanceof Error)) throw error;
@@ -118,7 +118,7 @@ export class PodFollower {
     }
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const look of [...this.#waiting]) look();
   }
 }

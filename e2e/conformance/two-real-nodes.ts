@@ -78,8 +78,8 @@ async function joinNode(machine: Machine, cluster: Cluster, { enter, server, spe
   const file = join(dir, 'node.yaml');
   await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }));
   const { stdout } = await cluster.oarlock('token', 'create');
-  const said = stdout.trim().split(' ').slice(3);
-  const args = said.map((word) => (word.startsWith('https://') ? `https://${server}:${cluster.port}` : word));
+  const words = stdout.trim().split(' ').slice(3);
+  const args = words.map((word) => (word.startsWith('https://') ? `https://${server}:${cluster.port}` : word));
   const [program, ...before] = enter;
   const own = ['--node-name', 'node-b', '-f', file, '--data-dir', join(dir, 'data')];
   const node = new Daemon(program, [...before, oarlock.file, ...oarlock.args, 'node', 'join', ...args, ...own]);

@@ -14,7 +14,7 @@ import { Follower, Writer } from './support/writer.ts';
 
 const noEtcd = componentMissing.etcd();
 const noContainerd = await componentMissing.containerd();
-const rounds = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
+const repetitions = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
 
 const identity = ({ metadata, status }: PodItem) => ({
   uid: metadata.uid,
@@ -43,7 +43,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
         await cluster.api.untilReady('default', 'hello', 3);
       });
 
-      it(`loses nothing that was acknowledged, adopts what runs and converges, ${rounds} times (seed ${seed})`, {
+      it(`loses no acknowledged write, adopts running containers and converges, ${repetitions} times (seed ${seed})`, {
         timeout: 1_800_000,
       }, async () => {
         const random = seeded(seed);
@@ -67,13 +67,13 @@ for (const storage of ['embedded', 'etcd'] as const) {
           },
         });
         let replicas = 0;
-        for (let round = 0; round < rounds; round++) {
+        for (let round = 0; round < repetitions; round++) {
           replicas = 1 + Math.floor(random() * 6);
           await cluster.kubectl.apply(other(replicas));
-          await delay(Math.floor(random() * 1500)); // the random moment
+          await delay(Math.floor(random() * 1500)); // at a random moment
           await cluster.kill9();
           if (random() < 0.4) {
-            // and again while it starts
+            // and again during the start
             cluster.launch();
             await delay(Math.floor(random() * 1200));
             await cluster.kill9();
@@ -82,14 +82,14 @@ for (const storage of ['embedded', 'etcd'] as const) {
         }
         await cluster.api.untilReady('writes', 'changing', replicas);
         await writer.stop();
-        expect(writer.acknowledged).toBeGreaterThan(rounds * 10);
+        expect(writer.acknowledged).toBeGreaterThan(repetitions * 10);
         expect(await writer.losses(cluster.api)).toEqual([]);
 
         const stored = await cluster.api.get<{ items: { metadata: { name: string }; data?: { value: string } }[] }>(
           '/api/v1/namespaces/writes/configmaps',
         );
         await untilValue(
-          'the watch has seen it all',
+          'the watch has received all changes',
           () => [...follower.state].sort().join(),
           (seen) =>
             seen ===
@@ -99,13 +99,13 @@ for (const storage of ['embedded', 'etcd'] as const) {
               .join(),
         );
         await follower.stop();
-        // a server that starts has no events of the past: whoever asks for them is told to list again
+        // a server that has just started has no past events: a watch from an old version must list again
         expect(follower.faults).toEqual([]);
-        expect(follower.relists).toBeLessThanOrEqual(2 * rounds + 1);
+        expect(follower.relists).toBeLessThanOrEqual(2 * repetitions + 1);
 
         expect(sorted(await cluster.api.untilReady('default', 'hello', 3))).toEqual(before);
         const now = await untilValue(
-          'nobody runs who should not',
+          'no deleted pod runs',
           () => containersOf('process', { dir: cluster.dir }),
           (containers) => containers.size === 3 + replicas,
         );
@@ -119,7 +119,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
         console.log(`${writer.acknowledged} writes acknowledged, ${writer.unanswered} unanswered`);
       });
 
-      it.skipIf(storage !== 'etcd')('outlives kill -9 of etcd', async () => {
+      it.skipIf(storage !== 'etcd')('survives kill -9 of etcd', async () => {
         const etcd = await machine.etcd();
         const before = sorted(await cluster.api.untilReady('default', 'hello', 3));
         const writer = new Writer(cluster.kubeconfig, 'writes');
@@ -127,7 +127,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
         for (let round = 0; round < 3; round++) {
           const acknowledged = writer.acknowledged;
           await untilValue(
-            'writes go through',
+            'writes succeed',
             () => writer.acknowledged,
             (count) => count > acknowledged + 20,
           );
@@ -136,7 +136,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
         }
         const acknowledged = writer.acknowledged;
         await untilValue(
-          'writes go through',
+          'writes succeed',
           () => writer.acknowledged,
           (count) => count > acknowledged + 20,
         );
@@ -153,7 +153,7 @@ for (const storage of ['embedded', 'etcd'] as const) {
 
 const noContainers = noContainerd ?? noEtcd;
 describe.skipIf(noContainers !== undefined && !everythingIsNeeded)(
-  `containers outlive everybody${noContainers === undefined ? '' : ` (${noContainers})`}`,
+  `containers outlive every process${noContainers === undefined ? '' : ` (${noContainers})`}`,
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
@@ -167,7 +167,7 @@ describe.skipIf(noContainers !== undefined && !everythingIsNeeded)(
       await cluster.api.untilReady('default', 'hello', 3);
     });
 
-    it('a stop that was asked for: what runs goes on, and is adopted', async () => {
+    it('a graceful stop: containers keep running and are adopted', async () => {
       const [before, running] = [sorted(await cluster.api.untilReady('default', 'hello', 3)), await containers()];
       await cluster.stop();
       expect(await containers()).toEqual(running);
@@ -176,7 +176,7 @@ describe.skipIf(noContainers !== undefined && !everythingIsNeeded)(
       expect(await containers()).toEqual(running);
     });
 
-    it('kill -9 of containerd: the runtime comes back, containers go on, new ones start', async () => {
+    it('kill -9 of containerd: the runtime recovers, containers keep running, new ones start', async () => {
       const [before, running] = [sorted(await cluster.api.untilReady('default', 'hello', 3)), await containers()];
       const containerd = await machine.containerd();
       await containerd.kill9();
@@ -190,7 +190,7 @@ describe.skipIf(noContainers !== undefined && !everythingIsNeeded)(
       await cluster.api.untilReady('default', 'hello', 3);
     });
 
-    it('a container that ends while nobody looks is started again', async () => {
+    it('a container that exits while the kubelet is down is restarted', async () => {
       const [pod] = await cluster.api.untilReady('default', 'hello', 3);
       const id = pod?.status.containerStatuses?.[0]?.containerID?.replace('containerd://', '') ?? '';
       const container = (await containers()).get(id);

@@ -8,7 +8,7 @@ import { machineTests } from './chaos/machine-tests.ts';
 
 const lacking = everythingIsNeeded ? undefined : await componentMissing.containerd();
 
-describe.skipIf(lacking !== undefined)(`a node to which much happens${lacking === undefined ? '' : ` (${lacking})`}`, () => {
+describe.skipIf(lacking !== undefined)(`faults on a node${lacking === undefined ? '' : ` (${lacking})`}`, () => {
   const node = new ChaosNode(Machine.use());
   beforeAll(() => node.start());
   hangTests(node);

@@ -15,13 +15,13 @@ const second = existsSync(join(mount, 'cgroup.controllers'));
 const root = second ? mount : join(mount, 'memory');
 const isRoot = process.getuid?.() === 0;
 
-const lacks: Readonly<Record<string, () => Promise<string | undefined>>> = {
+const missingComponents: Readonly<Record<string, () => Promise<string | undefined>>> = {
   containerd: async () => (everythingIsNeeded ? undefined : componentMissing.containerd()),
   docker: async () => (everythingIsNeeded ? undefined : componentMissing.docker()),
-  process: async () => (isRoot ? undefined : 'cgroups take root'),
+  process: async () => (isRoot ? undefined : 'cgroups require root'),
 };
 const runtimes = ['containerd', 'docker', 'process'] as const satisfies readonly RuntimeName[];
-const lacking = new Map(await Promise.all(runtimes.map(async (name) => [name, await lacks[name]?.()] as const)));
+const lacking = new Map(await Promise.all(runtimes.map(async (name) => [name, await missingComponents[name]?.()] as const)));
 
 interface Summary {
   readonly pods: readonly {
@@ -33,7 +33,7 @@ interface Summary {
 
 describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
   const why = lacking.get(runtime);
-  describe.skipIf(why !== undefined)(why ?? 'bounds all that is in it', () => {
+  describe.skipIf(why !== undefined)(why ?? 'limits all containers of the pod', () => {
     const machine = Machine.use();
     let cluster: Cluster;
     const path = '/api/v1/namespaces/default/pods/whole';
@@ -53,7 +53,7 @@ describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
       cluster = await machine.cluster({ spec });
     });
 
-    /** Where the pod's cgroup is, below the mount. */
+    /** Returns the path of the pod's cgroup below the mount. */
     const find = async (uid: string) => {
       for (const name of (await readdir(root)).filter((one) => one.startsWith('oarlock-'))) {
         const at = join(name, 'kubepods', 'burstable', `pod${uid}`);
@@ -73,7 +73,7 @@ describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
           ];
     const amounts = (cpu: string, memory: string) => ({ requests: { cpu: '50m', memory: '16Mi' }, limits: { cpu, memory } });
 
-    it('follows what the pod as a whole is given, holds its processes, and goes with it', async () => {
+    it('has the pod-level limits, holds its processes, and is removed with it', async () => {
       const image = runtime === 'process' ? 'host' : busyboxImage;
       const script = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done';
       const container = (name: string) => ({ name, image, command: ['sh', '-c', script] });
@@ -92,12 +92,12 @@ describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
       expect(children.length).toBeGreaterThanOrEqual(2);
 
       const [node] = (await cluster.api.get<{ items: Item[] }>('/api/v1/nodes')).items;
-      const told = await until('the summary has the pod', async () => {
+      const stats = await until('the summary has the pod', async () => {
         const { pods } = await cluster.api.get<Summary>(`/api/v1/nodes/${node?.metadata.name}/proxy/stats/summary`);
         return pods.find(({ podRef }) => podRef.uid === uid);
       });
-      expect(told.network).toMatchObject({ name: 'eth0', rxBytes: expect.any(Number) });
-      expect(told.process_stats?.process_count).toBeGreaterThanOrEqual(4);
+      expect(stats.network).toMatchObject({ name: 'eth0', rxBytes: expect.any(Number) });
+      expect(stats.process_stats?.process_count).toBeGreaterThanOrEqual(4);
 
       await cluster.api.json('PATCH', `${path}/resize`, {
         headers: { 'content-type': 'application/merge-patch+json' },
@@ -109,7 +109,7 @@ describe.each(runtimes)('the cgroup of a pod on %s', (runtime) => {
         body: { spec: { resources: amounts('200m', '64Mi') } },
       });
       await until('the cgroup is smaller', async () => String(await held(at)) === String(['20000', 64 * 2 ** 20]));
-      const [after] = await cluster.api.until<PodItem>('the resize is told', cluster.api.pods('default', 'whole'), ([one]) =>
+      const [after] = await cluster.api.until<PodItem>('the resize is reported', cluster.api.pods('default', 'whole'), ([one]) =>
         JSON.stringify((one?.status as { resources?: object } | undefined)?.resources ?? {}).includes('64Mi'),
       );
       expect(after?.status.containerStatuses?.map(({ restartCount }) => restartCount)).toEqual([0, 0]);

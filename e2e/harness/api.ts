@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
 import { patienceMs } from './until.ts';
 
-/** As much of any object as the tests read. */
+/** The fields of any object that the tests read. */
 export interface Item {
   readonly kind?: string;
   readonly metadata: {
@@ -70,7 +70,7 @@ interface Kubeconfig {
 }
 const decode = (text: string | undefined) => Buffer.from(text ?? '', 'base64').toString('utf8');
 
-/** Plain HTTPS to an API server, as the kubeconfig says. */
+/** A client for plain HTTPS requests to an API server, with the credentials of a kubeconfig. */
 export class Api {
   readonly server: string;
   readonly #tls: { readonly ca: string; readonly cert: string; readonly key: string };
@@ -129,7 +129,7 @@ export class Api {
     return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') };
   }
 
-  /** @throws Error when the answer is not 2xx */
+  /** @throws Error if the status is not 2xx */
   async json<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
     const { status, body } = await this.call(method, path, options);
     if (status < 200 || status > 299) throw new ApiError(method, path, status, body);
@@ -141,8 +141,8 @@ export class Api {
   }
 
   /**
-   * Creates an object in a list. One of that name that an attempt before this one has left goes first.
-   * @throws ApiError when it is refused
+   * Creates an object in a list. Deletes an object of that name that an earlier attempt left.
+   * @throws ApiError if the API server rejects the object
    */
   async renew<T extends Item>(path: string, body: Fields & { readonly metadata: Fields & { readonly name: string } }): Promise<T> {
     const create = () => this.json<T>('POST', path, { body });
@@ -157,7 +157,7 @@ export class Api {
     }
   }
 
-  /** Lines of a watch until the signal ends it, or the server. */
+  /** Yields the lines of a watch until the signal aborts or the server ends it. */
   async *watch<T extends Item>(
     path: string,
     resourceVersion: string,
@@ -180,8 +180,8 @@ export class Api {
   }
 
   /**
-   * The states of a list, one after another, until the signal ends it. Reconnects when the server goes away.
-   * `last` keeps what was seen, and the last fault.
+   * Yields the states of a list until the signal aborts. Reconnects if the server is unavailable.
+   * `last` holds the latest state and the latest error.
    */
   async *#states<T extends Item>(
     path: string,
@@ -212,8 +212,8 @@ export class Api {
   }
 
   /**
-   * Follows a list (`/api/v1/namespaces/a/pods?labelSelector=app%3Dhello`) until it is as wanted.
-   * @throws Error with what was last seen, after the deadline; whatever `wanted` throws, at once
+   * Follows a list (`/api/v1/namespaces/a/pods?labelSelector=app%3Dhello`) until `wanted` returns true.
+   * @throws Error with the latest state after the deadline; errors of `wanted` immediately
    */
   async until<T extends Item>(
     what: string,
@@ -239,7 +239,7 @@ export class Api {
     return `/api/v1/namespaces/${namespace}/pods${app === undefined ? '' : `?labelSelector=app%3D${app}`}`;
   }
 
-  /** Waits for exactly `count` pods, all ready and none of them leaving. */
+  /** Waits until exactly `count` pods exist, all ready and none terminating. */
   untilReady(namespace: string, app: string, count: number, timeoutMs = patienceMs): Promise<readonly PodItem[]> {
     return this.until<PodItem>(
       `${count} pods of ${app} ready`,

@@ -1,4 +1,4 @@
-/** What has to be undone, in reverse order, however a test file ends. */
+/** Undo steps that run in reverse order when a test file ends, whatever its result. */
 export class Cleanup {
   readonly #steps: { readonly what: string; readonly undo: () => Promise<unknown> | unknown }[] = [];
 
@@ -6,7 +6,7 @@ export class Cleanup {
     this.#steps.push({ what, undo });
   }
 
-  /** Every step is tried. @throws AggregateError of those that failed */
+  /** Runs every step, also after a failure. @throws AggregateError with the errors of all failed steps */
   async run(): Promise<void> {
     const failures: Error[] = [];
     for (const { what, undo } of this.#steps.splice(0).reverse()) {

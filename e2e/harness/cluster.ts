@@ -10,19 +10,19 @@ import { removeNetwork } from './host-state.ts';
 import { patienceMs } from './until.ts';
 
 export interface ClusterOptions {
-  /** The `spec` of its cluster.yaml; absent: `oarlock up` without -f. `bridge` names the bridge that goes with the cluster. */
+  /** The `spec` of the cluster.yaml; if absent, `oarlock up` runs without -f. `bridge` is the name of the cluster's bridge. */
   readonly spec?: ClusterSpec & { readonly bridge?: string };
-  /** A directory that is not there yet, or that of a cluster that was. */
+  /** A directory that does not exist yet, or the data directory of an earlier cluster. */
   readonly dir: string;
   readonly nodeName?: string;
   readonly runAs?: { readonly uid: number; readonly gid: number };
   readonly args?: readonly string[];
-  /** Besides what this process has. */
+  /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly readyMs?: number;
 }
 
-/** An `oarlock up` of its own: process, port, data directory, kubectl cache. */
+/** An `oarlock up` with its own process, port, data directory and kubectl cache. */
 export class Cluster {
   readonly dir: string;
   readonly dataDir: string;
@@ -46,7 +46,7 @@ export class Cluster {
     this.kubectl = new Kubectl(binary, this.kubeconfig, join(options.dir, 'home'));
   }
 
-  /** Writes the cluster.yaml and starts. Returns when the cluster says that it is ready. */
+  /** Writes the cluster.yaml and starts the cluster. Resolves when the cluster reports that it is ready. */
   static async start(options: ClusterOptions): Promise<Cluster> {
     const cluster = await Cluster.prepare(options);
     try {
@@ -58,7 +58,7 @@ export class Cluster {
     }
   }
 
-  /** Everything but the start. */
+  /** Creates the cluster without starting it. */
   static async prepare(options: ClusterOptions): Promise<Cluster> {
     await mkdir(options.dir, { recursive: true, mode: 0o755 });
     if (options.runAs) await chown(options.dir, options.runAs.uid, options.runAs.gid);
@@ -104,7 +104,7 @@ export class Cluster {
     ];
   }
 
-  /** Starts the process and does not wait. */
+  /** Starts the process without waiting for readiness. */
   launch(): Daemon {
     const { runAs, env } = this.#options;
     const home = join(this.dir, 'home');
@@ -112,7 +112,7 @@ export class Cluster {
     return this.#daemon;
   }
 
-  /** Starts, or starts again over the same data directory. Returns when it says that it is ready: the milliseconds it took. */
+  /** Starts the cluster, also again over the same data directory. Resolves when it is ready, with the elapsed milliseconds. */
   async up(): Promise<number> {
     const began = performance.now();
     const daemon = this.launch();
@@ -123,12 +123,12 @@ export class Cluster {
     return took;
   }
 
-  /** SIGKILL to the control plane: nothing of it gets to say goodbye. Pods are not touched. */
+  /** Sends SIGKILL to the control plane. Pods keep running. */
   async kill9(): Promise<void> {
     await this.daemon.stop('SIGKILL');
   }
 
-  /** Asks it to end. @throws Error when it does not end with 0 */
+  /** Sends SIGTERM and waits for the exit. @throws Error if the exit code is not 0 */
   async stop(): Promise<void> {
     if (!this.running) return;
     const code = await this.daemon.stop();
@@ -140,13 +140,13 @@ export class Cluster {
     return runOarlock([...args, '--data-dir', this.dataDir]);
   }
 
-  /** The end of what it logged. */
+  /** Returns the end of the log. */
   async log(lines = 60): Promise<string> {
     const text = await readFile(join(this.dataDir, 'oarlock.log'), 'utf8').catch((error: Error) => error.message);
     return text.trimEnd().split('\n').slice(-lines).join('\n');
   }
 
-  /** What helps to understand a failure. */
+  /** Collects the state that helps to understand a failure. */
   async report(): Promise<string> {
     const parts = [`--- ${this.dataDir}: ${this.running ? `process ${this.pid} runs` : 'ended'}`, this.#daemon?.output.slice(-2000) ?? ''];
     if (this.running) {
@@ -162,7 +162,7 @@ export class Cluster {
     return parts.join('\n');
   }
 
-  /** Ends everything of it, also what a crash left, and removes its directory. */
+  /** Ends all processes of the cluster, also those that a crash left, and removes its directory. */
   async dispose(): Promise<void> {
     const cleanup = new Cleanup();
     cleanup.add('directory', () => this.#removeDirectory());
@@ -179,7 +179,7 @@ export class Cluster {
   }
 }
 
-/** Volumes in memory and the like. One that goes with another is no fault: what stays is found by who looks for leftovers. */
+/** Unmounts volumes such as tmpfs. A mount that disappears together with another is ignored; the check for leftovers finds the rest. */
 export async function unmountBelow(directory: string): Promise<void> {
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8'))
     .split('\n')

@@ -2,7 +2,7 @@ import { containerdMissing } from '../fixtures/containerd.ts';
 import { dockerMissing } from '../fixtures/docker.ts';
 import { etcdMissing } from './etcd.ts';
 
-/** Why a component cannot be had here; undefined: it can. */
+/** Returns why a component is unavailable on this machine, or undefined if it is available. */
 export const componentMissing = {
   etcd: etcdMissing,
   containerd: containerdMissing,

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { networkInterfaces } from 'node:os';
 
-/** The `spec` of a cluster.yaml, as far as tests set it. */
+/** The fields of a cluster.yaml's `spec` that tests set. */
 export interface ClusterSpec {
   readonly roles?: readonly string[];
   readonly networking?: { readonly podCIDRs?: readonly string[]; readonly serviceCIDRs?: readonly string[]; readonly nodePorts?: string };
@@ -30,20 +30,20 @@ export interface CompositionOptions {
   readonly runtime: RuntimeName;
   readonly network: NetworkName;
   readonly etcd?: string;
-  /** Under which the cluster keeps its keys: one etcd serves several clusters, one after another. */
+  /** The prefix of the cluster's keys: clusters may share one etcd, one after another. */
   readonly etcdPrefix?: string;
   readonly containerd?: { readonly socket: string; readonly cniConfDir: string };
   readonly docker?: { readonly socket: string };
   readonly kubelet?: Readonly<Record<string, unknown>>;
 }
 
-/** Whether an address of this machine is in `10.<second>.0.0/16`. */
+/** Returns whether this machine has an address in `10.<second>.0.0/16`. */
 const isTaken = (second: number): boolean =>
   Object.values(networkInterfaces())
     .flat()
     .some((one) => one?.address.startsWith(`10.${second}.`) === true);
 
-/** Ranges and names that meet nobody else's on this machine, nor the links to other machines that tests make (10.214.0.0/16). */
+/** Ranges and names that conflict neither with others on this machine nor with the links of test namespaces (10.214.0.0/16). */
 export function privateRanges(): {
   readonly pods: string;
   readonly services: string;
@@ -67,7 +67,7 @@ export function composition({
   kubelet,
 }: CompositionOptions): ClusterSpec & { readonly bridge?: string } {
   const ranges = privateRanges();
-  /** Pods have a network of their own. */
+  /** True if pods have their own network namespace. */
   const bridged = network !== 'host';
   const simulated = runtime === 'simulated';
   return {
@@ -99,10 +99,10 @@ export function composition({
         : 'network-host',
       ...(bridged && { policy: 'policy-nftables' }),
       proxy: bridged ? 'proxy-nftables' : 'proxy-userspace',
-      // who has no network of their own asks the machine's servers
+      // without a pod network, pods use the machine's DNS servers
       ...(bridged && { dns: 'dns-server' }),
     }),
-    // machines of tests may be nearly full
+    // test machines may have little free disk space
     settings: { kubelet: { port: 0, evictionHard: { diskAvailable: '1%', imageAvailable: '1%' }, ...kubelet } },
   };
 }

@@ -4,7 +4,7 @@ import type { RunningDocker } from '../fixtures/docker.ts';
 import type { SharedContainerd } from './machine.ts';
 import { mustRun, processesBelow } from './programs.ts';
 
-/** Containers that run, seen from outside of Oarlock: id to the process that it is, with the time of its birth. */
+/** Running containers as seen from outside Oarlock: container id to process id and start time. */
 export type Containers = ReadonlyMap<string, { readonly pid: number; readonly born: string }>;
 
 async function birthOf(pid: number): Promise<string> {
@@ -12,7 +12,7 @@ async function birthOf(pid: number): Promise<string> {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''; // starttime of proc(5), counted after the name
 }
 
-/** Where a cluster's containers are. `dir`: of the cluster, by which its process containers are told from others'. */
+/** Where to look for a cluster's containers. `dir` is the cluster's directory, which identifies its process containers. */
 export interface ContainerPlaces {
   readonly dir: string;
   readonly containerd?: SharedContainerd | undefined;
@@ -46,7 +46,7 @@ async function tasks(socket: string): Promise<Containers> {
   return found;
 }
 
-/** The eldest process that carries a container's mark is the container. */
+/** The oldest process that carries a container's mark is the container's main process. */
 async function processes(dir: string): Promise<Containers> {
   const found = new Map<string, { pid: number; born: string }>();
   for (const pid of await processesBelow(dir)) {
@@ -59,7 +59,7 @@ async function processes(dir: string): Promise<Containers> {
   return found;
 }
 
-/** Everything the runtime still has of pods, also what does not run. */
+/** Returns all sandboxes and containers that the runtime still has, stopped ones included. */
 export async function remains(
   runtime: RuntimeName,
   { dir, containerd, docker, bridge }: ContainerPlaces & { readonly bridge?: string | undefined },

@@ -5,7 +5,7 @@ import { Daemon, freePort } from './programs.ts';
 
 const binary = '/usr/bin/etcd';
 
-/** Why an etcd cannot be started here, or undefined. */
+/** Returns why etcd cannot be started here, or undefined. */
 export function etcdMissing(): string | undefined {
   try {
     accessSync(binary, constants.X_OK);
@@ -17,15 +17,15 @@ export function etcdMissing(): string | undefined {
 
 export interface RunningEtcd {
   readonly endpoint: string;
-  /** Of the process that runs now. */
+  /** The process id of the current process. */
   readonly pid: number;
-  /** SIGKILL; `restart` or `stop` comes next. */
+  /** Sends SIGKILL; call `restart` or `stop` next. */
   kill9(): Promise<void>;
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** One member on ports of its own, with its data below `dir`. */
+/** Starts a single member on its own ports, with its data below `dir`. */
 export async function startEtcd(dir: string): Promise<RunningEtcd> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const [client, peer] = [await freePort(), await freePort()];

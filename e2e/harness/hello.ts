@@ -10,7 +10,7 @@ interface Manifest {
   readonly spec: { readonly template?: { readonly spec: { readonly containers: { image: string }[] } } };
 }
 
-/** The example's manifest for a runtime. Where images are real, the image is the one that the tests have built. */
+/** Returns the example's manifest for a runtime. Runtimes that pull images get the test image. */
 export async function hello(runtime: RuntimeName): Promise<readonly object[]> {
   const file = runtime === 'process' ? 'hello/hello.yaml' : 'hello-image/hello.yaml';
   const objects = parseAllDocuments(await readFile(join(root, 'examples', file), 'utf8')).map((document) => document.toJS() as Manifest);

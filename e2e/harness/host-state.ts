@@ -2,7 +2,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { runProgram } from './programs.ts';
 import { until } from './until.ts';
 
-/** What tests may leave behind on a machine. */
+/** Resources that tests may leave on a machine. */
 export interface HostState {
   readonly links: readonly string[];
   readonly namespaces: readonly string[];
@@ -19,7 +19,7 @@ const lines = (text: string) =>
     .map((line) => line.trim())
     .filter((line) => line !== '');
 
-/** Daemons and what holds containers, in this network namespace: those of others on this machine are none of our business. */
+/** Daemons and container shims in this network namespace; those in other namespaces belong to other test runs. */
 async function supervisors(): Promise<readonly string[]> {
   const networkOf = (pid: string) => readlink(`/proc/${pid}/ns/net`).catch(() => '');
   const ours = await networkOf('self');
@@ -40,15 +40,15 @@ async function supervisors(): Promise<readonly string[]> {
 
 export async function hostState(): Promise<HostState> {
   if (process.platform !== 'linux') return { links: [], namespaces: [], tables: [], rules: [], mounts: [], supervisors: [] };
-  const said = async (file: string, args: readonly string[]) =>
+  const outputOf = async (file: string, args: readonly string[]) =>
     isRoot ? ((await runProgram(file, args).catch(() => undefined))?.stdout ?? '') : '';
   return {
     links: lines((await runProgram('ip', ['-o', 'link'])).stdout).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
     namespaces: await readdir('/run/netns').catch(() => []),
-    // iptables makes its own tables when it is first asked anything
-    tables: lines(await said('nft', ['list', 'tables'])).filter((table) => table.includes('oarlock')),
-    rules: lines(await said('iptables-save', [])).filter((line) => /oarlock|CNI-/.test(line)),
-    // iproute2 mounts its folder when it first makes a namespace
+    // iptables creates its tables on first use
+    tables: lines(await outputOf('nft', ['list', 'tables'])).filter((table) => table.includes('oarlock')),
+    rules: lines(await outputOf('iptables-save', [])).filter((line) => /oarlock|CNI-/.test(line)),
+    // iproute2 mounts its directory when it creates the first namespace
     mounts: lines(await readFile('/proc/self/mountinfo', 'utf8'))
       .map((line) => line.split(' ')[4] ?? '')
       .filter((path) => !/^(\/var)?\/run\/netns$/.test(path))
@@ -57,7 +57,7 @@ export async function hostState(): Promise<HostState> {
   };
 }
 
-/** What is there now and was not before, in words. */
+/** Describes the resources that exist now and did not exist before. */
 export function leftovers(before: HostState, now: HostState): readonly string[] {
   const kinds = Object.keys(before) as (keyof HostState)[];
   return kinds.flatMap((kind) => {
@@ -72,7 +72,7 @@ export function leftovers(before: HostState, now: HostState): readonly string[] 
   });
 }
 
-/** What ends on its own is given a moment. @throws Error that names what is left */
+/** Waits for resources that disappear by themselves. @throws Error that names the remaining resources */
 export async function expectNothingLeft(before: HostState): Promise<void> {
   let left: readonly string[] = [];
   await until(
@@ -87,7 +87,7 @@ export async function expectNothingLeft(before: HostState): Promise<void> {
   });
 }
 
-/** Undoes what network-bridge or network-calico (there `bridge` begins the names of the pods' interfaces), policy-nftables and proxy-nftables leave on purpose, so that traffic goes on while they are down. */
+/** Removes what network-bridge or network-calico (whose pod interfaces start with `bridge`), policy-nftables and proxy-nftables leave on purpose, so that traffic continues while they are down. */
 export async function removeNetwork(bridge: string | undefined): Promise<void> {
   if (!isRoot || bridge === undefined) return;
   await runProgram('ip', ['link', 'del', bridge]);
@@ -105,5 +105,5 @@ export async function removeNetwork(bridge: string | undefined): Promise<void> {
   for (const rule of rules) await runProgram('iptables', words(rule.replace(/^-A/, '-D')));
 }
 
-/** `-m comment --comment "a b"` as iptables-save quotes it. */
+/** A comment match as iptables-save quotes it: `-m comment --comment "a b"`. */
 const words = (text: string) => [...text.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '');

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import { until, untilValue, type UntilOptions } from './until.ts';
 
-/** GET over plain HTTP on a connection of its own, so that every call is balanced anew. */
+/** Sends a GET over plain HTTP on a new connection, so that a Service balances every call. */
 export function httpGet(url: string, timeoutMs = 5_000): Promise<{ readonly status: number; readonly body: string }> {
   return new Promise((resolve, reject) => {
     const call = request(url, { agent: false, timeout: timeoutMs, headers: { connection: 'close' } }, (response) => {
@@ -20,16 +20,16 @@ export function httpGet(url: string, timeoutMs = 5_000): Promise<{ readonly stat
   });
 }
 
-/** Asks until the answer is this one, but for spaces around it. */
-export async function untilSays(url: string, wanted: string): Promise<void> {
+/** Repeats a GET until the trimmed body equals the expected one. */
+export async function untilBodyEquals(url: string, wanted: string): Promise<void> {
   await untilValue(
     `${wanted} at ${url}`,
     () => httpGet(url).then(({ body }) => body.trim(), String),
-    (said) => said === wanted,
+    (body) => body === wanted,
   );
 }
 
-/** Asks until each of `wanted` has answered at least once; a Service sends every call to one of its pods. Returns all answers. */
+/** Repeats a GET until every value of `wanted` has been returned once; a Service routes each call to one of its pods. Returns all bodies. */
 export async function untilAnswers(url: string, wanted: readonly string[], options: UntilOptions = {}): Promise<ReadonlySet<string>> {
   const seen = new Set<string>();
   try {
@@ -49,7 +49,7 @@ export async function untilAnswers(url: string, wanted: readonly string[], optio
   return seen;
 }
 
-/** The status of one GET over HTTPS. */
+/** Returns the status code of a GET over HTTPS. */
 export function httpsStatus(url: string, tls: { readonly ca: string; readonly cert?: string; readonly key?: string }): Promise<number> {
   return new Promise((resolve, reject) => {
     secureRequest(url, { agent: false, timeout: 30_000, ...tls }, (response) => {

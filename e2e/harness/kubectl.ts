@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { runProgram, type Finished, type RunOptions } from './programs.ts';
 
-/** A kubectl of this machine: `1.33` and where it is. */
+/** A kubectl of this machine: version such as `1.33` and path. */
 export interface KubectlBinary {
   readonly version: string;
   readonly file: string;
@@ -16,7 +16,7 @@ function onPath(name: string): string | undefined {
     .find((file) => existsSync(file));
 }
 
-/** Every `kubectl.<version>` that lies on the PATH or beside the `kubectl` that is there, oldest first. */
+/** Returns every `kubectl.<version>` on the PATH or beside the resolved `kubectl`, oldest first. */
 export function kubectlBinaries(): readonly KubectlBinary[] {
   const main = onPath('kubectl');
   const directories = new Set([
@@ -35,7 +35,7 @@ export function kubectlBinaries(): readonly KubectlBinary[] {
   return [...found].map(([version, file]) => ({ version, file })).sort((a, b) => minor(a.version) - minor(b.version));
 }
 
-/** The newest there is, or plain `kubectl`. */
+/** The newest kubectl, or plain `kubectl`. */
 export function newestKubectl(): KubectlBinary | undefined {
   const newest = kubectlBinaries().at(-1);
   if (newest !== undefined) return newest;
@@ -48,7 +48,7 @@ export class Kubectl {
   readonly #env: Readonly<Record<string, string>>;
   readonly #home: string;
 
-  /** `home` holds its cache of discovery: one per cluster. */
+  /** `home` holds the discovery cache, one per cluster. */
   constructor(binary: KubectlBinary, kubeconfig: string, home: string) {
     this.#binary = binary;
     this.#home = home;
@@ -68,16 +68,16 @@ export class Kubectl {
     return new Kubectl(binary, this.#env['KUBECONFIG'] ?? '', join(this.#home, binary.version));
   }
 
-  /** The outcome, whatever it is. */
+  /** Runs kubectl and returns its result, also if it fails. */
   async try(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
     await mkdir(this.#home, { recursive: true });
     return runProgram(this.#binary.file, args, { ...options, env: { ...this.#env, ...options.env } });
   }
 
-  /** What it prints. @throws Error when it fails, or says anything on stderr: a warning is a fault of the server */
+  /** Runs kubectl and returns its stdout. @throws Error if it fails or writes to stderr: a warning is a defect of the server */
   async run(args: readonly string[], options: RunOptions = {}): Promise<string> {
     const done = await this.try(args, options);
-    // that it asks a lot is its own affair
+    // client-side throttling messages are not the server's
     const complaints = done.stderr.replace(/^I\d{4} .*client-side throttling.*\n?/gm, '');
     if (done.code !== 0 || complaints.trim() !== '') {
       throw new Error(

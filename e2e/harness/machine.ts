@@ -10,14 +10,14 @@ import { startEtcd, type RunningEtcd } from './etcd.ts';
 import { expectNothingLeft, hostState, type HostState } from './host-state.ts';
 import { endProcessesBelow } from './programs.ts';
 
-/** On CI everything has to be there; elsewhere what is missing is skipped, with the reason in the test's name. */
+/** On CI every component must be present; elsewhere tests of a missing component are skipped, with the reason in the title. */
 export const everythingIsNeeded = process.env['CI'] === 'true';
 
 export interface SharedContainerd extends RunningContainerd {
   readonly cniConfDir: string;
 }
 
-/** A test file's share of the machine: a directory, daemons, clusters. All of it is gone afterwards, and that is checked. */
+/** The resources of a test file on this machine: a directory, daemons and clusters. All are removed at the end, and the removal is checked. */
 export class Machine {
   readonly #cleanup = new Cleanup();
   readonly #clusters = new Set<Cluster>();
@@ -27,14 +27,14 @@ export class Machine {
   #containerd: Promise<SharedContainerd> | undefined;
   #docker: Promise<RunningDocker> | undefined;
 
-  /** To be called at the top of a test file or in a `describe`. */
+  /** Call this at the top of a test file or in a `describe`. */
   static use(): Machine {
     const machine = new Machine();
     let before: HostState;
     beforeAll(async () => {
       before = await hostState();
       machine.#base = await mkdtemp(join(tmpdir(), 'oarlock-e2e-'));
-      await chmod(machine.#base, 0o711); // other users' clusters live below it
+      await chmod(machine.#base, 0o711); // clusters of other users are below this directory
       machine.#cleanup.add('directory', () => rm(machine.#base, { recursive: true, force: true, maxRetries: 5 }));
     });
     afterEach(async ({ task }) => {
@@ -52,7 +52,7 @@ export class Machine {
     return machine;
   }
 
-  /** A path that nothing is at yet. */
+  /** Returns a path that does not exist yet. */
   path(name: string): string {
     return join(this.#base, `${name}-${++this.#numbers}`);
   }
@@ -61,7 +61,7 @@ export class Machine {
     this.#cleanup.add(what, undo);
   }
 
-  /** A cluster that is ready; its logs are shown when a test fails. */
+  /** Starts a cluster and waits until it is ready; its logs are printed if a test fails. */
   async cluster(options: Omit<ClusterOptions, 'dir'> & { readonly dir?: string }): Promise<Cluster> {
     const cluster = await this.prepare(options);
     await cluster.up().catch(async (error: Error) => {
@@ -70,7 +70,7 @@ export class Machine {
     return cluster;
   }
 
-  /** The same, not started. */
+  /** Creates a cluster without starting it. */
   async prepare(options: Omit<ClusterOptions, 'dir'> & { readonly dir?: string }): Promise<Cluster> {
     const cluster = await Cluster.prepare({ ...options, dir: options.dir ?? this.path('cluster') });
     this.#clusters.add(cluster);
@@ -82,7 +82,7 @@ export class Machine {
     if (this.#clusters.delete(cluster)) await cluster.dispose();
   }
 
-  /** The one etcd of this file. */
+  /** The etcd that all tests of this file share. */
   etcd(): Promise<RunningEtcd> {
     this.#etcd ??= (async () => {
       const etcd = await startEtcd(this.path('etcd'));
@@ -92,20 +92,20 @@ export class Machine {
     return this.#etcd;
   }
 
-  /** The one containerd of this file, with the test images. */
+  /** The containerd that all tests of this file share, with the test images. */
   containerd(): Promise<SharedContainerd> {
     this.#containerd ??= (async () => {
       const dir = this.path('containerd');
       const cniConfDir = join(dir, 'cni');
       const containerd = await startContainerd({ dir, cniConfDir });
       this.#cleanup.add('containerd', () => containerd.stop());
-      // not spread: the pid of a restarted daemon is another
+      // no spread: the pid of a restarted daemon changes
       return Object.assign(containerd, { cniConfDir });
     })();
     return this.#containerd;
   }
 
-  /** The one docker engine of this file, with the test images. */
+  /** The Docker engine that all tests of this file share, with the test images. */
   docker(): Promise<RunningDocker> {
     this.#docker ??= (async () => {
       const docker = await startDocker({ dir: this.path('docker') });

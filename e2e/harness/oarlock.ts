@@ -4,16 +4,16 @@ import { until } from './until.ts';
 
 export const root = join(import.meta.dirname, '..', '..');
 const bin = join(root, 'packages', 'cli', 'bin', 'oarlock.js');
-/** `OARLOCK_FROM_SOURCE=1` runs the sources instead of what the build made. */
+/** `OARLOCK_FROM_SOURCE=1` runs the sources instead of the build. */
 const fromSource = process.env['OARLOCK_FROM_SOURCE'] === '1';
 
-/** How the command is started: file and leading arguments. */
+/** The file and leading arguments that start the command. */
 export const oarlock: { readonly file: string; readonly args: readonly string[] } = {
   file: process.execPath,
   args: [...(fromSource ? ['--conditions=@oarlock/source', '--import', import.meta.resolve('@oxc-node/core/register')] : []), bin],
 };
 
-/** Runs one command of the command line to its end. */
+/** Runs a CLI command until it exits. */
 export function runOarlock(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   return runProgram(oarlock.file, [...oarlock.args, ...args], options);
 }
@@ -26,9 +26,9 @@ export interface ListedPlugin {
   readonly because?: string;
 }
 
-/** What `oarlock plugins list -o json` tells once every probe has answered: on a busy machine one may take longer than is waited. @throws Error when it fails */
+/** Returns the output of `oarlock plugins list -o json` after every probe has answered; probes may exceed their deadline on a busy machine. @throws Error if the command fails */
 export async function listPlugins(): Promise<readonly ListedPlugin[]> {
-  return until('every plugin says whether it can run here', async () => {
+  return until('every plugin reports whether it can run here', async () => {
     const { code, stdout, stderr } = await runOarlock(['plugins', 'list', '-o', 'json']);
     if (code !== 0) throw new Error(`oarlock plugins list -o json ended with ${code}: ${stderr}`);
     const listed = JSON.parse(stdout) as ListedPlugin[];

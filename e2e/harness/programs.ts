@@ -9,16 +9,16 @@ export interface Finished {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly took: number;
 }
 
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** Written to stdin, which is then closed. Without it there is no stdin. */
+  /** Written to stdin, which is then closed. If absent, the program has no stdin. */
   readonly input?: string | Buffer;
-  /** After which it is killed. Default: somewhat more than `patienceMs`, so that it can say itself what it has waited for. */
+  /** The program is killed after this time. Default: slightly more than `patienceMs`, so that the program reports its own timeout first. */
   readonly timeoutMs?: number;
   readonly uid?: number;
   readonly gid?: number;
@@ -26,7 +26,7 @@ export interface RunOptions {
 
 const maxOutput = 16 << 20;
 
-/** Runs a program to its end. A signal counts as 128 + its number would: 137 for a timeout. */
+/** Runs a program until it exits. A signal yields exit code 128 + its number: 137 for a timeout. */
 export async function runProgram(file: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   const { input, timeoutMs = patienceMs + 60_000, env, cwd, uid, gid } = options;
   const began = performance.now();
@@ -61,7 +61,7 @@ export async function runProgram(file: string, args: readonly string[], options:
   };
 }
 
-/** @throws Error with the output when the program does not end with 0 */
+/** @throws Error with the output if the exit code is not 0 */
 export async function mustRun(file: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   const done = await runProgram(file, args, options);
   if (done.code !== 0)
@@ -71,7 +71,7 @@ export async function mustRun(file: string, args: readonly string[], options: Ru
   return done.stdout;
 }
 
-/** A program that runs until told otherwise, with its output as lines. */
+/** A long-running program whose output is available as lines. */
 export class Daemon {
   readonly child: ChildProcess;
   readonly #lines: string[] = [];
@@ -79,7 +79,7 @@ export class Daemon {
   readonly #exit: Promise<number>;
   #ended = false;
 
-  /** In a process group of its own, so that nothing of it can be left. */
+  /** Starts it in its own process group, so that all of its children can be killed. */
   constructor(file: string, args: readonly string[], options: Pick<RunOptions, 'env' | 'cwd' | 'uid' | 'gid'> = {}) {
     const { env, cwd, uid, gid } = options;
     this.child = spawn(file, args, {
@@ -128,7 +128,7 @@ export class Daemon {
   get ended(): boolean {
     return this.#ended;
   }
-  /** Its exit code, when it has ended. */
+  /** The exit code, once the program has exited. */
   get exit(): Promise<number> {
     return this.#exit;
   }
@@ -136,7 +136,7 @@ export class Daemon {
     return this.#lines.join('\n');
   }
 
-  /** The first line, old or new, that matches. @throws Error with the output when it ends before, or after the deadline */
+  /** Returns the first line, past or future, that matches. @throws Error with the output if the program exits before, or after the deadline */
   async line(pattern: RegExp, timeoutMs = patienceMs): Promise<RegExpExecArray> {
     const find = () => {
       for (const line of this.#lines) {
@@ -155,12 +155,12 @@ export class Daemon {
         const found = find();
         if (found) settle(() => resolve(found));
         else if (this.#ended)
-          settle(() => reject(new Error(`${this.child.spawnfile} ended before it said ${pattern}:\n${this.output.slice(-4000)}`)));
+          settle(() => reject(new Error(`${this.child.spawnfile} exited before its output matched ${pattern}:\n${this.output.slice(-4000)}`)));
       };
       const timer = setTimeout(
         () =>
           settle(() =>
-            reject(new Error(`${this.child.spawnfile} did not say ${pattern} within ${timeoutMs} ms:\n${this.output.slice(-4000)}`)),
+            reject(new Error(`${this.child.spawnfile} did not print ${pattern} within ${timeoutMs} ms:\n${this.output.slice(-4000)}`)),
           ),
         timeoutMs,
       );
@@ -173,7 +173,7 @@ export class Daemon {
     if (!this.#ended) killPid(this.pid, name);
   }
 
-  /** Asks, and after `graceMs` insists. Returns the exit code. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Returns the exit code. */
   async stop(name: NodeJS.Signals = 'SIGTERM', graceMs = 120_000): Promise<number> {
     this.signal(name);
     const timer = setTimeout(() => killGroup(this.pid), graceMs);
@@ -186,7 +186,7 @@ export class Daemon {
 }
 
 const daemons = new Set<Daemon>();
-// whatever ends the tests, their daemons end with them
+// daemons must not outlive the test process, however it ends
 process.on('exit', () => {
   for (const { pid } of daemons) killGroup(pid);
 });
@@ -202,7 +202,7 @@ function killGroup(pid: number): void {
   if (pid > 1) killPid(-pid, 'SIGKILL');
 }
 
-/** Processes whose command line or environment names something below a directory. */
+/** Returns the processes whose command line or environment contains a path below a directory. */
 export async function processesBelow(directory: string): Promise<readonly number[]> {
   const text = `${directory}/`;
   const pids = (await readdir('/proc'))
@@ -216,7 +216,7 @@ export async function processesBelow(directory: string): Promise<readonly number
   return pids.filter((_, index) => named[index]);
 }
 
-/** Kills every process that names something below a directory and returns when there is none. */
+/** Kills every process that names a path below a directory and resolves when none is left. */
 export async function endProcessesBelow(directory: string): Promise<void> {
   await until(`processes of ${directory} ended`, async () => {
     const left = await processesBelow(directory);
@@ -228,8 +228,8 @@ export async function endProcessesBelow(directory: string): Promise<void> {
 const portsGiven = new Set<number>();
 
 /**
- * A port that was free a moment ago, and is given to nobody else in this process. It is below those that the kernel picks for connections
- * and below those of NodePorts, so that nothing takes it before it is used.
+ * Returns a port that was free a moment ago and that this process does not return again. It is below the ephemeral range of the kernel
+ * and below the NodePort range, so that no connection or Service takes it first.
  */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   for (;;) {

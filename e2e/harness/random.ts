@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
+/** Returns numbers from 0 to 1 that depend only on the seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -9,5 +9,5 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** `OARLOCK_SEED`, or one that is the same every time: a failure can be looked at again. */
+/** `OARLOCK_SEED`, or a fixed seed: a failure is reproducible. */
 export const seed = Number(process.env['OARLOCK_SEED'] ?? 36);

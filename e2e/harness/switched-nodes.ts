@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { oarlock } from './oarlock.ts';
 import { Daemon, endProcessesBelow, mustRun, runProgram } from './programs.ts';
 
-/** A network namespace with a link to a switch, and a node in it. */
+/** A network namespace with a link to a switch, and the node that runs in it. */
 export class SwitchedNode {
   readonly name: string;
   readonly address: string;
@@ -32,11 +32,11 @@ export class SwitchedNode {
   get dataDir(): string {
     return join(this.dir, 'data');
   }
-  /** Starts with this `spec` of a cluster file, and returns when the node is ready. */
+  /** Starts the node with this `spec` of a cluster file. Resolves when the node is ready. */
   async start(spec: object): Promise<void> {
     const file = join(this.dir, 'node.yaml');
     await writeFile(file, JSON.stringify({ apiVersion: 'oarlock.dev/v1', kind: 'Cluster', metadata: { name: 'e2e' }, spec }));
-    // not `ip netns exec`: what it mounts, namespaces of pods too, is to outlive it
+    // not `ip netns exec`: its mounts, network namespaces of pods included, must outlive it
     const own = ['--node-name', this.name, '-f', file, '--data-dir', this.dataDir];
     this.#daemon = new Daemon('nsenter', [
       `--net=/run/netns/${this.#namespace}`,
@@ -52,13 +52,13 @@ export class SwitchedNode {
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     await this.#daemon?.stop(signal);
   }
-  /** Runs a program beside the node. */
+  /** Runs a program in the node's network namespace. */
   run(program: string, ...args: string[]): Promise<string> {
     return mustRun('ip', ['netns', 'exec', this.#namespace, program, ...args]);
   }
 }
 
-/** Namespaces on one layer 2 segment, as nodes in one rack are; the control plane is outside, at the switch's own address. */
+/** Namespaces on one layer 2 segment, as nodes of one rack; the control plane runs outside, at the switch's address. */
 export async function startSwitchedNodes(
   machine: Machine,
   cluster: Cluster,
@@ -66,8 +66,8 @@ export async function startSwitchedNodes(
   rack: Rack,
 ): Promise<readonly SwitchedNode[]> {
   const { stdout } = await cluster.oarlock('token', 'create');
-  const said = stdout.trim().split(' ').slice(3);
-  const args = said.map((word) => (word.startsWith('https://') ? `https://${rack.address}:${cluster.port}` : word));
+  const words = stdout.trim().split(' ').slice(3);
+  const args = words.map((word) => (word.startsWith('https://') ? `https://${rack.address}:${cluster.port}` : word));
   return Promise.all(
     names.map(async (name, at) => {
       const address = `${rack.prefix}.${at + 11}`;
@@ -86,7 +86,7 @@ export async function startSwitchedNodes(
   );
 }
 
-/** Of pods that the node still has: a journey that is cut short, or of which some steps are left out, does not come to delete them. */
+/** Removes namespaces of pods that the node still has: an aborted or filtered journey does not delete its pods. */
 async function namespacesOfPods(dataDir: string): Promise<readonly string[]> {
   const names = await readdir(dataDir, { recursive: true });
   const records = names.filter((name) => /(^|\/)attachments\/[^/.][^/]*$/.test(name));
@@ -97,7 +97,7 @@ async function namespacesOfPods(dataDir: string): Promise<readonly string[]> {
   });
 }
 
-/** A switch of this machine's. */
+/** Creates a switch (bridge) on this machine. */
 export class Rack {
   readonly #number = randomInt(1, 255);
   readonly prefix = `10.215.${this.#number}`;
@@ -113,7 +113,7 @@ export class Rack {
     return rack;
   }
 
-  /** A namespace with a link to the switch; its name. */
+  /** Creates a namespace with a link to the switch and returns its name. */
   async plug(machine: Machine, at: number, address: string): Promise<string> {
     const name = `oar-sw${this.#number}-${at}`;
     const ip = (...args: string[]) => mustRun('ip', args);

@@ -1,22 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/**
- * Milliseconds after which something that has not come is a failure. Far more than anything takes: machines are slow and busy, and
- * nobody waits that long when all is well.
- */
+/** Default deadline in milliseconds. Far more than any step needs, because test machines are slow and busy; a passing test never waits that long. */
 export const patienceMs = 180_000;
 
 export interface UntilOptions {
-  /** Default `patienceMs`. */
+  /** Default: `patienceMs`. */
   readonly timeoutMs?: number;
-  /** Between two looks. Things that announce themselves are waited for with a watch instead. */
+  /** Milliseconds between two polls. Resources that can be watched are waited for with a watch instead. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Looks again until `look` returns something other than undefined or false. A look that throws counts as not yet.
- * @throws Error with what was last seen, after the deadline
+ * Polls until `look` returns a value other than undefined or false. An error of `look` counts as "not yet".
+ * @throws Error with the latest result after the deadline
  */
 export async function until<T>(
   what: string,
@@ -35,14 +32,14 @@ export async function until<T>(
     }
     signal?.throwIfAborted();
     if (performance.now() > deadline)
-      throw new Error(`${what}: not within ${timeoutMs} ms${last === undefined ? '' : `; the last look said: ${String(last)}`}`, {
+      throw new Error(`${what}: not within ${timeoutMs} ms${last === undefined ? '' : `; the last error was: ${String(last)}`}`, {
         cause: last,
       });
     await delay(everyMs, undefined, signal && { signal });
   }
 }
 
-/** The same, where the last value seen belongs into the message. */
+/** As `until`, with the latest value in the error message. */
 export async function untilValue<T>(
   what: string,
   see: () => T | Promise<T>,
@@ -67,7 +64,7 @@ export async function untilValue<T>(
   }
 }
 
-/** Rejects when `work` takes longer; the work itself is not stopped. */
+/** Rejects if `work` takes longer; does not cancel it. */
 export async function within<T>(what: string, work: Promise<T>, timeoutMs = patienceMs): Promise<T> {
   const stop = new AbortController();
   try {

@@ -21,7 +21,7 @@ const deployment = (name: string, replicas: number) => ({
 });
 const configMap = (name: string, data: Record<string, string> = {}) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data });
 
-describe('admission by rules', () => {
+describe('admission policies and webhooks', () => {
   const machine = Machine.use();
   let cluster: Cluster;
   let hooks: WebhookServer;
@@ -33,10 +33,10 @@ describe('admission by rules', () => {
   });
   afterAll(() => hooks.stop());
 
-  /** What is written is heard of a moment later: asked again until the answer is that of the new rules. */
+  /** Repeats a write until its result is that of the new rules: the API server applies them a moment after they are written. */
   const answer = (object: object, wanted: (text: string) => boolean, ...args: string[]) =>
     untilValue(
-      'the rules hold',
+      'the rules are in force',
       async () => {
         const { stdout, stderr } = await cluster.kubectl.try(['apply', ...args, '-f', '-'], { input: JSON.stringify(object) });
         return stdout + stderr;
@@ -110,7 +110,7 @@ describe('admission by rules', () => {
       spec: { template: { spec: { containers: { name: string; imagePullPolicy: string }[] } } };
     };
     expect(metadata.annotations['mutated']).toBe('yes');
-    // defaults come after mutation
+    // defaulting runs after mutation
     expect(spec.template.spec.containers.map(({ name, imagePullPolicy }) => [name, imagePullPolicy])).toEqual([
       ['main', 'Always'],
       ['mesh', 'Always'],
@@ -138,11 +138,11 @@ describe('admission by rules', () => {
       { apiVersion: group, kind: 'MutatingWebhookConfiguration', metadata: { name: 'm' }, webhooks: [webhook('mutate')] },
       { apiVersion: group, kind: 'ValidatingWebhookConfiguration', metadata: { name: 'v' }, webhooks: [webhook('validate')] },
     ]);
-    const refused = await answer(configMap('bad', { bad: 'x' }), (text) => text.includes('denied the request'), '--dry-run=server');
-    expect(refused).toContain('admission webhook "validate.example.com" denied the request: the configmap contains unwanted key');
-    const made = await answer(configMap('good', { a: 'b' }), (text) => text.includes('hooked'), '--dry-run=server', '-o', 'json');
-    expect((JSON.parse(made) as { data: unknown }).data).toEqual({ a: 'b', hooked: 'yes' });
-    // which configure admission, and are not subject to it
+    const rejection = await answer(configMap('bad', { bad: 'x' }), (text) => text.includes('denied the request'), '--dry-run=server');
+    expect(rejection).toContain('admission webhook "validate.example.com" denied the request: the configmap contains unwanted key');
+    const created = await answer(configMap('good', { a: 'b' }), (text) => text.includes('hooked'), '--dry-run=server', '-o', 'json');
+    expect((JSON.parse(created) as { data: unknown }).data).toEqual({ a: 'b', hooked: 'yes' });
+    // objects that configure admission are exempt from it
     await cluster.kubectl.run(['delete', 'mutatingwebhookconfiguration,validatingwebhookconfiguration', '--all']);
     await answer(configMap('bad', { bad: 'x' }), (text) => text.includes('created'), '--dry-run=server');
   });

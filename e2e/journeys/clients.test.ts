@@ -21,15 +21,15 @@ import { Machine } from '../harness/machine.ts';
 import type { PodItem } from '../harness/api.ts';
 import { untilValue } from '../harness/until.ts';
 
-function signal(): { readonly given: Promise<void>; readonly give: () => void } {
+function signal(): { readonly received: Promise<void>; readonly give: () => void } {
   let give: () => void = () => {};
-  const given = new Promise<void>((resolve) => {
+  const received = new Promise<void>((resolve) => {
     give = resolve;
   });
-  return { given, give };
+  return { received, give };
 }
 
-/** The official client for Node, as its users write it. */
+/** The official JavaScript client, used as its documentation shows. */
 describe('@kubernetes/client-node', () => {
   const machine = Machine.use();
   const namespace = 'node-client';
@@ -60,7 +60,7 @@ describe('@kubernetes/client-node', () => {
     data,
   });
 
-  it('creates, reads, lists in pages, replaces and deletes', async () => {
+  it('creates, gets, lists in pages, replaces and deletes', async () => {
     expect((await config.makeApiClient(VersionApi).getCode()).minor).toBe('36');
     for (let i = 0; i < 5; i++) await core.createNamespacedConfigMap({ namespace, body: map(`page-${i}`, { i: String(i) }) });
     const names: (string | undefined)[] = [];
@@ -81,7 +81,7 @@ describe('@kubernetes/client-node', () => {
     await expect(core.readNamespacedConfigMap({ namespace, name: 'page-0' })).rejects.toMatchObject({ code: 404 });
   });
 
-  it('patches in every way, and applies', async () => {
+  it('patches with every patch type, and applies', async () => {
     const name = 'patched';
     await core.createNamespacedConfigMap({ namespace, body: map(name, { a: '1' }) });
     const patch = (body: object, strategy: string) =>
@@ -99,7 +99,7 @@ describe('@kubernetes/client-node', () => {
     expect(await any.read({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace } })).toMatchObject({ data: applied.data });
   });
 
-  it('watches, and keeps what it watches (informer)', async () => {
+  it('watches, and keeps an informer current', async () => {
     const path = `/api/v1/namespaces/${namespace}/configmaps`;
     const seen: string[] = [];
     const ended = signal();
@@ -119,16 +119,16 @@ describe('@kubernetes/client-node', () => {
     informer.on('delete', ({ metadata }) => metadata?.name === 'watched' && gone.give());
     await informer.start();
     await core.createNamespacedConfigMap({ namespace, body: map('watched', { a: '1' }) });
-    await added.given;
+    await added.received;
     expect(informer.get('watched', namespace)?.data).toEqual({ a: '1' });
     await core.deleteNamespacedConfigMap({ namespace, name: 'watched' });
-    await Promise.all([gone.given, ended.given]);
+    await Promise.all([gone.received, ended.received]);
     expect(seen).toEqual(['ADDED watched', 'DELETED watched']);
     await informer.stop();
     abort.abort();
   });
 
-  it('runs commands in a pod and reads its log', async () => {
+  it('executes commands in a pod and reads its log', async () => {
     const output: Buffer[] = [];
     const stdout = new Writable({
       write(chunk: Buffer, _, done) {
@@ -163,7 +163,7 @@ describe('@kubernetes/client-node', () => {
     following.abort();
   });
 
-  it('scales, and finds kinds that definitions made', async () => {
+  it('scales, and discovers kinds of CustomResourceDefinitions', async () => {
     const apps = config.makeApiClient(AppsV1Api);
     const spec = {
       replicas: 0,

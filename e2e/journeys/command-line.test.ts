@@ -10,7 +10,7 @@ import { listPlugins, oarlock, runOarlock } from '../harness/oarlock.ts';
 import { Daemon, killPid, processesBelow } from '../harness/programs.ts';
 import { until } from '../harness/until.ts';
 
-/** The API server alone: enough of a cluster for the command line, and quick. */
+/** The API server alone, which starts quickly and suffices for the command line. */
 const small: ClusterSpec = { roles: ['apiserver', 'controllers'], storage: 'storage-memory' };
 
 describe('the command line', () => {
@@ -31,13 +31,13 @@ describe('the command line', () => {
     [['trace'], 2],
     [['node', 'join', '--server', 'https://127.0.0.1:1'], 2],
     [['node', 'join', '--server', 'https://127.0.0.1:1', '--token', 'x', '--ca-hash', 'y'], 2],
-  ] as const)('%j ends with %i', async (args, wanted) => {
+  ] as const)('%j exits with %i', async (args, wanted) => {
     const { code, stdout, stderr } = await runOarlock([...args], { cwd: '/' });
     expect({ code, said: wanted === 0 ? stdout !== '' : stderr !== '' }).toEqual({ code: wanted, said: true });
     expect(stderr).not.toMatch(/\bat .*\.[jt]s:\d+/);
   });
 
-  it('says what the plugins are, by slot, and whether they can run here', async () => {
+  it('lists the plugins by slot, and whether they can run here', async () => {
     const plugins = await listPlugins();
     const find = (id: string) => plugins.find((plugin) => plugin.id === id);
     expect(find('storage-memory')).toMatchObject({
@@ -78,13 +78,13 @@ describe('the command line', () => {
     expect(await cluster.oarlock('down')).toMatchObject({ code: 0, stdout: expect.stringContaining('no cluster is running') });
   });
 
-  it('keeps what it writes to itself', async () => {
+  it('writes files that only their owner can read', async () => {
     const cluster = await machine.cluster({ spec: small });
     const open: string[] = [];
     const walk = async (directory: string): Promise<void> => {
       for (const entry of await readdir(directory, { withFileTypes: true })) {
         const path = join(directory, entry.name);
-        // what is written at this moment is renamed in the next
+        // a file that is being written is renamed in the next moment
         const { mode } = await lstat(path).catch((error: NodeJS.ErrnoException) => {
           if (error.code === 'ENOENT') return { mode: 0 };
           throw error;
@@ -100,7 +100,7 @@ describe('the command line', () => {
     await machine.dispose(cluster);
   });
 
-  it('says that a port is taken, and leaves nothing running', async () => {
+  it('reports a port that is in use, and leaves no process running', async () => {
     const cluster = await machine.prepare({ spec: small });
     const squatter = createServer().listen(cluster.port, '127.0.0.1');
     await once(squatter, 'listening');
@@ -116,7 +116,7 @@ describe('the command line', () => {
     await machine.dispose(cluster);
   });
 
-  it('ends with 0 on a signal, also one that comes before it is ready, and can start again at once', async () => {
+  it('exits with 0 on a signal, also before it is ready, and can start again immediately', async () => {
     const cluster = await machine.prepare({ spec: small });
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       await cluster.up();
@@ -124,9 +124,9 @@ describe('the command line', () => {
     }
     await cluster.up();
     cluster.daemon.signal('SIGINT');
-    expect(await cluster.daemon.stop('SIGINT'), 'a Ctrl-C that arrives twice').toBe(0);
+    expect(await cluster.daemon.stop('SIGINT'), 'the second of two Ctrl-C').toBe(0);
     const early = new Daemon(oarlock.file, [...oarlock.args, ...cluster.upArgs], { cwd: cluster.dir });
-    await until('the data directory is taken', () =>
+    await until('the data directory is locked', () =>
       readFile(join(cluster.dataDir, 'process.json')).then((text) => JSON.parse(text.toString()).pid === early.pid),
     );
     const code = await early.stop('SIGTERM');
@@ -135,11 +135,11 @@ describe('the command line', () => {
     await machine.dispose(cluster);
   });
 
-  it('starts over what kill -9 left, also of a start that was not finished', async () => {
+  it('starts over the data that kill -9 left, also after an unfinished start', async () => {
     const cluster = await machine.prepare({ spec: small });
     for (let round = 0; round < 3; round++) {
       const daemon = cluster.launch();
-      await until('something is written', () => readdir(cluster.dataDir).then((names) => names.length > round));
+      await until('the storage has data', () => readdir(cluster.dataDir).then((names) => names.length > round));
       killPid(daemon.pid, 'SIGKILL');
       await daemon.exit;
     }
@@ -148,7 +148,7 @@ describe('the command line', () => {
     await machine.dispose(cluster);
   });
 
-  it('writes a plugin that builds and that a cluster can use', async () => {
+  it('generates a plugin that builds and that a cluster can load', async () => {
     const dir = machine.path('plugin');
     const { code, stderr } = await runOarlock(['plugins', 'new', 'admission', 'greeting', '--dir', dir]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

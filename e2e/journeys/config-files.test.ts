@@ -6,59 +6,59 @@ import { root, runOarlock } from '../harness/oarlock.ts';
 
 const head = 'apiVersion: oarlock.dev/v1\nkind: Cluster\nmetadata: { name: broken }\n';
 
-/** Mistakes that people make in a cluster.yaml: what is said of each, and at which line. */
+/** Common mistakes in a cluster.yaml, with the message and the line that each yields. */
 const mistakes: readonly {
   readonly what: string;
   readonly text: string;
   readonly line: number;
-  readonly says: RegExp;
+  readonly message: RegExp;
   readonly remedy?: RegExp;
 }[] = [
-  { what: 'YAML that is not well formed', text: `${head}spec:\n  storage: [storage-memory\n`, line: 6, says: /not valid YAML/ },
-  { what: 'a key written twice', text: `${head}spec:\n  storage: storage-memory\n  storage: storage-etcd\n`, line: 6, says: /unique/i },
+  { what: 'YAML that is not well formed', text: `${head}spec:\n  storage: [storage-memory\n`, line: 6, message: /not valid YAML/ },
+  { what: 'a duplicate key', text: `${head}spec:\n  storage: storage-memory\n  storage: storage-etcd\n`, line: 6, message: /unique/i },
   {
     what: 'an unknown key',
     text: `${head}spec:\n  storage: storage-memory\n  netwrok: network-host\n`,
     line: 6,
-    says: /netwrok/,
+    message: /netwrok/,
     remedy: /network/,
   },
-  { what: 'a wrong type', text: `${head}spec:\n  server: { port: many }\n`, line: 5, says: /port.*number/i },
-  { what: 'a wrong kind of document', text: 'apiVersion: oarlock.dev/v1\nkind: Klaster\nspec: {}\n', line: 2, says: /Klaster|"Cluster"/ },
+  { what: 'a wrong type', text: `${head}spec:\n  server: { port: many }\n`, line: 5, message: /port.*number/i },
+  { what: 'a wrong kind of document', text: 'apiVersion: oarlock.dev/v1\nkind: Klaster\nspec: {}\n', line: 2, message: /Klaster|"Cluster"/ },
   {
     what: 'a plugin that is not installed',
     text: `${head}spec:\n  storage: storage-memroy\n`,
     line: 5,
-    says: /storage-memroy/,
+    message: /storage-memroy/,
     remedy: /\S/,
   },
-  { what: 'a plugin file that is not there', text: `${head}spec:\n  storage:\n    use: ./nowhere.ts\n`, line: 5, says: /nowhere\.ts/ },
+  { what: 'a plugin file that does not exist', text: `${head}spec:\n  storage:\n    use: ./nowhere.ts\n`, line: 5, message: /nowhere\.ts/ },
   {
-    what: 'a plugin in the wrong place',
+    what: 'a plugin in the wrong slot',
     text: `${head}spec:\n  storage: network-host\n`,
     line: 5,
-    says: /network-host.*storage/,
+    message: /network-host.*storage/,
     remedy: /network/,
   },
   {
     what: "an unknown key in a plugin's config",
     text: `${head}spec:\n  storage:\n    use: storage-memory\n    config:\n      histroyChanges: 5000\n`,
     line: 8,
-    says: /histroyChanges/,
+    message: /histroyChanges/,
     remedy: /historyChanges/,
   },
   {
-    what: 'a value that is too small',
+    what: 'a value below its minimum',
     text: `${head}spec:\n  storage:\n    use: storage-memory\n    config:\n      historyChanges: 5\n`,
     line: 8,
-    says: /historyChanges.*1000/,
+    message: /historyChanges.*1000/,
   },
-  { what: 'an unknown role', text: `${head}spec:\n  roles: [apiserver, kublet]\n`, line: 5, says: /kublet/, remedy: /kubelet/ },
+  { what: 'an unknown role', text: `${head}spec:\n  roles: [apiserver, kublet]\n`, line: 5, message: /kublet/, remedy: /kubelet/ },
   {
-    what: 'a missing value of a plugin',
+    what: 'a missing required value of a plugin',
     text: `${head}spec:\n  roles: [apiserver]\n  authn:\n    - use: authn-static-token\n      config: {}\n`,
     line: 8,
-    says: /file/,
+    message: /file/,
   },
 ];
 
@@ -69,18 +69,18 @@ describe('a cluster.yaml', () => {
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  it.each(mistakes)('with $what is refused with exit code 2, the line and a remedy', async ({ text, line, says, remedy }) => {
+  it.each(mistakes)('with $what is rejected with exit code 2, the line and a remedy', async ({ text, line, message, remedy }) => {
     const file = join(dir, 'cluster.yaml');
     await writeFile(file, text);
     const { code, stderr, stdout } = await runOarlock(['config', 'validate', '-f', file]);
-    expect(stderr).toMatch(says);
+    expect(stderr).toMatch(message);
     expect(stderr).toContain(`${file}:${line}:`);
     if (remedy) expect(stderr).toMatch(remedy);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).not.toMatch(/\bat .*\.[jt]s:\d+/); // a message, not a stack
+    expect(stderr).not.toMatch(/\bat .*\.[jt]s:\d+/); // a message, not a stack trace
   });
 
-  it('with several faults tells all of them at once', async () => {
+  it('with several errors reports all of them', async () => {
     const file = join(dir, 'several.yaml');
     await writeFile(file, `${head}spec:\n  storage: storage-memroy\n  network: proxy-userspace\n  proxy: nothing-like-it\n`);
     const { code, stderr } = await runOarlock(['config', 'validate', '-f', file]);
@@ -88,7 +88,7 @@ describe('a cluster.yaml', () => {
     for (const line of [5, 6, 7]) expect(stderr).toContain(`${file}:${line}:`);
   });
 
-  it('that is broken keeps `up` from doing anything', async () => {
+  it('that is invalid keeps `up` from changing anything', async () => {
     const file = join(dir, 'cluster.yaml');
     const dataDir = join(dir, 'untouched');
     await writeFile(file, `${head}spec:\n  storage: storage-memroy\n`);
@@ -98,13 +98,13 @@ describe('a cluster.yaml', () => {
     await expect(readdir(dataDir)).rejects.toThrow('ENOENT');
   });
 
-  it('that does not exist is told apart', async () => {
+  it('that does not exist has an error message of its own', async () => {
     const { code, stderr } = await runOarlock(['config', 'validate', '-f', join(dir, 'no.yaml')]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/no\.yaml cannot be read/);
   });
 
-  it('is printed with its defaults, and what is printed is valid and the same again', async () => {
+  it('is printed with its defaults, and the output is valid and prints identically', async () => {
     const file = join(dir, 'small.yaml');
     await writeFile(
       file,
@@ -119,7 +119,7 @@ describe('a cluster.yaml', () => {
     expect(await runOarlock(['config', 'print', '-f', printed])).toMatchObject({ code: 0, stdout: first.stdout });
   });
 
-  it('of every composition that comes with Oarlock is valid', async () => {
+  it('of every composition that Oarlock ships is valid', async () => {
     const files = (await readdir(join(root, 'clusters'))).filter((name) => name.endsWith('.yaml'));
     expect(files.length).toBeGreaterThanOrEqual(4);
     for (const name of files) {

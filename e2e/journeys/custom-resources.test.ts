@@ -69,7 +69,7 @@ describe('custom resources', () => {
     });
   });
 
-  it('a kubectl is here', () => {
+  it('kubectl is installed', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
@@ -87,15 +87,15 @@ describe('custom resources', () => {
     });
     afterAll(() => kubectl.try(['delete', 'namespace', namespace, '--wait=false']));
 
-    it('are defined, explained, validated, shown, scaled, patched, selected and forgotten', async () => {
+    it('are defined, explained, validated, printed, scaled, patched, selected and removed', async () => {
       expect((await send(definition(group), 'create')).code).toBe(0);
       await k('wait', '--for', 'condition=established', '--timeout=180s', `crd/crontabs.${group}`);
-      // it is in the documents of the API a moment after it is established
+      // the OpenAPI documents include the kind shortly after it is established
       const explains = (what: string, wanted: RegExp) =>
         untilValue(
           `${what} is explained`,
           () => k('explain', what, `--api-version=${group}/v1`),
-          (said) => wanted.test(said),
+          (output) => wanted.test(output),
         );
       await explains('crontabs', /Runs something at times\.[^]*apiVersion[^]*spec/);
       await explains('crontabs.spec', /cronSpec[^]*When to run it\.[^]*replicas/);
@@ -106,8 +106,8 @@ describe('custom resources', () => {
       expect(wrong.stderr).toContain('spec.replicas in body should be less than or equal to 10');
       const ruled = await send(cronTab({ cronSpec: '* * * * *', image: 'forbidden' }), 'create');
       expect(ruled.stderr).toContain('spec: Invalid value: not that image');
-      const made = await send(cronTab({ cronSpec: '* * * * */5', replicas: 3, port: 'http', extra: { any: [1] } }), 'apply');
-      expect(made.stdout).toBe(`crontab.${group}/my created\n`);
+      const created = await send(cronTab({ cronSpec: '* * * * */5', replicas: 3, port: 'http', extra: { any: [1] } }), 'apply');
+      expect(created.stdout).toBe(`crontab.${group}/my created\n`);
       expect((await k('get', `crontabs.${group}`)).trimEnd()).toMatch(/^NAME +SPEC +REPLICAS\nmy +\* \* \* \* \*\/5 +3$/);
       await k('scale', `crontabs.${group}/my`, '--replicas=5');
       await k('patch', `crontabs.${group}`, 'my', '--type=merge', '-p', '{"spec":{"image":"alpine"}}');
@@ -126,7 +126,7 @@ describe('custom resources', () => {
       expect(await k('api-resources', `--api-group=${group}`)).toMatch(/crontabs +ct +\S+\/v1 +true +CronTab/);
     });
 
-    it('own, and go with their owners and their namespace', async () => {
+    it('own objects, and are deleted with their owners and their namespace', async () => {
       const owner = await kubectl.json<Item>(['-n', namespace, 'get', `crontabs.${group}`, 'my']);
       const ownerReferences = [
         { apiVersion: `${group}/v1`, kind: 'CronTab', name: 'my', uid: owner.metadata.uid, blockOwnerDeletion: true },
@@ -140,7 +140,7 @@ describe('custom resources', () => {
       expect([left.code, left.stdout]).toEqual([0, '']);
       await kubectl.run(['delete', 'crd', `crontabs.${group}`, '--timeout=180s']);
       await untilValue(
-        'the kind is gone',
+        'the kind is no longer served',
         async () => (await kubectl.try(['get', `crontabs.${group}`])).code,
         (code) => code !== 0,
       );

@@ -10,7 +10,7 @@ const [plugins, noNetns] = await Promise.all([listPlugins(), netnsMissing()]);
 const calico = plugins.find(({ id }) => id === 'network-calico');
 const reason = noNetns ?? (calico?.available === true ? undefined : (calico?.because ?? 'network-calico is not installed'));
 
-/** Answers every question for an IPv4 address with one, as a DNS server that somebody installs into the cluster. */
+/** A DNS server that a user installs into the cluster: it answers every A query with one address. */
 const server = `
 const socket = require('node:dgram').createSocket('udp4');
 socket.on('message', (query, { port, address }) => {
@@ -31,7 +31,7 @@ const pod = (name: string, command: readonly string[]) => ({
 });
 
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
-  `a DNS server in pods, instead of the plugin${reason === undefined ? '' : ` (${reason})`}`,
+  `a DNS server in pods instead of the dns-server plugin${reason === undefined ? '' : ` (${reason})`}`,
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
@@ -56,7 +56,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       await cluster.api.untilReady('kube-system', 'dns-test', 2);
     });
 
-    it('is at the address that kubelets give to pods', async () => {
+    it('has the address that kubelets write into resolv.conf', async () => {
       const { items } = await cluster.api.get<{ items: readonly { readonly metadata: { readonly name: string } }[] }>('/api/v1/nodes');
       const config = await cluster.api.get<{ kubeletconfig: { clusterDNS: readonly string[] } }>(
         `/api/v1/nodes/${items[0]?.metadata.name}/proxy/configz`,
@@ -64,12 +64,12 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(config.kubeletconfig.clusterDNS).toEqual([address]);
     });
 
-    it('answers pods behind its Service', async () => {
+    it('answers pods through its Service', async () => {
       const exec = ['exec', '-n', 'kube-system', 'asker', '--', process.execPath, '-e', ask(address)];
       await untilValue(
-        'an answer of the server in a pod',
+        'a response of the server in a pod',
         async () => (await cluster.kubectl.try(exec)).stdout,
-        (said) => said === '192.0.2.53\n',
+        (output) => output === '192.0.2.53\n',
       );
     });
   },

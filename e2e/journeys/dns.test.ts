@@ -17,18 +17,18 @@ const pod = (name: string, more: object = {}) => ({
 const service = (name: string, spec: object) => ({ apiVersion: 'v1', kind: 'Service', metadata: { name }, spec });
 
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
-  `names of the cluster, asked for in pods${reason === undefined ? '' : ` (${reason})`}`,
+  `cluster DNS names, resolved in pods${reason === undefined ? '' : ` (${reason})`}`,
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
     const inPod = async (...command: readonly string[]) => (await cluster.kubectl.try(['exec', 'asker', '--', ...command])).stdout;
-    const says = (wanted: RegExp, ...command: readonly string[]) =>
+    const untilOutputMatches = (wanted: RegExp, ...command: readonly string[]) =>
       untilValue(
         `${command.join(' ')} says ${wanted}`,
         () => inPod(...command),
-        (said) => wanted.test(said),
+        (output) => wanted.test(output),
       );
-    /** The addresses that nslookup prints after the server's own. */
+    /** Returns the addresses that nslookup prints after the server's own. */
     const addresses = async (name: string) =>
       [
         ...(await inPod('nslookup', name))
@@ -67,14 +67,14 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const { spec } = await cluster.api.get<{ spec: { clusterIP: string } }>('/api/v1/namespaces/default/services/web');
       expect(await known('web', 1)).toEqual([spec.clusterIP]);
       expect(await known('db', 2)).toHaveLength(2);
-      await says(/ web\.default\.svc\.cluster\.local/, 'nslookup', '-type=srv', '_http._tcp.web.default.svc.cluster.local');
+      await untilOutputMatches(/ web\.default\.svc\.cluster\.local/, 'nslookup', '-type=srv', '_http._tcp.web.default.svc.cluster.local');
     });
 
     it('[sig-network] DNS should provide DNS for pods for Subdomain [Conformance]', async () => {
       const { status } = await cluster.api.get<{ status: { podIP: string } }>('/api/v1/namespaces/default/pods/db-0');
       expect(await known('db-0.db.default.svc.cluster.local', 1)).toEqual([status.podIP]);
       expect(await known(`${status.podIP.replaceAll('.', '-')}.default.pod.cluster.local`, 1)).toEqual([status.podIP]);
-      await says(/db-0\.db\.default\.svc\.cluster\.local/, 'nslookup', status.podIP);
+      await untilOutputMatches(/db-0\.db\.default\.svc\.cluster\.local/, 'nslookup', status.podIP);
     });
 
     it('[sig-network] DNS should provide DNS for ExternalName services [Conformance]', async () => {
@@ -83,18 +83,18 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       await cluster.kubectl.run(['patch', 'service', 'out', '-p', '{"spec":{"externalName":"kubernetes.default.svc.cluster.local"}}']);
       const { spec: other } = await cluster.api.get<{ spec: { clusterIP: string } }>('/api/v1/namespaces/default/services/kubernetes');
       await untilValue(
-        'the name points elsewhere',
+        'the name resolves to the new target',
         () => addresses('out.default.svc.cluster.local'),
         (all) => all.join() === other.clusterIP,
       );
     });
 
-    it('is found behind the Service kube-dns, which goes by kubectl', async () => {
+    it('is found through the Service kube-dns, which kubectl cluster-info prints', async () => {
       const get = ['get', 'endpointslices', '-n', 'kube-system', '-l', 'kubernetes.io/service-name=kube-dns', '-o', 'name'];
       await untilValue(
         'an EndpointSlice of kube-dns',
         () => cluster.kubectl.run(get),
-        (said) => said.startsWith('endpointslice.discovery.k8s.io/kube-dns-'),
+        (output) => output.startsWith('endpointslice.discovery.k8s.io/kube-dns-'),
       );
     });
   },

@@ -10,10 +10,10 @@ import { oarlock, root } from '../harness/oarlock.ts';
 import { untilValue } from '../harness/until.ts';
 import { Daemon, freePort, processesBelow, runProgram } from '../harness/programs.ts';
 
-const nobody = { uid: 65534, gid: 65534 };
+const ordinaryUser = { uid: 65534, gid: 65534 };
 const isRoot = process.getuid?.() === 0;
-/** As root we step down; who is nobody special already runs as himself. */
-const runAs = isRoot ? nobody : undefined;
+/** As root, the cluster runs as another user; an ordinary user runs it as itself. */
+const runAs = isRoot ? ordinaryUser : undefined;
 
 async function readable(): Promise<boolean> {
   if (runAs === undefined)
@@ -26,7 +26,7 @@ async function readable(): Promise<boolean> {
 const checkout = await readable();
 
 describe.skipIf(!checkout)(
-  `the first minute: embedded, without root${checkout ? '' : ' (the checkout is not readable for other users)'}`,
+  `the embedded composition without root${checkout ? '' : ' (the checkout is not readable for other users)'}`,
   { retry: 0 }, // steps of one journey: what fails is tried again from the beginning, not from its middle
   () => {
     const machine = Machine.use();
@@ -38,7 +38,7 @@ describe.skipIf(!checkout)(
       });
     });
 
-    it('runs as nobody, and writes for nobody else', async () => {
+    it('runs as an ordinary user, and writes files that only this user can read', async () => {
       expect((await readFile(`/proc/${cluster.pid}/status`, 'utf8')).match(/^Uid:\s+(\d+)/m)?.[1]).toBe(
         String(runAs?.uid ?? process.getuid?.()),
       );
@@ -46,9 +46,9 @@ describe.skipIf(!checkout)(
       expect((await lstat(cluster.kubeconfig)).mode & 0o777).toBe(0o600);
     });
 
-    it('the example is three pods that answer at the Service', async () => {
-      const said = await cluster.kubectl.run(['apply', '-f', join(root, 'examples', 'hello')]);
-      expect(said).toBe('deployment.apps/hello created\nservice/hello created\n');
+    it('runs the example: three pods that respond at the Service', async () => {
+      const output = await cluster.kubectl.run(['apply', '-f', join(root, 'examples', 'hello')]);
+      expect(output).toBe('deployment.apps/hello created\nservice/hello created\n');
       await cluster.kubectl.run(['wait', '--for=condition=Available', 'deployment/hello', '--timeout=180s']);
       const pods = await cluster.api.untilReady('default', 'hello', 3);
       expect(new Set(pods.map(({ status }) => status.podIP)).size).toBe(3);
@@ -66,15 +66,15 @@ describe.skipIf(!checkout)(
       expect(await cluster.kubectl.run(['exec', 'deployment/hello', '--', 'id', '-u'])).toBe(`${runAs?.uid ?? process.getuid?.()}\n`);
     });
 
-    it('refuses real images, and says what would run them', async () => {
+    it('rejects real images, and names the runtimes that run them', async () => {
       await cluster.kubectl.run(['run', 'image', '--image=busybox:1.36', '--restart=Never']);
-      const pods = await cluster.api.until('the pod is refused', cluster.api.pods('default'), (items) =>
+      const pods = await cluster.api.until('the pod is rejected', cluster.api.pods('default'), (items) =>
         items.some((item) => item.metadata.name === 'image' && JSON.stringify(item).includes('runtime-containerd')),
       );
       expect(JSON.stringify(pods.find(({ metadata }) => metadata.name === 'image'))).toMatch(/busybox:1\.36.*\\"host\\"/);
     });
 
-    it('deletes what it made, and leaves nothing running when it stops', async () => {
+    it('deletes its objects, and leaves no process running when it stops', async () => {
       await cluster.kubectl.run(['delete', '-f', join(root, 'examples', 'hello')]);
       await cluster.kubectl.run(['delete', 'pod', 'image']);
       await cluster.api.until('no pods', cluster.api.pods('default'), (pods) => pods.length === 0);
@@ -88,9 +88,9 @@ describe.skipIf(!checkout)(
   },
 );
 
-describe('without a file', () => {
+describe('oarlock up without a file', () => {
   const machine = Machine.use();
-  it('says which composition it picked, and why', async () => {
+  it('reports which composition it selected, and why', async () => {
     const port = await freePort();
     const dir = machine.path('chosen');
     const daemon = new Daemon(

@@ -35,7 +35,7 @@ export default Authz.plugin({
 });
 `;
 
-/** What `oarlock plugins export --webhook` writes, built, run as pods of the cluster that it serves, and asked by its API server. */
+/** Builds what `oarlock plugins export --webhook` writes, runs it as pods of the cluster, and lets the cluster's API server call it. */
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
   `exported plugins in pods${reason === undefined ? '' : ` (${reason})`}`,
   () => {
@@ -96,33 +96,33 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(await asGuest('/api/v1/namespaces')).toBe(401);
     });
 
-    it('an authenticator and an authorizer say who may do what from the node they run on', async () => {
+    it('authenticator and authorizer decide requests from the node they run on', async () => {
       for (const name of ['authn-guests', 'authz-guests'])
         await cluster.kubectl.run(['apply', '-f', join(folders[name] ?? '', 'manifests')]);
       for (const name of ['authn-guests', 'authz-guests'])
         await cluster.kubectl.run(['-n', 'oarlock-control-plane', 'rollout', 'status', `daemonset/${name}`, '--timeout=100s']);
       await untilValue(
-        'guests are let in',
+        'guests are authenticated',
         () => asGuest('/api/v1/namespaces'),
         (code) => code === 200,
       );
       expect(await asGuest('/api/v1/namespaces/default')).toBe(403);
     });
 
-    it('an admission plugin refuses what it should through its Service', async () => {
+    it('admission plugin rejects objects through its Service', async () => {
       await cluster.kubectl.run(['apply', '-f', join(folders['required-labels'] ?? '', 'manifests')]);
       await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'rollout', 'status', 'deployment', '--timeout=100s']);
       const create = (name: string) => cluster.kubectl.try(['create', 'secret', 'generic', name, '--dry-run=server']);
-      const refused = await untilValue(
-        'the webhook is asked',
+      const rejection = await untilValue(
+        'the API server calls the webhook',
         () => create('bare'),
         ({ stderr }) => stderr.includes('denied the request'),
       );
-      expect(refused.stderr).toContain(
+      expect(rejection.stderr).toContain(
         'admission webhook "admission-required-labels.oarlock-webhooks.svc" denied the request: required labels are missing: owner',
       );
       await cluster.kubectl.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'owned', labels: { owner: 'ada' } } });
-      // it is who runs there that refuses: its own words are in its log, and nothing is refused in its namespace
+      // the rejection comes from the pod: its log has the request, and objects in its own namespace are exempt
       await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'create', 'secret', 'generic', 'bare', '--dry-run=server']);
       expect(
         await cluster.kubectl.run(['-n', 'oarlock-webhooks', 'logs', '-l', 'app.kubernetes.io/name=admission-required-labels']),

@@ -13,7 +13,7 @@ const sources = join(import.meta.dirname, '..', 'go');
 const libraries = (process.env['GOPATH'] ?? '/usr/share/gocode').split(delimiter);
 const go = findGo();
 const found = go !== undefined && ['client-go', 'apiextensions-apiserver'].every(isLibrary);
-const reason = 'there is no Go toolchain with golang-k8s-client-go-dev and golang-k8s-apiextensions-apiserver-dev';
+const reason = 'no Go toolchain with golang-k8s-client-go-dev and golang-k8s-apiextensions-apiserver-dev is installed';
 
 function findGo(): string | undefined {
   const root = process.env['GOROOT'];
@@ -34,7 +34,7 @@ function isLibrary(name: string): boolean {
   return libraries.some((folder) => existsSync(join(folder, 'src', 'k8s.io', name)));
 }
 
-/** All but `restart`, which needs somebody who restarts. */
+/** All steps except `restart`, which needs a test that restarts the server. */
 const steps = [
   'apply',
   'apply-status',
@@ -67,7 +67,7 @@ const steps = [
   'watch-tools',
 ];
 
-/** client-go as controllers use it: protobuf, HTTP/2, informers that begin with a watch, and their own checks of consistency. */
+/** client-go as controllers use it: protobuf, HTTP/2, informers with WatchList, and client-go's consistency detector. */
 describe.skipIf(!found)(`Go's clients${found ? '' : ` (skipped: ${reason})`}`, () => {
   const machine = Machine.use();
   const env = { KUBE_WATCHLIST_INCONSISTENCY_DETECTOR: 'true' };
@@ -84,7 +84,7 @@ describe.skipIf(!found)(`Go's clients${found ? '' : ` (skipped: ${reason})`}`, (
   });
   const args = (step: string) => ['-kubeconfig', cluster.kubeconfig, '-timeout', '4m', step];
 
-  it('knows these steps', async () => {
+  it('has exactly these steps', async () => {
     expect((await mustRun(program, ['list'])).trim().split('\n')).toEqual([...steps, 'restart'].sort());
   });
 
@@ -94,7 +94,7 @@ describe.skipIf(!found)(`Go's clients${found ? '' : ` (skipped: ${reason})`}`, (
     expect(code).toBe(0);
   });
 
-  it('restart: informers hold through an end of the server', async () => {
+  it('restart: informers continue after a restart of the server', async () => {
     const child = spawn(program, args('restart'), { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, ...env } });
     const exit = once(child, 'exit');
     const lines: string[] = [];

@@ -20,7 +20,7 @@ interface Lease extends Item {
 const reason = await netnsMissing();
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
 
-// steps of one journey: what fails is tried again from the beginning, not from its middle
+// steps of one journey: a retry must start from the first
 describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
   const machine = Machine.use();
   let far: OtherMachine;
@@ -51,7 +51,7 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
       all.some(({ metadata, spec }) => metadata.name === 'node-b' && spec.renewTime > before),
     );
   };
-  /** Both ways between the server and the node: its lease comes, and its log is fetched. */
+  /** Checks both directions between API server and node: the lease is renewed, and the log is fetched. */
   const untilBothWays = async () => {
     await untilRenewed();
     await untilValue(
@@ -65,7 +65,7 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
     const { publicKey } = new X509Certificate(authority);
     return new X509Certificate(certificate).verify(publicKey);
   };
-  /** The certificate of before, and trust in the CAs of now. */
+  /** The earlier client certificate, with trust in the current CAs. */
   const formerAdmin = async () => {
     const now = await readFile(cluster.kubeconfig, 'utf8');
     const file = machine.path('former.kubeconfig');
@@ -82,14 +82,14 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
     const text = await readFile(join(dir, 'data', 'kubelet.kubeconfig'), 'utf8');
     return Buffer.from(/certificate-authority-data: (\S+)/.exec(text)?.[1] ?? '', 'base64').toString();
   };
-  /** Takes a step, then starts the server anew, and the node: as the command says. */
+  /** Runs a step, then restarts the server and the node, as the command's output instructs. */
   const take = async (step: 'add' | 'use' | 'end') => {
     const { code, stdout } = await cluster.oarlock('keys', 'ca', step);
     expect(stdout).toContain('Restart the processes of');
     expect(code).toBe(0);
     await cluster.stop();
     await cluster.up();
-    // the node of before the step goes on with the server of after it
+    // a node that was started before the step keeps working with the server that was started after it
     await untilRenewed();
     await node.stop('SIGKILL');
     node = await start([]);
@@ -143,29 +143,29 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
   it('is trusted by the server and the node after `add`, and signs nothing yet', async () => {
     await take('add');
     const both = first + (await ca('ca-next'));
-    await untilValue('what the node trusts', trustedByNode, (text) => text === both);
+    await untilValue('the CAs that the node trusts', trustedByNode, (text) => text === both);
     for (const certificate of await shownByNode()) expect(issuedBy(certificate, first)).toBe(true);
   });
 
-  it('signs after `use`: the node has its certificates from it, and those of the former CA are still taken', async () => {
+  it('signs after `use`: the node has new certificates, and those of the former CA remain valid', async () => {
     await take('use');
     const second = await ca('ca');
-    await untilValue('what the node shows', shownByNode, (shown) => shown.every((certificate) => issuedBy(certificate, second)));
+    await untilValue('the certificate that the node serves', shownByNode, (certificates) => certificates.every((certificate) => issuedBy(certificate, second)));
     await untilBothWays();
     expect(await cluster.kubectl.run(['--kubeconfig', await formerAdmin(), 'get', 'pods', '-o', 'name'])).toBe('pod/far\n');
   });
 
-  it('is the only one after `end`: what the former has signed is refused', async () => {
+  it('is the only CA after `end`: certificates of the former CA are rejected', async () => {
     await take('end');
     const second = await ca('ca');
-    await untilValue('what the node trusts', trustedByNode, (text) => text === second);
+    await untilValue('the CAs that the node trusts', trustedByNode, (text) => text === second);
     const { stderr } = await cluster.kubectl.try(['--kubeconfig', await formerAdmin(), 'get', 'pods']);
     expect(stderr).toMatch(/Unauthorized|must be logged in/);
     const { code } = await cluster.oarlock('keys', 'ca', 'end');
     expect(code).not.toBe(0);
   });
 
-  it('did not touch the pods', async () => {
+  it('leaves the pods unchanged', async () => {
     const { status } = await cluster.api.get<PodItem>('/api/v1/namespaces/default/pods/far');
     expect(status.containerStatuses?.map(({ restartCount }) => restartCount)).toEqual([0]);
     await cluster.kubectl.run(['delete', 'pod', 'far']);

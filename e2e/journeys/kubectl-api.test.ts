@@ -12,7 +12,7 @@ const chosen = all.filter(({ version }) => ['1.30', '1.33', '1.36'].includes(ver
 const newest = newestKubectl();
 const binaries = chosen.length > 0 ? chosen : newest ? [newest] : [];
 
-/** The telling answers of the API, as kubectl of several versions prints them. Nothing runs here. */
+/** Characteristic responses of the API, as kubectl of several versions prints them. No kubelet runs. */
 describe('kubectl and the API', () => {
   const machine = Machine.use();
   let cluster: Cluster;
@@ -20,7 +20,7 @@ describe('kubectl and the API', () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'simulated', network: 'host' }) });
   });
 
-  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  // steps of one journey: a retry must start from the first
   describe.each(binaries)('$version', { retry: 0 }, (binary) => {
     const namespace = `api-${binary.version.replace('.', '-')}`;
     const group = `${namespace}.example.com`;
@@ -40,7 +40,7 @@ describe('kubectl and the API', () => {
       await kubectl.run(['create', 'namespace', namespace]);
     });
 
-    it('applies on the server: conflicts, force, shared fields', async () => {
+    it('applies server-side: conflicts, force, shared fields', async () => {
       const apply = (object: object, ...more: string[]) => input(object, 'apply', '--server-side', ...more);
       expect((await apply(map('a', { a: '1' }), '--field-manager=one')).stdout).toBe('configmap/a serverside-applied\n');
       const conflict = await apply(map('a', { a: '2' }), '--field-manager=two');
@@ -56,7 +56,7 @@ describe('kubectl and the API', () => {
       );
     });
 
-    it('prunes, by label and as a set', async () => {
+    it('prunes by label and by ApplySet', async () => {
       const labels = { set: 'pruned' };
       const list = (...items: object[]) => ({ apiVersion: 'v1', kind: 'List', items });
       await input(list(map('p1', { a: 'b' }, labels), map('p2', { a: 'b' }, labels)), 'apply');
@@ -79,7 +79,7 @@ describe('kubectl and the API', () => {
       expect((await kubectl.try([...set, join(folder, 's1.json')], { env })).stdout).toContain('configmap/s2 pruned');
     });
 
-    it('validates on the server: strict, warn, ignore', async () => {
+    it('validates server-side: strict, warn, ignore', async () => {
       const odd = (name: string) => ({ ...map(name, {}), odd: 1 });
       expect((await input(odd('v'), 'create')).stderr).toContain('strict decoding error: unknown field "odd"');
       expect(await input(odd('w'), 'create', '--validate=warn')).toMatchObject({ code: 0, stderr: 'Warning: unknown field "odd"\n' });
@@ -91,7 +91,7 @@ describe('kubectl and the API', () => {
       expect((await tried('label', 'configmap', 'a', 'a b=c')).stderr).toContain('name part must consist of alphanumeric characters');
     });
 
-    it('explains, prints, scales and waits for kinds that definitions make', async () => {
+    it('explains, prints, scales and waits for custom resources', async () => {
       const text = { type: 'string', description: 'Words.', enum: ['a', 'b'] };
       const definition = {
         apiVersion: 'apiextensions.k8s.io/v1',
@@ -132,7 +132,7 @@ describe('kubectl and the API', () => {
       await untilValue(
         'the kind is explained',
         () => k('explain', `${foos}.spec`),
-        (said) => /FIELDS:\s+replicas\s+<integer>[\s\S]*\s+s\s+<string> -required-/.test(said),
+        (output) => /FIELDS:\s+replicas\s+<integer>[\s\S]*\s+s\s+<string> -required-/.test(output),
       );
       expect((await input({ apiVersion: `${group}/v1`, kind: 'Foo', metadata: { name: 'f' }, spec: { s: 'a' } }, 'apply')).code).toBe(0);
       expect(await k('get', foos)).toMatch(/^NAME\s+REP\nf\s+1\n$/);
@@ -172,7 +172,7 @@ describe('kubectl and the API', () => {
       expect((await tried('annotate', 'configmap', 'e', 'n=z', '--resource-version=1')).stderr).toContain('(Conflict)');
     });
 
-    it('asks about rights, and sets them right', async () => {
+    it('checks permissions, and reconciles them', async () => {
       const role = (verb: string) => [
         {
           apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -206,7 +206,7 @@ describe('kubectl and the API', () => {
       );
     });
 
-    it('says what is missing', async () => {
+    it('reports unknown kinds, names and fields', async () => {
       expect(await tried('top', 'pods')).toMatchObject({ code: 1 });
       expect((await tried('get', 'nope')).stderr).toBe('error: the server doesn\'t have a resource type "nope"\n');
       expect((await tried('create', 'token', 'nobody')).stderr).toContain('serviceaccounts "nobody" not found');

@@ -41,27 +41,27 @@ describe('kubectl', () => {
     cluster = await machine.cluster({ spec: composition({ storage: 'memory', runtime: 'process', network: 'host' }) });
   });
 
-  it('is here in at least one version', () => {
+  it('is installed in at least one version', () => {
     expect(binaries.length).toBeGreaterThan(0);
   });
 
-  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  // steps of one journey: a retry must start from the first
   describe.each(binaries)('$version', { retry: 0 }, (binary) => {
     const namespace = `kubectl-${binary.version.replace('.', '-')}`;
     let kubectl: Kubectl;
     const k = (...args: string[]) => kubectl.run(['-n', namespace, ...args]);
-    /** What is told a moment after it has happened: events and logs. */
-    const says = (wanted: RegExp, ...args: string[]) =>
+    /** Output that appears with a delay: events and logs. */
+    const untilOutputMatches = (wanted: RegExp, ...args: string[]) =>
       untilValue(
         `kubectl ${args.join(' ')} says ${wanted}`,
         () => k(...args),
-        (said) => wanted.test(said),
+        (output) => wanted.test(output),
       );
     beforeAll(() => {
       kubectl = cluster.kubectl.with(binary);
     });
 
-    it('asks what there is', async () => {
+    it('discovers versions, kinds and nodes', async () => {
       await kubectl.run(['create', 'namespace', namespace]);
       expect(await kubectl.run(['cluster-info'])).toContain(`https://127.0.0.1:${cluster.port}`);
       expect(await kubectl.run(['api-resources'])).toMatch(/deployments\s+deploy\s+apps\/v1\s+true\s+Deployment/);
@@ -71,11 +71,11 @@ describe('kubectl', () => {
       expect(await kubectl.run(['get', 'nodes'])).toMatch(/^node-a\s+Ready\s/m);
       expect(await kubectl.run(['get', 'nodes', '-o', 'wide'])).toMatch(/INTERNAL-IP/);
       expect(await kubectl.run(['describe', 'node', 'node-a'])).toMatch(/KubeletReady|Allocatable:/);
-      // which warns, on its own account, of servers that are newer than itself
+      // kubectl warns by itself of servers that are newer than it
       expect((await kubectl.try(['version', '-o', 'json'])).stdout).toContain('"minor": "36"');
     });
 
-    it('applies, and applies again', async () => {
+    it('applies, and applies again without a change', async () => {
       const apply = (object: object) => kubectl.apply(object, { namespace });
       expect(await apply(deployment(2))).toBe('deployment.apps/web created\n');
       expect(await apply(deployment(2))).toBe('deployment.apps/web unchanged\n');
@@ -91,7 +91,7 @@ describe('kubectl', () => {
       expect(await k('get', 'deployment', 'web', '-o', 'jsonpath={.spec.replicas}')).toBe('3');
     });
 
-    it('prints', async () => {
+    it('prints objects in every output format', async () => {
       expect(await k('get', 'deployments')).toMatch(/^NAME\s+READY\s+UP-TO-DATE\s+AVAILABLE\s+AGE\s*\nweb\s+3\/3\s+3\s+3\s/);
       expect(await k('get', 'pods', '-l', 'app=web')).toMatch(/^web-\S+\s+1\/1\s+Running\s+0\s/m);
       expect(await k('get', 'pods', '-o', 'wide', '--show-labels', '--sort-by=.metadata.name')).toMatch(/node-a/);
@@ -100,21 +100,21 @@ describe('kubectl', () => {
       expect(await k('get', 'all')).toMatch(/replicaset\.apps\/web-/);
       expect(await k('get', 'pods', '-o', 'custom-columns=NAME:.metadata.name,NODE:.spec.nodeName')).toMatch(/node-a/);
       expect(await k('get', 'pods', '--field-selector', 'status.phase=Running,spec.nodeName=node-a', '-o', 'name')).toContain('pod/web-');
-      await says(/Scheduled|Started/, 'get', 'events');
+      await untilOutputMatches(/Scheduled|Started/, 'get', 'events');
       const missing = await kubectl.try(['-n', namespace, 'get', 'pod', 'nobody']);
       expect(missing).toMatchObject({ code: 1, stderr: 'Error from server (NotFound): pods "nobody" not found\n' });
     });
 
-    it('describes', async () => {
-      await says(/ScalingReplicaSet/, 'describe', 'deployment', 'web');
-      // of several at once the newest shows no events
+    it('describes a pod', async () => {
+      await untilOutputMatches(/ScalingReplicaSet/, 'describe', 'deployment', 'web');
+      // the newest kubectl prints no events if it describes several objects
       const [first = ''] = (await k('get', 'pods', '-l', 'app=web', '-o', 'name')).split('\n');
-      await says(/Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/, 'describe', first);
+      await untilOutputMatches(/Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/, 'describe', first);
       expect(await k('describe', 'replicasets')).toMatch(/Controlled By:\s+Deployment\/web/);
       expect(await kubectl.run(['describe', 'namespace', namespace])).toMatch(/Status:\s+Active/);
     });
 
-    it('edits', async () => {
+    it('edits an object', async () => {
       const editor = machine.path('editor');
       await writeFile(editor, '#!/bin/sh\nsed -i "s/^  replicas: 3$/  replicas: 2/" "$1"\n');
       await chmod(editor, 0o755);
@@ -153,15 +153,15 @@ describe('kubectl', () => {
       expect(object.metadata).toMatchObject({ labels: { app: 'web', more: 'yes' } });
       expect(object.metadata.annotations).not.toHaveProperty('note');
       delete object.metadata.labels['more'];
-      // the status moves on by itself: this replaces whatever version there is
+      // controllers update the status meanwhile: this replaces whatever version is current
       delete (object.metadata as { resourceVersion?: string }).resourceVersion;
       expect(await kubectl.run(['-n', namespace, 'replace', '-f', '-'], { input: JSON.stringify(object) })).toBe(
         'deployment.apps/web replaced\n',
       );
-      const refused = await kubectl.try(['-n', namespace, 'apply', '-f', '-'], {
+      const rejection = await kubectl.try(['-n', namespace, 'apply', '-f', '-'], {
         input: JSON.stringify({ ...deployment(1), spec: { ...deployment(1).spec, replicas: -1 } }),
       });
-      expect(refused).toMatchObject({
+      expect(rejection).toMatchObject({
         code: 1,
         stderr: expect.stringContaining('spec.replicas: Invalid value: -1: must be greater than or equal to 0'),
       });
@@ -176,7 +176,7 @@ describe('kubectl', () => {
       expect(await k('create', 'token', 'robot')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n?$/);
       expect(await k('expose', 'deployment', 'web', '--port=80', '--target-port=8080')).toBe('service/web exposed\n');
       expect(await k('get', 'service', 'web')).toMatch(/^web\s+ClusterIP\s+127\.\S+\s+<none>\s+80\/TCP/m);
-      // before 1.31 it reads Endpoints, of which the server warns
+      // before 1.31 it reads Endpoints, for which the server sends a warning
       expect(await kubectl.try(['-n', namespace, 'describe', 'service', 'web'])).toMatchObject({
         code: 0,
         stdout: expect.stringMatching(/TargetPort:\s+8080\/TCP/),
@@ -198,7 +198,7 @@ describe('kubectl', () => {
       expect(await k('set', 'env', 'deployment/web', 'MESSAGE=three')).toContain('env updated');
       await k('rollout', 'status', 'deployment/web', '--timeout=180s');
       expect(await k('rollout', 'history', 'deployment/web')).toMatch(/REVISION\s+CHANGE-CAUSE[\s\S]*\d+\s+<none>/);
-      // since 1.36 it warns of what was applied before
+      // since 1.36 it warns of objects that were applied before
       expect(await kubectl.try(['-n', namespace, 'rollout', 'undo', 'deployment/web'])).toMatchObject({
         code: 0,
         stdout: 'deployment.apps/web rolled back\n',
@@ -214,13 +214,13 @@ describe('kubectl', () => {
     it('reads logs', async () => {
       const { items } = await kubectl.json<{ items: PodItem[] }>(['-n', namespace, 'get', 'pods', '-l', 'app=web']);
       const pod = items.find(isReady)?.metadata.name ?? '';
-      await says(/^two\n$/, 'logs', pod);
+      await untilOutputMatches(/^two\n$/, 'logs', pod);
       expect(await k('logs', pod, '--timestamps', '--tail=1')).toMatch(/^\d{4}-\d\d-\d\dT\S+ two\n$/);
-      // pods of before may go meanwhile
-      await says(/^\[pod\/web-\S+\/main\] two$/m, 'logs', '-l', 'app=web', '--prefix');
+      // pods of the former revision may be deleted meanwhile
+      await untilOutputMatches(/^\[pod\/web-\S+\/main\] two$/m, 'logs', '-l', 'app=web', '--prefix');
     });
 
-    it('deletes, also the namespace with all that is in it', async () => {
+    it('deletes objects, and a namespace with its contents', async () => {
       expect(await k('delete', 'service,configmap', '--all')).toMatch(/service "web" deleted/);
       expect(await k('delete', 'deployment', 'web', '--wait=true', '--timeout=180s')).toMatch(/deployment.apps "web" deleted/);
       expect(await kubectl.run(['delete', 'namespace', namespace, '--timeout=180s'])).toMatch(/namespace "\S+" deleted/);

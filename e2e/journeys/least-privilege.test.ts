@@ -24,13 +24,13 @@ interface AuditEvent {
   readonly responseStatus?: { readonly code?: number; readonly message?: string };
 }
 
-/** Refusals that Kubernetes' own parts get, too, and that pass by themselves. */
+/** 403 responses that Kubernetes' own components receive too, until the default policy exists. */
 const passing = /is being terminated|status unknown for quota/;
 
-describe('parts in processes of their own, as the users of Kubernetes default roles', () => {
+describe('components in separate processes, with the permissions of the Kubernetes default roles', () => {
   const machine = Machine.use();
 
-  it('do their work, and are refused nothing', async () => {
+  it('do their work and receive no 403', async () => {
     const audit = machine.path('audit.log');
     const policy = machine.path('policy.yaml');
     const all = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'], rules: [{ level: 'Metadata' }] };
@@ -44,14 +44,14 @@ describe('parts in processes of their own, as the users of Kubernetes default ro
       },
     });
     const { api, kubectl } = server;
-    // what only Oarlock binds is not there on other servers; its tracing is asked of no other
+    // Oarlock's own bindings do not exist on other servers, which have no span endpoint either
     const bindings = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings';
-    const made = await api.until<Binding>('the default bindings', bindings, (all) =>
+    const defaultBindings = await api.until<Binding>('the default bindings', bindings, (all) =>
       ['oarlock:leader-election', 'oarlock:gang-scheduling', 'oarlock:node-proxier', 'oarlock:tracing'].every((name) =>
         all.some(({ metadata }) => metadata.name === name),
       ),
     );
-    const own = made.filter(
+    const own = defaultBindings.filter(
       ({ metadata }) => metadata.name.includes('oarlock:') && !['oarlock:tracing', 'oarlock:node'].includes(metadata.name),
     );
     await kubectl.run(['delete', 'clusterrolebinding', ...own.map(({ metadata }) => metadata.name)]);
@@ -98,7 +98,7 @@ describe('parts in processes of their own, as the users of Kubernetes default ro
     await kubectl.run(['expose', 'deployment', 'web', '-n', 'work', '--port=80']);
     const web = (count: number) =>
       api.until<Pod>(
-        `${count} pods that run`,
+        `${count} running pods`,
         api.pods('work', 'web'),
         (pods) => pods.length === count && pods.every(({ spec, status }) => spec.nodeName === 'n1' && status.phase === 'Running'),
       );
@@ -115,9 +115,9 @@ describe('parts in processes of their own, as the users of Kubernetes default ro
       .map((line) => JSON.parse(line) as AuditEvent);
     const managers = events.filter(({ user }) => user.username.startsWith('system:serviceaccount:kube-system:'));
     expect(managers.length).toBeGreaterThan(0);
-    const refused = events
+    const forbiddenRequests = events
       .filter(({ responseStatus }) => responseStatus?.code === 403 && !passing.test(responseStatus.message ?? ''))
       .map(({ user, verb, requestURI }) => `${user.username} ${verb} ${requestURI}`);
-    expect(refused).toEqual([]);
+    expect(forbiddenRequests).toEqual([]);
   });
 });

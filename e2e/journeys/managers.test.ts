@@ -14,13 +14,13 @@ interface Pod extends Item {
   readonly spec: { readonly nodeName?: string };
 }
 
-describe('controllers and scheduler in processes of their own', () => {
+describe('controllers and scheduler in separate processes', () => {
   const machine = Machine.use();
 
-  it('lead by the leases of Kubernetes, know the server by certificate or by a program that hands out tokens, and take over from one that is killed', async () => {
+  it('lead through Kubernetes leases, authenticate by certificate or exec credential plugin, and take over from a killed leader', async () => {
     const server = await machine.cluster({ spec: { roles: ['apiserver'], storage: 'storage-memory' } });
     const { api } = server;
-    // the second has a program that gives it a token instead of a certificate
+    // the second process has an exec credential plugin that returns a token, instead of a certificate
     await server.kubectl.run(['create', 'serviceaccount', 'manager', '-n', 'kube-system']);
     await server.kubectl.run([
       'create',
@@ -41,7 +41,7 @@ describe('controllers and scheduler in processes of their own', () => {
       mode: 0o600,
     });
 
-    // the second has its loops ask with tokens of their own service accounts, and so with the rights of Kubernetes' roles for them
+    // the controllers of the second process use tokens of their own service accounts, and so the permissions of their Kubernetes roles
     const managers = await Promise.all(
       [
         { kubeconfig: server.kubeconfig, settings: {} },
@@ -76,7 +76,7 @@ describe('controllers and scheduler in processes of their own', () => {
         (pods) => pods.filter(({ spec }) => spec.nodeName === 'a').length === count,
       );
     await bound(2);
-    // only one of the two leads
+    // only one of the two processes leads
     expect(await holder('kube-controller-manager')).toBe(first.controllers);
 
     await managers[0]?.kill9();
@@ -88,9 +88,9 @@ describe('controllers and scheduler in processes of their own', () => {
     const writers =
       (set?.metadata as { readonly managedFields?: readonly { readonly manager?: string }[] } | undefined)?.managedFields ?? [];
     expect([...new Set(writers.map(({ manager }) => manager))]).toEqual(['kube-controller-manager']);
-    // the new leader counts in its own time
+    // the new leader waits for the lease to expire by its own clock
     await api.until<Deployment>(
-      'the deployment counts four',
+      'the deployment has four replicas',
       '/apis/apps/v1/namespaces/default/deployments',
       ([web]) => web?.status.replicas === 4,
     );

@@ -20,7 +20,7 @@ const reason = await netnsMissing();
 const readyOf = (nodes: readonly NodeItem[], name: string) =>
   nodes.find(({ metadata }) => metadata.name === name)?.status.conditions?.find(({ type }) => type === 'Ready')?.status;
 
-// steps of one journey: what fails is tried again from the beginning, not from its middle
+// steps of one journey: a retry must start from the first
 describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' : ` (skipped: ${reason})`}`, { retry: 0 }, () => {
   const machine = Machine.use();
   let far: OtherMachine;
@@ -51,7 +51,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
   const untilNode = (status: string) =>
     cluster.api.until<NodeItem>(`node-b ready: ${status}`, '/api/v1/nodes', (nodes) => readyOf(nodes, 'node-b') === status);
   const podThere = () => pods.find(({ spec }) => spec.nodeName === 'node-b')?.metadata.name ?? '';
-  const given = (flag: string) => joinArgs[joinArgs.indexOf(flag) + 1] ?? '';
+  const optionValue = (flag: string) => joinArgs[joinArgs.indexOf(flag) + 1] ?? '';
 
   beforeAll(async () => {
     far = await otherMachine();
@@ -86,12 +86,12 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     machine.undo('node', () => endProcessesBelow(dir));
   });
 
-  it('is refused in one sentence, with 1, or 2 when what was asked makes no sense', async () => {
+  it('is rejected with one sentence and exit code 1, or 2 for invalid options', async () => {
     const tryJoin = async (changes: Readonly<Record<string, string>>) => {
       const all = {
-        '--server': given('--server'),
-        '--token': given('--token'),
-        '--ca-hash': given('--ca-hash'),
+        '--server': optionValue('--server'),
+        '--token': optionValue('--token'),
+        '--ca-hash': optionValue('--ca-hash'),
         '--node-name': 'node-c',
         ...changes,
       };
@@ -106,7 +106,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(/^1 .*kubernetes belongs to the API server; a node must not serve under it$/);
   });
 
-  it('joins with a token and runs pods, whose logs and commands the API server reaches', async () => {
+  it('joins with a token and runs pods, whose logs and exec the API server reaches', async () => {
     node = await start([...joinArgs, '--node-name', 'node-b']);
     await untilNode('True');
     const container = { name: 'main', image: 'host', command: ['sh', '-c', 'echo "$NODE"; exec sleep 3600'] };
@@ -136,7 +136,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(await cluster.kubectl.run(['exec', podThere(), '--', 'ip', '-o', '-4', 'addr'])).toContain(far.there);
   });
 
-  it('was certified through requests: the first as the bootstrap token, the second as the node', async () => {
+  it('obtained its certificates through requests: the first as the bootstrap token, the second as the node', async () => {
     const { items } = await cluster.kubectl.json<{
       items: { spec: { signerName: string; username: string }; status: { certificate?: string; conditions: { type: string }[] } }[];
     }>(['get', 'certificatesigningrequests']);
@@ -152,16 +152,16 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(of('kubelet-serving').map(({ spec }) => spec.username)).toContain('system:node:node-b');
   });
 
-  it('is in the same trace as the rest', async () => {
-    // a node tells its spans from time to time
+  it('records its spans in the same trace as the control plane', async () => {
+    // a node sends its spans periodically
     await untilValue(
       'the spans of the node',
       async () => (await cluster.oarlock('trace', 'deployment/far')).stdout,
-      (said) => said.includes(`sync pod default/${podThere()} node=node-b`) && said.includes('user=system:node:node-b'),
+      (output) => output.includes(`sync pod default/${podThere()} node=node-b`) && output.includes('user=system:node:node-b'),
     );
   });
 
-  it('may do what its pods need, and nothing else', async () => {
+  it('is authorized for what its pods need, and for nothing else', async () => {
     await cluster.kubectl.run(['create', 'secret', 'generic', 'not-of-a-pod', '--from-literal=a=b']);
     const own = ['--kubeconfig', join(dataDir, 'kubelet.kubeconfig')];
     for (const args of [
@@ -175,7 +175,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     }
   });
 
-  it('is not ready once it is killed, and comes back without a token: with its pods', async () => {
+  it('is not ready after kill -9, and returns without a token and with its pods', async () => {
     await node.stop('SIGKILL');
     await untilNode('Unknown');
     const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
@@ -190,7 +190,7 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(after.flatMap(({ status }) => status.containerStatuses ?? []).map(({ restartCount }) => restartCount)).toEqual([0, 0, 0, 0]);
   });
 
-  it('ends when it is asked to', async () => {
+  it('ends on SIGTERM', async () => {
     await cluster.kubectl.run(['delete', 'deployment', 'far']);
     await cluster.api.until<PodItem>('the pods are gone', cluster.api.pods('default', 'far'), (left) => left.length === 0);
     expect(await node.stop()).toBe(0);

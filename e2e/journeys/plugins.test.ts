@@ -23,7 +23,7 @@ const labelsOf = ({ body }: Answer) =>
   (JSON.parse(body) as { readonly metadata: { readonly labels?: Record<string, string> } }).metadata.labels;
 const messageOf = ({ body }: Answer) => (JSON.parse(body) as { readonly message?: string }).message ?? 'admitted';
 
-/** `oarlock dev` in a folder of its own. */
+/** Runs `oarlock dev` in its own directory. */
 async function develop(machine: Machine, cwd: string, ...args: string[]): Promise<{ readonly daemon: Daemon; readonly api: Api }> {
   const daemon = new Daemon(oarlock.file, [...oarlock.args, 'dev', '--data-dir', join(cwd, 'data'), ...args], { cwd });
   machine.undo('oarlock dev', () => daemon.stop());
@@ -33,7 +33,7 @@ async function develop(machine: Machine, cwd: string, ...args: string[]): Promis
   return { daemon, api };
 }
 
-describe('a plugin that is being written', () => {
+describe('a plugin under development', () => {
   const machine = Machine.use();
   const source = (mark: string) => `
 import { Admission, allow } from '@oarlock/spi/admission';
@@ -62,11 +62,11 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
 });
 `;
 
-  it('is taken up at every save, and no request is lost or seen by two versions', async () => {
+  it('is reloaded at every save, and no request is lost or handled by two versions', async () => {
     const folder = machine.path('plugin');
     await mkdir(folder, { recursive: true });
     const save = async (name: string, text: string) => {
-      // as most editors do: another file in the place of the old one
+      // as most editors save: a new file replaces the old one
       await writeFile(join(folder, `.${name}.new`), text);
       await rename(join(folder, `.${name}.new`), join(folder, name));
     };
@@ -92,7 +92,7 @@ export const labelled = (object: KubeObject, more: Record<string, string>): Kube
     }
     await save('labelled.ts', beside('second'));
     await untilValue(
-      'what it imports',
+      'the module that it imports',
       async () => labelsOf(await create()),
       (seen) => seen?.['second'] === '',
     );
@@ -178,22 +178,22 @@ describe('an example', () => {
     },
   ];
 
-  /** What a client sees, without what differs from request to request and how a webhook's refusal begins. */
+  /** The result that a client receives, without fields that differ between requests and without the prefix of a webhook rejection. */
   const seen = ({ status, headers, body }: Answer) => {
     const {
       metadata,
       spec,
       message = '',
     } = JSON.parse(body) as { readonly metadata?: { readonly labels?: object }; readonly spec?: object; readonly message?: string };
-    const refusal = /(?:is forbidden: |denied the request: )(.*)$/.exec(message)?.[1];
+    const rejection = /(?:is forbidden: |denied the request: )(.*)$/.exec(message)?.[1];
     const init = (spec as { readonly initContainers?: unknown } | undefined)?.initContainers;
-    return { status, warning: headers['warning'], refusal, labels: metadata?.labels, init };
+    return { status, warning: headers['warning'], refusal: rejection, labels: metadata?.labels, init };
   };
   const answersOf = async (api: Api): Promise<readonly unknown[]> => {
     const answers: unknown[] = [];
     for (const { path, objects } of asked)
       for (const body of objects) {
-        // the account of the namespace is made a moment after it
+        // the service account of the namespace is created a moment after it
         const answer = await untilValue(
           'an answer',
           () => api.call('POST', path, { body }),
@@ -204,7 +204,7 @@ describe('an example', () => {
     return answers;
   };
 
-  it('does the same in process, in a thread of its own, and exported as a webhook', async () => {
+  it('has the same results in process, in a worker thread, and exported as a webhook', async () => {
     const started = async (name: string, admission: readonly object[]) => {
       const dir = machine.path(name);
       await mkdir(dir, { recursive: true });
@@ -213,8 +213,8 @@ describe('an example', () => {
       return (await develop(machine, dir, '-f', 'cluster.yaml')).api;
     };
     const before = ['admission-namespace-lifecycle', 'admission-service-account', 'admission-webhooks'].map((use) => ({ use }));
-    const placed = (more: object) => asked.map(({ plugin, config }) => ({ use: example(plugin), config: config(), ...more }));
-    const inProcess = await answersOf(await started('in-process', [...before, ...placed({})]));
+    const plugins = (more: object) => asked.map(({ plugin, config }) => ({ use: example(plugin), config: config(), ...more }));
+    const inProcess = await answersOf(await started('in-process', [...before, ...plugins({})]));
     expect(inProcess).toMatchObject([
       { status: 403, refusal: 'required labels are missing: owner' },
       { status: 201, labels: { owner: 'ada' } },
@@ -227,20 +227,20 @@ describe('an example', () => {
       { status: 201 },
       { status: 403, refusal: 'the label "team" has to name a team with a budget' },
     ]);
-    expect(await answersOf(await started('threads', [...before, ...placed({ isolation: 'worker' })]))).toEqual(inProcess);
+    expect(await answersOf(await started('threads', [...before, ...plugins({ isolation: 'worker' })]))).toEqual(inProcess);
 
     const api = await started('webhooks', before);
     await Promise.all(asked.map(({ plugin, config }) => exported(api, plugin, config())));
     expect(
       await untilValue(
-        'the webhooks are asked',
+        'the API server calls the webhooks',
         () => answersOf(api),
         (answers) => answers.filter((each) => (each as { status: number }).status === 403).length === 4,
       ),
     ).toEqual(inProcess);
   });
 
-  /** Exports a plugin, runs what would be in its image, and registers it under an address of this machine. */
+  /** Exports a plugin, runs the contents of its image, and registers it at an address of this machine. */
   async function exported(api: Api, plugin: string, config: object): Promise<void> {
     const dir = machine.path(plugin);
     await mkdir(dir, { recursive: true });
@@ -289,7 +289,7 @@ export default Authz.plugin({
 });
 `;
 
-  it('are asked by a cluster through the kubeconfig that comes with them', async () => {
+  it('decide requests of a cluster through the exported kubeconfig', async () => {
     const dir = machine.path('guests');
     await mkdir(dir, { recursive: true });
     await writeFile(join(dir, 'config.yaml'), 'token: let-me-in');
@@ -326,7 +326,7 @@ export default Authz.plugin({
   });
 });
 
-/** What is in an image, alone in a folder as it is there: nothing of Oarlock is near. */
+/** Copies the contents of the image into a directory that has no access to Oarlock's packages. */
 async function exportAndServe(machine: Machine, plugin: string, out: string, more: readonly string[]): Promise<void> {
   const port = await freePort();
   const done = await runOarlock(['plugins', 'export', '--webhook', plugin, '-o', out, '--url', `https://127.0.0.1:${port}`, ...more]);

@@ -25,10 +25,10 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     const machine = Machine.use();
     let cluster: Cluster;
     let address: string;
-    /** What the server says to a pod, by its address or by its Service; empty when nothing comes for a while. */
+    /** Returns the response of the server to a pod, by address or by Service; empty after a timeout. */
     const ask = async (from: string, host = `${address}:8080`) =>
       (await cluster.kubectl.try(['exec', from, '--', 'timeout', '5', 'wget', '-q', '-O', '-', `http://${host}/`])).stdout.trim();
-    const settled = (from: string, answer: string, host?: string) =>
+    const untilResponse = (from: string, answer: string, host?: string) =>
       untilValue(
         `${from} is told ${JSON.stringify(answer)}`,
         () => ask(from, host),
@@ -54,27 +54,27 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       address = (await cluster.api.get<{ status: { podIP: string } }>('/api/v1/namespaces/default/pods/server')).status.podIP;
     });
 
-    it('lets everybody in until a policy selects the pod', async () => {
-      await settled('friend', 'here');
-      await settled('stranger', 'here');
-      await settled('stranger', 'here', 'server');
+    it('allow all traffic until a policy selects the pod', async () => {
+      await untilResponse('friend', 'here');
+      await untilResponse('stranger', 'here');
+      await untilResponse('stranger', 'here', 'server');
     });
 
-    it('lets in whom a policy names, by address and by Service, and nobody else', async () => {
+    it('allow the peers of a policy, by address and by Service, and no others', async () => {
       await cluster.kubectl.apply([
         policy('friends', {
           podSelector: { matchLabels: { role: 'server' } },
           ingress: [{ from: [{ podSelector: { matchLabels: { role: 'friend' } } }], ports: [{ port: 'http' }] }],
         }),
       ]);
-      await settled('stranger', '');
-      await settled('friend', 'here');
-      await settled('friend', 'here', 'server');
-      await settled('stranger', '', 'server');
+      await untilResponse('stranger', '');
+      await untilResponse('friend', 'here');
+      await untilResponse('friend', 'here', 'server');
+      await untilResponse('stranger', '', 'server');
       expect(await ask('stranger')).toBe('');
     });
 
-    it('explains which policy decides', async () => {
+    it('are explained: which policy decides', async () => {
       const friend = await cluster.oarlock('explain', 'traffic', 'friend', 'default/server', 'http');
       expect(friend).toMatchObject({ code: 0, stdout: expect.stringMatching(/server \([\d.]+\) TCP 8080: allowed\n/) });
       expect(friend.stdout).toContain('ingress allowed by default/friends spec.ingress[0]');
@@ -89,24 +89,24 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       });
     });
 
-    it('holds a new pod to its policies from its first packet on', async () => {
+    it('apply to a new pod from its first packet', async () => {
       await cluster.kubectl.apply([
         policy('locked', { podSelector: { matchLabels: { role: 'locked' } }, policyTypes: ['Egress'] }),
-        // it tries until it is through, and would be through at once
+        // the pod retries until a connection succeeds, which would be at once without a policy
         pod('locked', ['sh', '-c', `until timeout 2 wget -q -O /tmp/got http://${address}:8080/; do touch /tmp/tried; done; sleep 3600`]),
       ]);
       await cluster.api.untilReady('default', 'policies', 4);
       await untilValue(
-        'it has tried',
+        'the pod has attempted a connection',
         async () => (await cluster.kubectl.try(['exec', 'locked', '--', 'ls', '/tmp'])).stdout,
         (text) => text.includes('tried'),
       );
       expect((await cluster.kubectl.try(['exec', 'locked', '--', 'ls', '/tmp'])).stdout).not.toContain('got\n');
     });
 
-    it('lets everybody in again when the policy is gone', async () => {
+    it('allow all traffic again after the policy is deleted', async () => {
       await cluster.kubectl.run(['delete', 'networkpolicy', 'friends']);
-      await settled('stranger', 'here', 'server');
+      await untilResponse('stranger', 'here', 'server');
     });
   },
 );

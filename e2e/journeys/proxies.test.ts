@@ -8,7 +8,7 @@ interface Slice extends Item {
   readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[] | null;
 }
 
-/** Says what it was asked, on the pod's own address. */
+/** A server on the pod's own address that returns the request it received. */
 const program = `require('node:http').createServer((request, response) => {
   const chunks = [];
   request.on('data', (chunk) => chunks.push(chunk));
@@ -73,7 +73,7 @@ describe('Proxy version v1', () => {
     },
   );
 
-  it('A set of valid responses are returned for both pod and service Proxy: redirects stay behind it', async () => {
+  it('A set of valid responses are returned for both pod and service Proxy: redirects are rewritten to the proxy path', async () => {
     for (const target of ['pods/web', 'services/web:http']) {
       const proxy = `${at}/${target}/proxy`;
       expect(await cluster.api.call('GET', proxy)).toMatchObject({ status: 301, headers: { location: `${proxy}/` } });
@@ -81,7 +81,7 @@ describe('Proxy version v1', () => {
     }
   });
 
-  it('Node Proxy: leads to the kubelet', async () => {
+  it('Node Proxy: reaches the kubelet', async () => {
     const { items } = await cluster.api.get<{ items: readonly { readonly metadata: { readonly name: string } }[] }>('/api/v1/nodes');
     expect(await cluster.api.call('GET', `/api/v1/nodes/${items[0]?.metadata.name}/proxy/healthz`)).toMatchObject({
       status: 200,
@@ -89,7 +89,7 @@ describe('Proxy version v1', () => {
     });
   });
 
-  it('says when a port is served by nobody', async () => {
+  it('responds 503 for a port without a server', async () => {
     expect(await cluster.api.call('GET', `${at}/services/web:81/proxy/`)).toMatchObject({ status: 503 });
     expect(await cluster.api.call('GET', `${at}/pods/nobody/proxy/`)).toMatchObject({ status: 404 });
   });

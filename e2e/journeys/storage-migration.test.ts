@@ -19,7 +19,7 @@ const migrationsPath = '/apis/storagemigration.k8s.io/v1beta1/storageversionmigr
 const names = ['a', 'b', 'c'];
 
 const machine = Machine.use();
-/** Where a cluster and its keys are going to be. */
+/** The directories of a cluster and of its keys. */
 async function place(): Promise<string> {
   const dir = machine.path('rotated');
   await mkdir(join(dir, 'keys'), { recursive: true });
@@ -27,7 +27,7 @@ async function place(): Promise<string> {
   return dir;
 }
 
-/** The cluster over the same data, with these keys: the first writes, all of them read. */
+/** Starts the cluster over the same data with these keys: the first encrypts, all decrypt. */
 const withKeys = (dir: string, ...keys: readonly string[]): Promise<Cluster> =>
   machine.cluster({
     dir,
@@ -39,7 +39,7 @@ const withKeys = (dir: string, ...keys: readonly string[]): Promise<Cluster> =>
     },
   });
 
-it('writes every object with the new key, so that the old one can go', async () => {
+it('rewrites every object with the new key, so that the old one can be removed', async () => {
   const dir = await place();
   const before = await withKeys(dir, 'old');
   for (const name of names) await before.api.renew(secretsPath, { metadata: { name }, stringData: { is: name } });
@@ -63,7 +63,7 @@ it('writes every object with the new key, so that the old one can go', async () 
     const { data } = await after.api.get<{ readonly data: { readonly is: string } }>(`${secretsPath}/${name}`);
     expect(Buffer.from(data.is, 'base64').toString()).toBe(name);
   }
-  // of what was not migrated nobody knows the key any more
+  // objects that were not migrated cannot be decrypted any more
   expect((await after.api.call('GET', `${limitsPath}/left`)).status).toBe(404);
   await after.stop();
 });

@@ -17,11 +17,11 @@ import { untilValue, within } from '../harness/until.ts';
 
 const newest = newestKubectl();
 const binaries = kubectlBinaries().length > 0 ? kubectlBinaries() : newest ? [newest] : [];
-/** What makes clients since 1.31, which stream over WebSockets, do it as those before them. */
+/** The environment that makes clients since 1.31, which stream over WebSockets, use SPDY as earlier ones do. */
 const overSpdy = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false', KUBECTL_PORT_FORWARD_WEBSOCKETS: 'false' };
 /**
- * What clients say of the empty message by which servers, upstream's too, tell that the connection stands, when it comes before they have made their
- * streams. It is lost without harm.
+ * The warning that clients print for the empty message with which servers, upstream's included, confirm the connection, if it arrives before
+ * they have created their streams. No data is lost.
  */
 const greeting = /^E\d{4} .* websocket\.go:\d+\] Unknown stream id 1, discarding message\n/gm;
 interface Client {
@@ -34,7 +34,7 @@ const clients: readonly Client[] = [
   ...binaries.slice(-1).map((binary) => ({ name: `${binary.version} over SPDY`, binary, env: overSpdy })),
 ];
 
-/** Answers with what it is sent, when that has ended. */
+/** A server that echoes its input after the input has ended. */
 const echo = `require('node:net').createServer({ allowHalfOpen: true }, (socket) => {
   const chunks = [];
   socket.on('data', (chunk) => chunks.push(chunk)).on('end', () => socket.end(Buffer.concat(chunks))).on('error', () => undefined);
@@ -83,7 +83,7 @@ describe('streams', () => {
       }
     };
 
-    it("exec: output, error output and exit code are the command's", async () => {
+    it("exec: returns the command's stdout, stderr and exit code", async () => {
       expect(await k(['exec', 'idle', '--', 'sh', '-c', 'echo out; echo err >&2'])).toMatchObject({
         code: 0,
         stdout: 'out\n',
@@ -106,7 +106,7 @@ describe('streams', () => {
       );
     });
 
-    it('exec: the end of stdin reaches the command, and what it says afterwards comes back', async () => {
+    it('exec: the end of stdin reaches the command, and later output is returned', async () => {
       expect(await k(['exec', '-i', 'idle', '--', 'sh', '-c', 'cat; echo after'], 'one\ntwo\n')).toMatchObject({
         code: 0,
         stdout: 'one\ntwo\nafter\n',
@@ -114,15 +114,15 @@ describe('streams', () => {
       });
     });
 
-    it('exec: a lot of data comes through whole, in both directions', async () => {
+    it('exec: transfers large data completely in both directions', async () => {
       const text = `${'0123456789abcdef'.repeat(4096)}\n`.repeat(48); // 3 MiB
       const { code, stdout } = await k(['exec', '-i', 'idle', '--', 'cat'], text);
       expect({ code, length: stdout.length, same: stdout === text }).toEqual({ code: 0, length: text.length, same: true });
     });
 
-    it('exec -it: the command has a terminal of the size of ours, and hears when that changes', async () => {
+    it('exec -it: the command has a terminal of the size of the client, and is notified of changes', async () => {
       const [ttyFile, script] = [join(dir, 'tty'), join(dir, 'in-terminal.sh')];
-      const untilSize = (size: string, said: string) => `until [ "$(stty size)" = "${size}" ]; do sleep 0.1; done; echo ${said}`;
+      const untilSize = (size: string, word: string) => `until [ "$(stty size)" = "${size}" ]; do sleep 0.1; done; echo ${word}`;
       const inPod = `tty; ${untilSize('24 80', 'as-ours')}; ${untilSize('40 100', 'resized')}; exit 5`;
       await writeFile(script, `stty rows 24 cols 80; tty > ${ttyFile}; exec ${binary.file} exec -it idle -- sh -c '${inPod}'\n`);
       const terminal = new Daemon('script', ['-qec', `sh ${script}`, '/dev/null'], { env: { ...kubectl().env, ...env, TERM: 'xterm' } });
@@ -137,7 +137,7 @@ describe('streams', () => {
       }
     });
 
-    it('attach: what is written is read by the container, what it says is seen', async () => {
+    it('attach: forwards stdin to the container and returns its output', async () => {
       const reader = `reader-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
       await cluster.kubectl.run(['delete', 'pod', reader, '--ignore-not-found', '--wait=true']);
       await cluster.kubectl.apply(
@@ -149,13 +149,13 @@ describe('streams', () => {
         stdio: ['pipe', 'pipe', 'pipe'],
       });
       try {
-        let said = '';
+        let output = '';
         child.stdout.setEncoding('utf8').on('data', (text: string) => {
-          said += text;
+          output += text;
         });
         child.stdin.end('hello\n');
         const [code] = (await within('attach ends', once(child, 'close'))) as [number];
-        expect({ code, said }).toEqual({ code: 0, said: 'heard hello\nbye\n' });
+        expect({ code, said: output }).toEqual({ code: 0, said: 'heard hello\nbye\n' });
       } finally {
         child.kill('SIGKILL');
       }
@@ -163,8 +163,8 @@ describe('streams', () => {
       expect(await cluster.kubectl.run(['logs', reader])).toBe('heard hello\nbye\n');
     });
 
-    it('port-forward: each of many connections is carried whole, and its halves end by themselves', async () => {
-      const said = await forward('pod/echo', (port) =>
+    it('port-forward: carries many connections completely, and closes each direction separately', async () => {
+      const responses = await forward('pod/echo', (port) =>
         Promise.all(
           Array.from({ length: 50 }, async (_, at) => {
             const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
@@ -174,13 +174,13 @@ describe('streams', () => {
           }),
         ),
       );
-      expect(said.filter(Boolean)).toHaveLength(50);
+      expect(responses.filter(Boolean)).toHaveLength(50);
     });
 
-    it('cp: files come and go as they are', async () => {
+    it('cp: preserves files in both directions', async () => {
       const [here, there, back] = [join(dir, 'sent'), join(dir, 'in-pod'), join(dir, 'came-back')];
       await writeFile(here, Buffer.alloc(1 << 20, 'copied '));
-      // a pod of this runtime sees the machine's own files
+      // a pod of this runtime sees the files of the machine
       for (const [from, to] of [
         [here, `idle:${there}`],
         [`idle:${there}`, back],
@@ -191,7 +191,7 @@ describe('streams', () => {
       expect((await readFile(back)).equals(await readFile(here))).toBe(true);
     });
 
-    it('logs -f: lines come as they are written, until the container has ended', async () => {
+    it('logs -f: returns lines as they are written, until the container exits', async () => {
       const talker = `talker-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
       const go = join(dir, talker);
       await rm(go, { force: true });
@@ -210,17 +210,17 @@ describe('streams', () => {
     });
   });
 
-  /** A session of `cat`. */
+  /** An exec session that runs `cat`. */
   const open = (): WebSocket => {
     const { server, tls } = cluster.api;
     const url = `${server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/idle/exec?command=cat&stdin=true&stdout=true`;
     return new WebSocket(url, 'v5.channel.k8s.io', tls);
   };
 
-  it('reach the kubelet of the same process within it', async () => {
+  it('reach the kubelet in the same process without a network connection', async () => {
     const [node] = (await cluster.api.get<{ readonly items: readonly Node[] }>('/api/v1/nodes')).items;
     const port = node?.status?.daemonEndpoints?.kubeletEndpoint?.Port ?? 0;
-    /** Both ends of those that are made, on the machine or in the namespace that the cluster runs in. */
+    /** Counts both ends of new connections, on the machine or in the namespace that the cluster runs in. */
     const connections = async () => {
       const lines = (await readFile(`/proc/${cluster.pid}/net/tcp`, 'utf8')).trim().split('\n').slice(1);
       const ends = lines.map((line) => line.trim().split(/\s+/).slice(1, 4)).filter(([, , state]) => state === '01');
@@ -233,7 +233,7 @@ describe('streams', () => {
     const session = open();
     session.once('open', () => session.send(Buffer.from('\0here\n')));
     await within(
-      'the session answers',
+      'the session echoes its input',
       new Promise<void>((resolve, reject) => {
         session.once('error', reject);
         session.on('message', (data: Buffer) => {
@@ -245,10 +245,10 @@ describe('streams', () => {
     session.terminate();
   });
 
-  describe('hundreds at once', () => {
+  describe('hundreds of concurrent sessions', () => {
     const many = 200;
     const descriptors = async () => (await readdir(`/proc/${cluster.pid}/fd`)).length;
-    /** Commands of sessions, wherever the runtime has put them. */
+    /** Returns the processes of the sessions, wherever the runtime started them. */
     const cats = async () => {
       const names = await Promise.all(
         (await readdir('/proc'))
@@ -258,11 +258,11 @@ describe('streams', () => {
       return names.filter((name) => name === 'cat\0').length;
     };
 
-    it('each has its own, and nothing is left of those that end, nor of those that are cut off', { retry: 0 }, async () => {
+    it('receive their own data, and leave no process or descriptor when they end or are aborted', { retry: 0 }, async () => {
       const [before, catsBefore] = [await descriptors(), await cats()];
       const sockets = Array.from({ length: many }, open);
-      const said = await within(
-        'every session answers',
+      const responses = await within(
+        'every session echoes its input',
         Promise.all(
           sockets.map(
             (socket, at) =>
@@ -278,17 +278,17 @@ describe('streams', () => {
           ),
         ),
       );
-      expect(said).toEqual(sockets.map((_, at) => `session ${at}\n`));
+      expect(responses).toEqual(sockets.map((_, at) => `session ${at}\n`));
       const ended = sockets.filter((_, at) => at % 2 === 0).map((socket) => once(socket, 'close'));
       for (const [at, socket] of sockets.entries()) {
-        // the end of stdin, in the words of v5; or nobody there any more
+        // close of stdin in v5 of the protocol, or an aborted client
         if (at % 2 === 0) socket.send(Buffer.from([255, 0]));
         else socket.terminate();
       }
       await within('all sessions end', Promise.all(ended));
       await untilValue('no command is left', cats, (left) => left <= catsBefore);
-      // connections that are kept for the next request are no leak
-      await untilValue('as many descriptors as before', descriptors, (now) => now <= before + 8);
+      // connections that are kept for later requests are not leaks
+      await untilValue('the number of open descriptors is as before', descriptors, (now) => now <= before + 8);
     });
   });
 });

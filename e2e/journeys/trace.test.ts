@@ -21,7 +21,7 @@ interface Span {
 const reason = await componentMissing.containerd();
 
 describe.skipIf(reason !== undefined && !everythingIsNeeded)(
-  `what happened between apply and Ready, on containerd${reason === undefined ? '' : ` (${reason})`}`,
+  `the trace from apply to Ready, on containerd${reason === undefined ? '' : ` (${reason})`}`,
   () => {
     const machine = Machine.use();
     let cluster: Cluster;
@@ -64,11 +64,11 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
 
     const one = (name: RegExp, among: readonly Span[] = spans) => {
       const found = among.find((span) => name.test(span.name));
-      if (!found) throw new Error(`there is no step ${name} among ${[...new Set(among.map((span) => span.name))].join(', ')}`);
+      if (!found) throw new Error(`no step is called ${name}; steps: ${[...new Set(among.map((span) => span.name))].join(', ')}`);
       return found;
     };
 
-    it('the request: who, whether, what was changed, and what was written', () => {
+    it('has the request: user, authorization, admission changes and the write', () => {
       const request = one(/^create deployments\.apps$/);
       expect(request.attributes).toMatchObject({
         'oarlock.object': 'deployments.apps/default/hello',
@@ -91,7 +91,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(one(/^storage write$/, children(request)).attributes['oarlock.revision']).toBe(request.attributes['oarlock.revision']);
     });
 
-    it('the path of each of the three pods, in order', async () => {
+    it('has the steps of each of the three pods, in order', async () => {
       const { items } = await cluster.api.get<{ items: { metadata: { name: string } }[] }>(cluster.api.pods('default', 'hello'));
       expect(items).toHaveLength(3);
       const set = one(/^create replicasets\.apps$/, below(one(/^create deployments\.apps$/)));
@@ -130,7 +130,7 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       expect(spans.filter(({ error }) => error !== undefined).map(({ name, error }) => `${name}: ${error}`)).toEqual([]);
     });
 
-    it('as text, with times, and where the time went', async () => {
+    it('is printed with times and the critical path', async () => {
       const { code, stdout } = await cluster.oarlock('trace', 'deployment/hello');
       expect(code).toBe(0);
       expect(stdout).toMatch(/^\s*\+0\.00 ms\s+[\d.]+ ms\s+create deployments\.apps/m);
@@ -138,14 +138,14 @@ describe.skipIf(reason !== undefined && !everythingIsNeeded)(
       const [, total = ''] = /The longest chain of causes took ([\d.]+) ms/.exec(stdout) ?? [];
       const parts = [...stdout.slice(stdout.indexOf('The longest chain')).matchAll(/^\s+([\d.]+) ms\s/gm)].map((match) => Number(match[1]));
       expect(parts.length).toBeGreaterThan(5);
-      // every millisecond between the first write and the last effect is somebody's
+      // every millisecond between the first write and the last effect belongs to a span
       expect(Math.abs(parts.reduce((sum, part) => sum + part, 0) - Number(total))).toBeLessThan(Number(total) * 0.05);
     });
 
-    it('a container that never ran: where it stopped, and why', async () => {
+    it('shows where and why a container failed to start', async () => {
       await cluster.kubectl.run(['run', 'bad', '--image=127.0.0.1:1/absent:1']);
       await untilValue(
-        'the failure is known',
+        'the failure is recorded',
         async () => (await cluster.oarlock('trace', '--failed', 'pod/bad')).stdout,
         (text) => /✔ create pods[^]*✔ schedule[^]*✔ bind[^]*✖ sync pod: [^]*✖ PullImage: .*127\.0\.0\.1:1\/absent:1/.test(text),
       );

@@ -55,7 +55,7 @@ interface List {
 }
 
 describe.skipIf(reason !== undefined)(
-  `kill -9 of the control plane in the middle of what a volume driver does${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+  `kill -9 of the control plane during CSI calls${reason === undefined ? '' : ` (skipped: ${reason})`}`,
   { retry: 0 },
   () => {
     const machine = Machine.use();
@@ -63,7 +63,7 @@ describe.skipIf(reason !== undefined)(
     let faults: string;
     let empty: Awaited<ReturnType<typeof census>>;
 
-    /** What could leak or be lost. */
+    /** Resources that could leak or be lost. */
     const census = async () => {
       const count = async (path: string) => (await cluster.api.get<List>(path)).items.length;
       const driver = join(cluster.dataDir, 'plugins', 'volume-csi', 'driver-0', 'data');
@@ -78,7 +78,7 @@ describe.skipIf(reason !== undefined)(
         contents: await count(`/apis/${snapshotGroup}/v1/volumesnapshotcontents`),
       };
     };
-    /** Lets the control plane die at a moment of each of the methods that `act` leads to, one after another, and come back each time. */
+    /** Kills the control plane during each of the methods that `act` causes, one after another, and restarts it each time. */
     const through = async (when: 'before' | 'after', methods: readonly string[], act: () => Promise<unknown>) => {
       await writeFile(faults, JSON.stringify(Object.fromEntries(methods.map((method) => [method, { kill: when, of: 'caller' }]))));
       await act();
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(
       expect(JSON.parse(await readFile(faults, 'utf8'))).toEqual({});
     };
     const gone = (path: string) => cluster.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
-    const said = () => cluster.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"']);
+    const dataOf = () => cluster.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"']);
 
     beforeAll(async () => {
       const spec = composition({ storage: 'embedded', runtime: 'process', network: 'host' });
@@ -101,7 +101,7 @@ describe.skipIf(reason !== undefined)(
         csiDriver: { attachRequired: true },
         storageClass: { name: 'standard' },
       };
-      // snapshots of a driver that is not ours by name are defined where drivers may register
+      // definitions of snapshots are installed when a driver whose name is not Oarlock's may register
       const config = { drivers: [driver], kubeletDir: machine.path('k'), provisionFor: ['another.example'] };
       cluster = await machine.cluster({ spec: { ...spec, volumes: [{ use: 'volume-csi', config }] } });
       await until('snapshots are defined', async () => (await cluster.kubectl.apply(snapshotClass), true));
@@ -110,8 +110,8 @@ describe.skipIf(reason !== undefined)(
     }, 600_000);
 
     for (const when of ['before', 'after'] as const) {
-      describe(`${when} it is done`, () => {
-        it('a volume is made, attached, staged and published all the same', async () => {
+      describe(`killed ${when} the call completes`, () => {
+        it('a volume is created, attached, staged and published', async () => {
           await through(when, ['CreateVolume', 'ControllerPublishVolume', 'NodeStageVolume', 'NodePublishVolume'], () =>
             cluster.kubectl.apply([claim, pod]),
           );
@@ -120,11 +120,11 @@ describe.skipIf(reason !== undefined)(
             cluster.api.pods('default', 'keeper'),
             (pods) => pods.length === 1 && pods.every(isReady),
           );
-          expect(await said()).toBe('here\n');
+          expect(await dataOf()).toBe('here\n');
           expect(await census()).toMatchObject({ volumes: 1, attachments: 1, contents: 0 });
         });
 
-        it('a snapshot is taken, and goes', async () => {
+        it('a snapshot is taken and deleted', async () => {
           await through(when, ['CreateSnapshot'], () => cluster.kubectl.apply(snapshot));
           const path = `/apis/${snapshotGroup}/v1/namespaces/default/volumesnapshots`;
           await until('the snapshot is ready', async () => {
@@ -136,7 +136,7 @@ describe.skipIf(reason !== undefined)(
           await gone(`/apis/${snapshotGroup}/v1/volumesnapshotcontents`);
         });
 
-        it('a volume grows, in the driver and on the node', async () => {
+        it('a volume is expanded in the driver and on the node', async () => {
           const patch = JSON.stringify({ spec: size('16Mi') });
           await through(when, ['ControllerExpandVolume', 'NodeExpandVolume'], () =>
             cluster.kubectl.run(['patch', 'pvc', 'kept', '-p', patch]),
@@ -148,7 +148,7 @@ describe.skipIf(reason !== undefined)(
           );
         });
 
-        it('a volume is unpublished, unstaged, detached and deleted, and nothing is left', async () => {
+        it('a volume is unpublished, unstaged, detached and deleted without leftovers', async () => {
           await through(when, ['NodeUnpublishVolume', 'NodeUnstageVolume', 'ControllerUnpublishVolume', 'DeleteVolume'], async () => {
             await cluster.kubectl.run(['delete', 'pod/keeper', 'pvc/kept', '--wait=false']);
           });

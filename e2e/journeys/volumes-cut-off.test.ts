@@ -43,8 +43,8 @@ const snapshot = [
     spec: { volumeSnapshotClassName: 'shared', source: { persistentVolumeClaimName: 'kept' } },
   },
 ];
-/** Writes its name into the volume. */
-const keeper = (name: string, node: NodeName) => ({
+/** Appends the pod's name to a file in the volume. */
+const writerPod = (name: string, node: NodeName) => ({
   apiVersion: 'v1',
   kind: 'Pod',
   metadata: { name, labels: { app: name } },
@@ -65,8 +65,8 @@ const keeper = (name: string, node: NodeName) => ({
 });
 
 describe.skipIf(reason !== undefined)(
-  `a node that is cut off, and volumes that any node reaches${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: what fails is tried again from the beginning
+  `a partitioned node, and volumes that any node can attach${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+  // steps of one journey: a retry must start from the first
   { retry: 0 },
   () => {
     const machine = Machine.use();
@@ -86,7 +86,7 @@ describe.skipIf(reason !== undefined)(
         .map((line) => line.split(' ')[4] ?? '')
         .filter((point) => point.startsWith(`${dirs[of]}/`) && /\/(volumes|staging)\//.test(point)).length;
     const attachedTo = async () => (await cluster.api.get<Items<Attachment>>(attachmentsPath)).items.map(({ spec }) => spec.nodeName);
-    /** What could leak or be lost. */
+    /** Resources that could leak or be lost. */
     const census = async () => {
       const count = async (path: string) => (await cluster.api.get<Items>(path)).items.length;
       return {
@@ -111,14 +111,14 @@ describe.skipIf(reason !== undefined)(
     const ready = (name: string) =>
       cluster.api.until<PodItem>(`${name} is ready`, cluster.api.pods('default', name), (pods) => pods.length === 1 && pods.every(isReady));
     const gone = (path: string) => cluster.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
-    const said = async (name: string) =>
+    const dataOf = async (name: string) =>
       (await cluster.kubectl.run(['exec', name, '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'])).trim().split('\n');
     const neverOnBoth = async () => {
       const [a, b] = [await mountsOf('node-a'), await mountsOf('node-b')];
       if (a > 0 && b > 0) throw new Error(`the volume is mounted on both nodes: ${a} and ${b} mounts`);
       return { a, b };
     };
-    /** Cuts node-b off while a driver is in the middle of each of the methods that `act` leads to, until the cluster has noticed, and heals it. */
+    /** Partitions node-b during each of the methods that `act` causes, until the cluster has noticed, then reconnects it. */
     const through = async (methods: readonly (readonly [of: NodeName, method: string])[], act: () => Promise<unknown>) => {
       for (const of of ['node-a', 'node-b'] as const) {
         const held = methods.filter(([at]) => at === of).map(([, method]) => [method, { hold: 'after' }]);
@@ -127,7 +127,7 @@ describe.skipIf(reason !== undefined)(
       await act();
       for (const [of, method] of methods) {
         const mark = `${faults(of)}.${method}`;
-        await until(`${of} is in the middle of ${method}`, () =>
+        await until(`${of} executes ${method}`, () =>
           access(mark).then(
             () => true,
             () => false,
@@ -144,7 +144,7 @@ describe.skipIf(reason !== undefined)(
     const startDriver = async (of: NodeName, socket: string) => {
       const main = join(root, 'plugins/csi-hostpath/dist/main.js');
       const places = ['--endpoint', `unix://${socket}`, '--node-id', of, '--data-dir', join(own, 'volumes')];
-      // it ends with its input, which a pipe with two ends of its own never does
+      // ends with its stdin, which a pipe with both ends in this process never closes
       const input = join(own, `input-${of}`);
       await mustRun('mkfifo', [input]);
       const words = [main, '--name', driverName, '--attach', '--shared', '--node-expansion', '--faults', faults(of), ...places];
@@ -154,7 +154,7 @@ describe.skipIf(reason !== undefined)(
     };
     const startNode = async () => {
       const [file, ...enter] = far.enterNetwork;
-      // it mounts, and what it mounts its pods have to see
+      // its mounts must be visible to its pods
       const place = ['-f', join(dirs['node-b'], 'node.yaml'), '--data-dir', join(dirs['node-b'], 'data')];
       node = new Daemon(file, [...enter, oarlock.file, ...oarlock.args, 'node', 'join', ...joinWith, '--node-name', 'node-b', ...place]);
       await node.line(/^The node node-b is ready at /);
@@ -181,7 +181,7 @@ describe.skipIf(reason !== undefined)(
       cluster = await machine.cluster({
         spec: {
           ...spec,
-          // snapshots of a driver that is not ours by name are defined where drivers may register
+          // definitions of snapshots are installed when a driver whose name is not Oarlock's may register
           volumes: [{ use: 'volume-csi', config: { drivers: [driver], kubeletDir: machine.path('k'), provisionFor: ['another.example'] } }],
           server: { address: '0.0.0.0', names: [far.here] },
           ...{ controllers: [{ use: 'controller-node-lifecycle', config: { gracePeriodSeconds: 4 } }] },
@@ -215,21 +215,21 @@ describe.skipIf(reason !== undefined)(
       empty = await census();
     }, 600_000);
 
-    it('goes on where it was when it is healed: a volume is attached, staged and published', async () => {
+    it('resumes when it is reconnected: a volume is attached, staged and published', async () => {
       await through(
         [
           ['node-a', 'ControllerPublishVolume'],
           ['node-b', 'NodeStageVolume'],
           ['node-b', 'NodePublishVolume'],
         ],
-        () => cluster.kubectl.apply([claim, keeper('first', 'node-b')]),
+        () => cluster.kubectl.apply([claim, writerPod('first', 'node-b')]),
       );
       await ready('first');
-      expect(await said('first')).toEqual(['first']);
+      expect(await dataOf('first')).toEqual(['first']);
       expect(await attachedTo()).toEqual(['node-b']);
     });
 
-    it('does not hold up what the cluster does: a volume grows, and a snapshot is taken', async () => {
+    it('does not block the cluster: a volume is expanded, and a snapshot is taken', async () => {
       const size = JSON.stringify({ spec: { resources: { requests: { storage: '16Mi' } } } });
       await through(
         [
@@ -252,7 +252,7 @@ describe.skipIf(reason !== undefined)(
       await gone(`/apis/${snapshots}/v1/volumesnapshotcontents`);
     });
 
-    it('goes on where it was when it is healed: a volume is unpublished, unstaged and detached', async () => {
+    it('resumes when it is reconnected: a volume is unpublished, unstaged and detached', async () => {
       await through(
         [
           ['node-b', 'NodeUnpublishVolume'],
@@ -266,22 +266,22 @@ describe.skipIf(reason !== undefined)(
       expect(await neverOnBoth()).toEqual({ a: 0, b: 0 });
     });
 
-    it('keeps a volume that one node may have to itself, also when its pod is deleted by force', async () => {
-      await cluster.kubectl.apply(keeper('second', 'node-b'));
+    it('keeps a ReadWriteOncePod volume, also after its pod is force deleted', async () => {
+      await cluster.kubectl.apply(writerPod('second', 'node-b'));
       await ready('second');
       await link('down');
       await nodeIs('Unknown');
       expect((await cluster.kubectl.try(['delete', 'pod', 'second', '--force', '--grace-period=0'])).code).toBe(0);
-      await cluster.kubectl.apply(keeper('third', 'node-a'));
+      await cluster.kubectl.apply(writerPod('third', 'node-a'));
       const why = () =>
         cluster.kubectl.run(['get', 'events', '--field-selector=involvedObject.name=third', '-o', 'jsonpath={.items[*].message}']);
-      await untilValue('it says why it waits', why, (text) => text.includes('Multi-Attach error for volume'));
+      await untilValue('the reason for waiting is reported', why, (text) => text.includes('Multi-Attach error for volume'));
       expect(await attachedTo()).toEqual(['node-b']);
       expect((await neverOnBoth()).a).toBe(0);
       await link('up');
-      await until('the other node has it', async () => (await neverOnBoth()).a > 0);
+      await until('the other node has mounted it', async () => (await neverOnBoth()).a > 0);
       await ready('third');
-      expect(await said('third')).toEqual(['first', 'second', 'third']);
+      expect(await dataOf('third')).toEqual(['first', 'second', 'third']);
       expect(await attachedTo()).toEqual(['node-a']);
       expect((await neverOnBoth()).b).toBe(0);
       await nodeIs('True');
@@ -289,26 +289,26 @@ describe.skipIf(reason !== undefined)(
       await gone(attachmentsPath);
     });
 
-    it('has its volume taken when somebody says that it is out of service', async () => {
-      await cluster.kubectl.apply(keeper('fourth', 'node-b'));
+    it('loses its volume when it is tainted out-of-service', async () => {
+      await cluster.kubectl.apply(writerPod('fourth', 'node-b'));
       await ready('fourth');
-      // its power is off
+      // as after a power-off
       await node.stop('SIGKILL');
       await endProcessesBelow(dirs['node-b']);
       await mustRun('sh', ['-c', 'grep -o " $1/[^ ]*" /proc/self/mountinfo | sort -ru | xargs -r -n1 umount -l', 'sh', dirs['node-b']]);
       await nodeIs('Unknown');
-      await cluster.kubectl.apply(keeper('fifth', 'node-a'));
+      await cluster.kubectl.apply(writerPod('fifth', 'node-a'));
       expect(await attachedTo()).toEqual(['node-b']);
       await cluster.kubectl.run(['taint', 'node', 'node-b', `${outOfService}=nodeshutdown:NoExecute`]);
       await ready('fifth');
-      expect(await said('fifth')).toEqual(['first', 'second', 'third', 'fourth', 'fifth']);
+      expect(await dataOf('fifth')).toEqual(['first', 'second', 'third', 'fourth', 'fifth']);
       expect(await attachedTo()).toEqual(['node-a']);
       await startNode();
       await cluster.kubectl.run(['taint', 'node', 'node-b', `${outOfService}-`]);
       expect(await neverOnBoth()).toMatchObject({ b: 0 });
     });
 
-    it('leaves nothing behind', async () => {
+    it('leaves no resources behind', async () => {
       await cluster.kubectl.run(['delete', 'pod', '--all']);
       await cluster.kubectl.run(['delete', 'pvc', 'kept']);
       await gone('/api/v1/persistentvolumes');

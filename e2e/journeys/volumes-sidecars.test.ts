@@ -41,8 +41,8 @@ import { untilValue } from '../harness/until.ts';
 
 const reason = everythingIsNeeded || process.getuid?.() === 0 ? undefined : 'mounts need root';
 describe.skipIf(reason !== undefined)(
-  `a driver with the sidecars of Kubernetes beside it${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: what fails is tried again from the beginning
+  `a driver with the Kubernetes CSI sidecars${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+  // steps of one journey: a retry must start from the first
   { retry: 0 },
   () => {
     const machine = Machine.use();
@@ -62,7 +62,7 @@ describe.skipIf(reason !== undefined)(
       return found;
     };
     const gone = (path: string) => our.api.until(`nothing at ${path}`, path, (items) => items.length === 0);
-    /** Becomes the leader, or is it no longer. */
+    /** Acquires the lease of a sidecar, or releases it. */
     const lead = async (name: SidecarName, holderIdentity: string) => {
       const now = new Date().toISOString().replace('Z', '000Z');
       const spec = { holderIdentity, leaseDurationSeconds: 3600, acquireTime: now, renewTime: now, leaseTransitions: 0 };
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(
       const parts = machine.path('parts');
       await mkdir(parts);
       const socket = join(parts, 'csi.sock');
-      // it ends with its input, which a pipe with two ends of its own never does
+      // ends with its stdin, which a pipe with both ends in this process never closes
       const input = join(parts, 'input');
       await mustRun('mkfifo', [input]);
       const places = ['--endpoint', `unix://${socket}`, '--node-id', 'node-a-there', '--data-dir', join(parts, 'volumes')];
@@ -121,34 +121,34 @@ describe.skipIf(reason !== undefined)(
       await our.kubectl.apply([snapshotClass]);
     }, 600_000);
 
-    /** What external-provisioner does for a claim with its name on it. */
+    /** Acts as external-provisioner for a claim that is annotated with its name. */
     const provision = async (name: string) => {
       const { metadata } = await is<Claim>(
-        `${name} asks for a volume`,
+        `${name} waits for a volume`,
         `${claimsPath}/${name}`,
         ({ metadata: { annotations } }) => annotations?.['volume.kubernetes.io/storage-provisioner'] === driverName,
       );
-      const made = await driver.call<{ volume: { volumeId: string; capacityBytes: number } }>('CreateVolume', {
+      const created = await driver.call<{ volume: { volumeId: string; capacityBytes: number } }>('CreateVolume', {
         name: `pvc-${metadata.uid}`,
         capacityRange: { requiredBytes: 8 << 20 },
         volumeCapabilities: [singleWriter],
       });
-      // refused if somebody else had been there before
-      return as('csi-provisioner').post<PersistentVolume>(volumesPath, volumeFor(name, metadata.uid, made.volume.volumeId));
+      // rejected if another provisioner created it first
+      return as('csi-provisioner').post<PersistentVolume>(volumesPath, volumeFor(name, metadata.uid, created.volume.volumeId));
     };
 
-    it('has its volumes made by external-provisioner', async () => {
+    it('gets its volumes from external-provisioner', async () => {
       await our.kubectl.apply([claim('first')]);
       volume = await provision('first');
       await is<Claim>('the claim is bound', `${claimsPath}/first`, ({ status }) => status.phase === 'Bound');
     });
 
-    it('has them attached by external-attacher, and mounted by the node', async () => {
+    it('gets them attached by external-attacher, and mounted by the node', async () => {
       await our.kubectl.apply([pod('keeper', 'first')]);
       const name = `csi-${createHash('sha256').update(`${volume.spec.csi.volumeHandle}${driverName}node-a`).digest('hex')}`;
-      const attachment = await is<Attachment>('an attachment is asked for', `${attachmentsPath}/${name}`, () => true);
+      const attachment = await is<Attachment>('a VolumeAttachment is created', `${attachmentsPath}/${name}`, () => true);
       expect(attachment.spec).toMatchObject({ nodeName: 'node-a', source: { persistentVolumeName: volume.metadata.name } });
-      // nobody else has begun
+      // no other component has started to attach
       expect(attachment.metadata.finalizers).toBeUndefined();
       const attacher = as('csi-attacher');
       await attacher.merge(`${attachmentsPath}/${name}`, {
@@ -168,7 +168,7 @@ describe.skipIf(reason !== undefined)(
       expect(await our.kubectl.run(['exec', 'keeper', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'])).toBe('here\n');
     });
 
-    it('has them grown by external-resizer', async () => {
+    it('gets them expanded by external-resizer', async () => {
       const size = JSON.stringify({ spec: { resources: { requests: { storage: '16Mi' } } } });
       await our.kubectl.run(['patch', 'pvc', 'first', '-p', size]);
       const resizer = as('csi-resizer');
@@ -182,7 +182,7 @@ describe.skipIf(reason !== undefined)(
       });
       await driver.call('ControllerExpandVolume', { volumeId: volume.spec.csi.volumeHandle, capacityRange: { requiredBytes: 16 << 20 } });
       await resizer.strategic(`${volumesPath}/${volume.metadata.name}`, { spec: { capacity: { storage: '16Mi' } } });
-      // the node goes on from here
+      // the node continues from here
       await resizer.strategic(`${claimsPath}/first/status`, {
         status: {
           conditions: [
@@ -192,10 +192,10 @@ describe.skipIf(reason !== undefined)(
           allocatedResourceStatuses: { storage: 'NodeResizePending' },
         },
       });
-      await is<Claim>('the claim has its size', `${claimsPath}/first`, ({ status }) => status.capacity?.storage === '16Mi');
+      await is<Claim>('the claim has the new size', `${claimsPath}/first`, ({ status }) => status.capacity?.storage === '16Mi');
     });
 
-    it('has snapshots bound by snapshot-controller, and taken and deleted by external-snapshotter', async () => {
+    it('gets snapshots bound by snapshot-controller, and taken and deleted by external-snapshotter', async () => {
       await our.kubectl.apply([snapshot]);
       const [controller, snapshotter] = [as('snapshot-controller'), as('csi-snapshotter')];
       const { uid } = (await controller.get<Snapshot>(`${snapshotsPath}/taken`)).metadata;
@@ -208,12 +208,12 @@ describe.skipIf(reason !== undefined)(
         finalizers: [...(source.metadata.finalizers ?? []), `${protection}/pvc-as-source-protection`],
       };
       await controller.put(`${claimsPath}/first`, { ...source, metadata: sourceHeld });
-      // refused if somebody else had been there before
+      // rejected if another snapshotter created it first
       await controller.post(contentsPath, contentFor(contentName, uid, volume.spec.csi.volumeHandle));
       await snapshotter.json(`${contentsPath}/${contentName}`, [
         { op: 'add', path: '/metadata/annotations', value: { [`${protection}/volumesnapshot-being-created`]: 'yes' } },
       ]);
-      const { snapshot: taken } = await driver.call<{ snapshot: { snapshotId: string; sizeBytes: number } }>('CreateSnapshot', {
+      const { snapshot: created } = await driver.call<{ snapshot: { snapshotId: string; sizeBytes: number } }>('CreateSnapshot', {
         sourceVolumeId: volume.spec.csi.volumeHandle,
         name: `snapshot-${uid}`,
       });
@@ -222,9 +222,9 @@ describe.skipIf(reason !== undefined)(
           op: 'add',
           path: '/status',
           value: {
-            snapshotHandle: taken.snapshotId,
+            snapshotHandle: created.snapshotId,
             readyToUse: true,
-            restoreSize: taken.sizeBytes,
+            restoreSize: created.sizeBytes,
             creationTime: Date.now() * 1e6,
           },
         },
@@ -249,17 +249,17 @@ describe.skipIf(reason !== undefined)(
         { op: 'add', path: '/metadata/annotations', value: { [`${protection}/volumesnapshot-being-deleted`]: 'yes' } },
       ]);
       await controller.remove(`${contentsPath}/${contentName}`);
-      await driver.call('DeleteSnapshot', { snapshotId: taken.snapshotId });
+      await driver.call('DeleteSnapshot', { snapshotId: created.snapshotId });
       await snapshotter.json(`${contentsPath}/${contentName}`, [{ op: 'remove', path: '/metadata/finalizers' }]);
       await gone(contentsPath);
       await controller.json(`${snapshotsPath}/taken`, [{ op: 'remove', path: '/metadata/finalizers' }]);
       await gone(snapshotsPath);
     });
 
-    it('has its volumes detached and deleted by those who made them', async () => {
+    it('gets its volumes detached and deleted by the sidecars that created them', async () => {
       await our.kubectl.run(['delete', 'pod/keeper', 'pvc/first', '--wait=false']);
       const [attachment] = await our.api.until<Attachment>(
-        'the attachment is to go',
+        'the attachment is being deleted',
         attachmentsPath,
         (items) => items[0]?.metadata.deletionTimestamp !== undefined,
       );
@@ -278,7 +278,7 @@ describe.skipIf(reason !== undefined)(
       await gone(volumesPath);
     });
 
-    it('is looked after from here when its sidecars have gone, and left to them when they are back', async () => {
+    it('is served by Oarlock without its sidecars, and by the sidecars when they return', async () => {
       for (const name of sidecarNames) await lead(name, '');
       await our.kubectl.apply([claim('second'), pod('second', 'second')]);
       await is<PodItem>('the pod is ready', '/api/v1/namespaces/default/pods/second', isReady);

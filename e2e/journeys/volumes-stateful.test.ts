@@ -16,7 +16,7 @@ interface NodeItem extends Item {
 const reason = await netnsMissing();
 const names = ['db-0', 'db-1', 'db-2'];
 
-/** What is there stays; who comes first writes. */
+/** Keeps existing data; the first pod becomes the owner. */
 const script = 'd="$OARLOCK_ROOT/data"; [ -e "$d/owner" ] || echo "$POD" > "$d/owner"; echo "$ROUND" >> "$d/starts"; exec sleep 3600';
 const statefulSet = (round: string) => ({
   apiVersion: 'apps/v1',
@@ -62,7 +62,7 @@ const statefulSet = (round: string) => ({
 
 describe.skipIf(reason !== undefined)(
   `a StatefulSet with claims on two nodes${reason === undefined ? '' : ` (skipped: ${reason})`}`,
-  // steps of one journey: what fails is tried again from the beginning
+  // steps of one journey: a retry must start from the first
   { retry: 0 },
   () => {
     const machine = Machine.use();
@@ -73,7 +73,7 @@ describe.skipIf(reason !== undefined)(
     let node: Daemon;
 
     const startNode = async (args: readonly string[]) => {
-      // it mounts, and what it mounts its pods have to see
+      // its mounts must be visible to its pods
       const [file, ...enter] = far.enterNetwork;
       const daemon = new Daemon(file, [
         ...enter,
@@ -101,7 +101,7 @@ describe.skipIf(reason !== undefined)(
       (await cluster.api.get<{ items: readonly PodItem[] }>(cluster.api.pods('default', 'db'))).items.find(
         ({ metadata }) => metadata.name === name,
       );
-    /** The starts of each, by what was written then; and that nobody has another's data. */
+    /** The recorded starts of each pod; fails if a pod has the data of another. */
     const starts = async () => {
       const all: Record<string, string> = {};
       for (const name of names) {
@@ -113,11 +113,11 @@ describe.skipIf(reason !== undefined)(
     };
     const untilStarts = (what: string) =>
       untilValue(
-        `all have started: ${what}`,
+        `all pods have started: ${what}`,
         async () => JSON.stringify(await starts()),
         (text) => text === JSON.stringify(Object.fromEntries(names.map((name) => [name, what]))),
       );
-    /** Mounts of volumes on this machine, of both nodes. */
+    /** The mounts of volumes on this machine, of both nodes. */
     const mounts = async () =>
       (await readFile('/proc/self/mountinfo', 'utf8'))
         .split('\n')
@@ -164,7 +164,7 @@ describe.skipIf(reason !== undefined)(
       await cluster.kubectl.apply([statefulSet('first')]);
     });
 
-    it('has each claim made on the node of its pod', async () => {
+    it('gets each claim provisioned on the node of its pod', async () => {
       const pods = await cluster.api.untilReady('default', 'db', 3);
       expect(new Set(pods.map(({ spec }) => spec.nodeName))).toEqual(new Set(['node-a', 'node-b']));
       await untilStarts('first');
@@ -176,7 +176,7 @@ describe.skipIf(reason !== undefined)(
       await untilStarts('first second');
     });
 
-    it('keeps its data when it is scaled to nothing and back, and leaves no mount behind', async () => {
+    it('keeps its data when it is scaled to zero and back, and leaves no mount behind', async () => {
       await scale(0);
       await until(
         'all pods have gone',
@@ -187,21 +187,21 @@ describe.skipIf(reason !== undefined)(
       await untilStarts('first second second');
     });
 
-    it('keeps its data when a node is lost, its pod is deleted by force, and the node comes back', async () => {
+    it('keeps its data when a node is lost, its pod is force deleted, and the node returns', async () => {
       const lost = (await Promise.all(names.map(pod))).find((each) => each?.spec.nodeName === 'node-b');
       if (lost === undefined) throw new Error('no pod is on node-b');
       const { name, uid } = lost.metadata;
       const before = (await starts())[name];
       await node.stop('SIGKILL');
       await untilNode('Unknown');
-      // kubectl warns of what it is told to do
+      // kubectl warns of --force
       expect((await cluster.kubectl.try(['delete', 'pod', name, '--force', '--grace-period=0'])).code).toBe(0);
-      // its volume is there, and nowhere else: it waits
-      const waiting = await until('there is another pod', async () => {
+      // its volume is on this node only, so the pod waits
+      const waiting = await until('the replacement pod exists', async () => {
         const now = await pod(name);
         return now !== undefined && now.metadata.uid !== uid ? now : undefined;
       });
-      const unschedulable = await until('nothing can take it', async () =>
+      const unschedulable = await until('no node can run it', async () =>
         (await pod(name))?.status.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'False'),
       );
       expect(unschedulable.reason).toBe('Unschedulable');
@@ -209,11 +209,11 @@ describe.skipIf(reason !== undefined)(
       node = await startNode([]);
       await untilNode('True');
       await untilValue(
-        'it has its data back',
+        'the pod has its data again',
         async () => (await starts())[name],
         (text) => text === `${before} second`,
       );
-      // what the lost pod had is taken away beside that
+      // the volumes of the lost pod are cleaned up concurrently
       await untilValue('mounts', mounts, ({ length }) => length === 3);
     });
 
@@ -231,11 +231,11 @@ describe.skipIf(reason !== undefined)(
       await cluster.up();
       await untilNode('True');
       await cluster.api.untilReady('default', 'db', 3);
-      const after = await untilValue('all can be asked', starts, () => true);
+      const after = await untilValue('all pods respond', starts, () => true);
       for (const name of names) expect(after[name]?.startsWith(before[name] ?? '?'), name).toBe(true);
     });
 
-    it('leaves nothing behind when it is deleted with its claims', async () => {
+    it('leaves no resources behind when it is deleted with its claims', async () => {
       await cluster.kubectl.run(['delete', 'statefulset', 'db', '--cascade=foreground']);
       await cluster.kubectl.run(['delete', 'pvc', ...names.map((name) => `data-${name}`)]);
       await until(

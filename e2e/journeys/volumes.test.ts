@@ -28,7 +28,7 @@ const statefulSet = (image: string) => ({
           {
             name: 'main',
             image,
-            // what is there stays; who comes first writes. Processes of the host have their volumes below a root of their own
+            // keeps existing data; the first pod becomes the owner. Processes of the host have their volumes below a root directory of their own
             command: [
               'sh',
               '-c',
@@ -65,7 +65,7 @@ const restored = {
     resources: { requests: { storage: '16Mi' } },
   },
 };
-/** A pod with what was restored, with a volume of its own spec, and where there are devices with a block device of its own, too. */
+/** A pod with a restored claim, an inline volume, and a block device where the runtime supports devices. */
 const reader = (image: string, runtime: 'containerd' | 'process') => ({
   apiVersion: 'v1',
   kind: 'Pod',
@@ -91,7 +91,7 @@ const reader = (image: string, runtime: 'containerd' | 'process') => ({
     ],
   },
 });
-/** A directory and a block device that go with their pod. */
+/** A directory and a block device that are deleted with their pod. */
 const victim = (name: string) => ({
   apiVersion: 'v1',
   kind: 'Pod',
@@ -132,7 +132,7 @@ interface Claim {
 
 describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])('claims of a StatefulSet, on %s', (runtime, network) => {
   const reason = runtimes[runtime];
-  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  // steps of one journey: a retry must start from the first
   describe.skipIf(reason !== undefined && !everythingIsNeeded)(
     `with csi-hostpath${reason === undefined ? '' : ` (${reason})`}`,
     { retry: 0 },
@@ -163,19 +163,19 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         await startedOften('db-0', '1');
       });
 
-      it('tell what they hold, in the summary of their node and in its metrics', async () => {
+      it('report their usage in the node summary and in its metrics', async () => {
         const { spec } = await cluster.api.get<{ spec: { nodeName: string } }>('/api/v1/namespaces/default/pods/db-1');
-        const told = (path: string) => cluster.kubectl.run(['get', '--raw', `/api/v1/nodes/${spec.nodeName}/proxy/${path}`]);
-        // what takes long to be measured is told to whoever asks next
+        const nodeProxy = (path: string) => cluster.kubectl.run(['get', '--raw', `/api/v1/nodes/${spec.nodeName}/proxy/${path}`]);
+        // a measurement that takes long is returned to a later request
         const volume = await until('the summary has the claim', async () => {
-          const summary = JSON.parse(await told('stats/summary')) as Summary;
+          const summary = JSON.parse(await nodeProxy('stats/summary')) as Summary;
           return summary.pods.find(({ podRef }) => podRef.name === 'db-1')?.volume?.find(({ name }) => name === 'data');
         });
         expect(volume).toMatchObject({ pvcRef: { name: 'data-db-1', namespace: 'default' }, volumeHealthStats: { abnormal: false } });
         expect(volume.capacityBytes).toBeGreaterThan(0);
         const labels = '{namespace="default",persistentvolumeclaim="data-db-1"}';
         const metrics = await until('the metrics have the claim', async () => {
-          const text = await told('metrics');
+          const text = await nodeProxy('metrics');
           return text.includes(labels) && text;
         });
         const lines = metrics.split('\n').filter((line) => line.includes(labels));
@@ -189,32 +189,32 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         await startedOften('db-0', '2');
       });
 
-      it('grow while they are in use', async () => {
+      it('are expanded while they are in use', async () => {
         await cluster.kubectl.run(['patch', 'pvc', 'data-db-0', '-p', '{"spec":{"resources":{"requests":{"storage":"32Mi"}}}}']);
         await untilValue(
-          'it has grown',
+          'the volume has the new size',
           async () => (await claim('data-db-0')).status.capacity?.storage,
           (size) => size === '32Mi',
         );
       });
 
-      it('are snapshots of each other', async () => {
+      it('are restored from snapshots of each other', async () => {
         const snapshots = '/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots';
         await cluster.kubectl.apply([snapshotOf('data-db-1')]);
-        const taken = await until('it is ready', async () => {
+        const snapshotStatus = await until('the snapshot is ready', async () => {
           const { status } = await cluster.api.get<Snapshot>(`${snapshots}/taken`);
           return status?.readyToUse === true && status;
         });
-        expect(taken.restoreSize).toBe('16Mi');
+        expect(snapshotStatus.restoreSize).toBe('16Mi');
         await cluster.kubectl.apply([restored, reader(image, runtime)]);
         await cluster.api.untilReady('default', 'reader', 1);
         await untilValue(
-          'it has what was there',
+          'the volume has the data of the snapshot',
           () => inPod('reader', 'cat "$OARLOCK_ROOT/data/owner"'),
           (text) => text === 'db-1',
         );
         if (runtime === 'containerd') {
-          // a file system of a loop device's own size, and a directory for this pod alone
+          // a file system the size of the loop device, and a directory for this pod alone
           expect(await inPod('reader', 'blockdev --getsize64 /dev/disk')).toBe(String(8 * 2 ** 20));
           expect(await inPod('reader', 'echo hello | dd of=/dev/disk conv=notrunc 2>/dev/null && head -c 5 /dev/disk')).toBe('hello');
         }
@@ -226,7 +226,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         expect((await cluster.api.get<{ items: readonly unknown[] }>(contents)).items).toEqual([]);
       });
 
-      it.runIf(runtime === 'containerd')('survive kill -9 of their driver, and leave nothing on the machine', async () => {
+      it.runIf(runtime === 'containerd')('survive kill -9 of their driver, and leave no resources on the machine', async () => {
         const driver = join(cluster.dataDir, 'plugins', 'volume-csi', 'driver-0');
         const killDriver = async () => {
           const pids = await until('the driver runs', async () => {
@@ -237,9 +237,9 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         };
         const listed = async (path: string) => (await cluster.api.get<{ items: readonly PodItem[] }>(path)).items;
         const volumes = '/api/v1/persistentvolumes';
-        // what other tests have made may still be on its way out
+        // resources of other tests may still be terminating
         const before = 2;
-        await until('there are the volumes of the set alone', async () => (await listed(volumes)).length === before);
+        await until('only the volumes of the set exist', async () => (await listed(volumes)).length === before);
         const left = async () => {
           const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').filter((line) => line.includes(`${cluster.dir}/`));
           const { stdout } = await runProgram('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE']);
@@ -247,8 +247,8 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         };
         const leftBefore = await left();
         await cluster.kubectl.apply(['one', 'two', 'three', 'four'].map(victim));
-        // while they are made, and while they are mounted
-        await until('a volume is there', async () => (await listed(volumes)).length > before);
+        // during creation and during mount
+        await until('a volume exists', async () => (await listed(volumes)).length > before);
         await killDriver();
         await until('a pod is ready', async () => (await listed(cluster.api.pods('default', 'victim'))).some(isReady));
         await killDriver();
@@ -261,7 +261,7 @@ describe.each([['containerd', 'bridge'] as const, ['process', 'host'] as const])
         expect(await readdir(join(driver, 'data', 'content'))).toHaveLength(before);
       });
 
-      it('go when they are deleted, and their volumes with them', async () => {
+      it('are deleted, and their volumes with them', async () => {
         await cluster.kubectl.run(['delete', 'statefulset', 'db', '--cascade=foreground']);
         await cluster.kubectl.run(['delete', 'pvc', 'data-db-0', 'data-db-1']);
         await untilValue(

@@ -6,7 +6,7 @@ import { untilAnswers } from '../harness/http.ts';
 import { until, untilValue } from '../harness/until.ts';
 import type { Combination } from './combinations.ts';
 
-/** What a container is and since when: equal before and after means that nobody touched it. */
+/** The identity and start time of a container: equal values mean that it was not restarted. */
 export interface Identity {
   readonly uid: string;
   readonly containerID: string;
@@ -15,7 +15,7 @@ export interface Identity {
   readonly podIP: string;
 }
 
-/** One combination at work: the cluster, and the application in a namespace of its own. */
+/** One combination under test: the cluster, and the application in its own namespace. */
 export class MatrixApplication {
   readonly namespace = 'journey';
   readonly combination: Combination;
@@ -65,7 +65,7 @@ export class MatrixApplication {
     return `http://${await this.k('get', 'service', 'hello', '-o', 'jsonpath={.spec.clusterIP}')}:8080`;
   }
 
-  /** Every one of the pods answers at the Service, and nobody else. */
+  /** Waits until exactly these pods respond at the Service. */
   async serves(pods: readonly PodItem[]): Promise<void> {
     if (this.simulated) {
       await this.endpoints(pods);
@@ -73,14 +73,14 @@ export class MatrixApplication {
     }
     const wanted = pods.map(({ metadata }) => `hello from ${metadata.name}`);
     const url = await this.service();
-    // a pod that just left may answer one last time
-    await until('the pods of the Service answer, and only they', async () => {
+    // a terminating pod may respond once more
+    await until('exactly these pods of the Service respond', async () => {
       const seen = await untilAnswers(url, wanted);
       return seen.size === wanted.length;
     });
   }
 
-  /** The EndpointSlices name exactly these pods. */
+  /** Waits until the EndpointSlices contain exactly these pods. */
   async endpoints(pods: readonly PodItem[]): Promise<void> {
     const wanted = pods
       .map(({ status }) => status.podIP ?? '')
@@ -101,7 +101,7 @@ export class MatrixApplication {
     );
   }
 
-  /** GETs from inside a pod, all in one command: what was answered. */
+  /** Sends GETs from inside a pod, all in one command, and returns the bodies. */
   async fetchIn(pod: PodItem, urls: readonly string[]): Promise<readonly string[]> {
     const command = this.images
       ? ['sh', '-c', 'for url in "$@"; do wget -q -O - "$url" || exit 1; done', 'fetch', ...urls]
@@ -117,7 +117,7 @@ export class MatrixApplication {
     return output.trim().split('\n');
   }
 
-  /** Whether somebody answers a pod there, in a while. */
+  /** Returns whether a server responds to the pod at that address within a while. */
   async reaches(pod: PodItem, url: string): Promise<boolean> {
     const command = this.images
       ? ['timeout', '5', 'wget', '-q', '-O', '-', url]
@@ -130,7 +130,7 @@ export class MatrixApplication {
     return (await this.cluster.kubectl.try(['-n', this.namespace, 'exec', pod.metadata.name, '--', ...command])).code === 0;
   }
 
-  /** Of the application. */
+  /** The pods of the application. */
   async image(): Promise<string> {
     return (await this.k('get', 'deployment', 'hello', '-o', 'jsonpath={.spec.template.spec.containers[0].image}')).trim();
   }
@@ -143,7 +143,7 @@ export class MatrixApplication {
     return (await this.pods()).map(identity).sort((a, b) => (a.uid < b.uid ? -1 : 1));
   }
 
-  /** Returns when the runtime and the network have nothing of pods any more. */
+  /** Waits until the runtime and the network hold no resources of pods. */
   async nothingRemains(): Promise<void> {
     if (this.simulated) return;
     await untilValue(

@@ -1,7 +1,7 @@
 import { until, untilValue } from '../harness/until.ts';
 import type { MatrixApplication } from './application.ts';
 
-/** Nobody reaches the pods with the label. */
+/** A policy that denies all ingress to pods with the label. */
 const closed = {
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
@@ -16,8 +16,8 @@ const claim = {
   spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '8Mi' } } },
 };
 
-/** A pod that writes its name into the claim. Processes of the host have their volumes below a root of their own. */
-const keeper = (name: string, image: string) => ({
+/** A pod that writes its name into the claim. Processes of the host have their volumes below their own root. */
+const writerPod = (name: string, image: string) => ({
   apiVersion: 'v1',
   kind: 'Pod',
   metadata: { name, labels: { app: name } },
@@ -35,31 +35,31 @@ const keeper = (name: string, image: string) => ({
   },
 });
 
-/** A pod that a policy closes is reached no more, and again when the policy is gone. */
+/** Asserts that a policy makes a pod unreachable, and that its deletion makes it reachable again. */
 export async function policyHolds(stage: MatrixApplication): Promise<void> {
   const [one, other] = await stage.ready(2);
-  if (!one || !other) throw new Error('there are no two pods');
+  if (!one || !other) throw new Error('fewer than two pods exist');
   const reaches = () => stage.reaches(one, `http://${other.status.podIP}:8080/`);
-  await until('the pod is open', reaches);
+  await until('the pod is reachable', reaches);
   await stage.k('label', '--overwrite', 'pod', other.metadata.name, 'closed=yes');
   await stage.cluster.kubectl.apply(closed, { namespace: stage.namespace });
-  await until('the pod is closed', async () => !(await reaches()));
+  await until('the pod is unreachable', async () => !(await reaches()));
   await stage.k('delete', 'networkpolicy', 'closed');
-  await until('the pod is open again', reaches);
+  await until('the pod is reachable again', reaches);
 }
 
-/** What one pod has written the next one reads, and the volume goes with its claim. */
+/** Asserts that the second pod reads what the first has written, and that the volume is deleted with its claim. */
 export async function claimKeeps(stage: MatrixApplication): Promise<void> {
   const image = await stage.image();
-  await stage.cluster.kubectl.apply([claim, keeper('writer', image)], { namespace: stage.namespace });
+  await stage.cluster.kubectl.apply([claim, writerPod('writer', image)], { namespace: stage.namespace });
   await stage.cluster.api.untilReady(stage.namespace, 'writer', 1);
   await stage.k('delete', 'pod', 'writer');
-  await stage.cluster.kubectl.apply(keeper('reader', image), { namespace: stage.namespace });
+  await stage.cluster.kubectl.apply(writerPod('reader', image), { namespace: stage.namespace });
   await stage.cluster.api.untilReady(stage.namespace, 'reader', 1);
   await untilValue(
-    'what was kept',
+    'the data that was kept',
     () => stage.k('exec', 'reader', '--', 'sh', '-c', 'cat "$OARLOCK_ROOT/data/said"'),
-    (said) => said === 'writer\nreader\n',
+    (output) => output === 'writer\nreader\n',
   );
   await stage.k('delete', 'pod/reader', 'pvc/kept');
   await stage.cluster.api.until('the volume is gone', '/api/v1/persistentvolumes', (volumes) => volumes.length === 0);

@@ -5,10 +5,10 @@ import { listPlugins, type ListedPlugin } from '../harness/oarlock.ts';
 export interface Combination {
   readonly storage: StorageName;
   readonly runtime: RuntimeName;
-  /** `none`: pods that only pretend to run are connected to nothing. */
+  /** `none`: simulated pods have no network. */
   readonly network: NetworkName | 'none';
   readonly name: string;
-  /** `impossible` follows from what the plugins declare; `unavailable` from what this machine lacks; `on request` says how to ask. */
+  /** `impossible` follows from the plugins' declarations; `unavailable` from this machine; `on request` rows need an environment variable. */
   readonly verdict: 'runs' | 'impossible' | 'unavailable' | 'on request';
   readonly because?: string;
 }
@@ -17,11 +17,11 @@ const storages: readonly StorageName[] = ['memory', 'embedded', 'etcd'];
 const runtimes: readonly RuntimeName[] = ['containerd', 'docker', 'process', 'simulated'];
 const networks: readonly (NetworkName | 'none')[] = ['bridge', 'calico', 'host', 'none'];
 
-/** Storage x runtime x network, with what `oarlock plugins list` says of each. */
+/** Storage x runtime x network, with the availability that `oarlock plugins list` reports. */
 export async function combinations(): Promise<readonly Combination[]> {
   const listed = new Map((await listPlugins()).map((plugin) => [plugin.id, plugin]));
-  // the daemons that the suite starts itself are looked for here: a plugin's own probe asks for the system's
-  const lacks = new Map<string, string | undefined>([
+  // the suite starts these daemons itself; a plugin's own probe checks for the system's
+  const missingComponents = new Map<string, string | undefined>([
     ['storage-etcd', componentMissing.etcd()],
     ['runtime-containerd', await componentMissing.containerd()],
     ['runtime-docker', await componentMissing.docker()],
@@ -34,7 +34,7 @@ export async function combinations(): Promise<readonly Combination[]> {
         const plugins = [`storage-${storage}`, `runtime-${runtime}`, ...(network === 'none' ? [] : [`network-${network}`])];
         const name = `${storage} · ${runtime} · ${network}`;
         const because = impossible(find(`runtime-${runtime}`), network === 'none' ? undefined : find(`network-${network}`), network);
-        if (because === undefined && network === 'none' && find(`runtime-${runtime}`)?.declares['simulated'] !== true) continue; // somebody else's network: not ours to test
+        if (because === undefined && network === 'none' && find(`runtime-${runtime}`)?.declares['simulated'] !== true) continue; // a foreign network: not tested here
         if (because !== undefined) {
           all.push({ storage, runtime, network, name, verdict: 'impossible', because });
           continue;
@@ -42,7 +42,7 @@ export async function combinations(): Promise<readonly Combination[]> {
         const reasons = plugins.flatMap((id) => {
           const plugin = find(id);
           if (plugin === undefined) return [`${id} is not installed`];
-          const reason = lacks.has(id) ? lacks.get(id) : plugin.available ? undefined : plugin.because;
+          const reason = missingComponents.has(id) ? missingComponents.get(id) : plugin.available ? undefined : plugin.because;
           return reason === undefined ? [] : [reason];
         });
         all.push({
@@ -59,7 +59,7 @@ export async function combinations(): Promise<readonly Combination[]> {
   return process.env['CI'] && process.env['OARLOCK_MATRIX'] !== 'all' ? fewest(all) : all;
 }
 
-/** Each two plugins that go together do so in a row that runs; the rows that are not needed for that are left to request. */
+/** Each pair of compatible plugins is in a row that runs; rows that add no pair run on request. */
 function fewest(all: readonly Combination[]): readonly Combination[] {
   const able = all.filter(({ verdict }) => verdict === 'runs');
   const pairsOf = ({ storage, runtime, network }: Combination) => [
@@ -78,14 +78,14 @@ function fewest(all: readonly Combination[]): readonly Combination[] {
   return all.map((row) =>
     row.verdict !== 'runs' || kept.has(row)
       ? row
-      : { ...row, verdict: 'on request', because: 'OARLOCK_MATRIX=all runs it; each two of it run in other rows' },
+      : { ...row, verdict: 'OARLOCK_MATRIX=all runs it; each pair of it runs in other rows', because: 'OARLOCK_MATRIX=all runs it; each two of it run in other rows' },
   );
 }
 
 function impossible(runtime: ListedPlugin | undefined, network: ListedPlugin | undefined, name: string): string | undefined {
   if (runtime === undefined) return undefined;
   if (runtime.declares['simulated'] === true)
-    return name === 'none' ? undefined : `pods of ${runtime.id} run on a clock: there is nothing to connect`;
+    return name === 'none' ? undefined : `pods of ${runtime.id} are simulated: there is no network to connect`;
   if (network?.declares['namespace'] !== 'pod') return undefined;
   const namespaces = runtime.declares['networkNamespaces'];
   if (namespaces === true) return undefined;

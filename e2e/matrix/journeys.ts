@@ -12,13 +12,13 @@ import type { Combination } from './combinations.ts';
 import { MatrixApplication } from './application.ts';
 import type { Results } from './results.ts';
 
-/** What the journeys of one file share. */
+/** State that the journeys of one file share. */
 export interface Matrix {
   readonly machine: Machine;
   readonly results: Results;
 }
 
-/** In the order they run: the tests of one combination. */
+/** The tests of one combination, in the order they run. */
 export const journeyNames = [
   'deploy',
   'reach the Service',
@@ -38,11 +38,11 @@ export const journeyNames = [
   'delete the namespace',
 ] as const;
 
-/** Declares the tests of one combination. To be called in a `describe`. */
+/** Declares the tests of one combination. Call it in a `describe`. */
 export function journeys(combination: Combination, { machine, results }: Matrix): void {
   const { storage, runtime, network } = combination;
   const simulated = runtime === 'simulated';
-  // mounts need root
+  // mounts require root
   const withClaims = !simulated && process.getuid?.() === 0;
   let stage: MatrixApplication;
 
@@ -89,7 +89,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
     const pods = await stage.pods();
     await stage.serves(pods);
     if (simulated) return;
-    // also from a pod, its own answer included
+    // also from a pod, including its own response
     const url = await stage.service();
     const answers = await stage.fetchIn(await first(), Array<string>(40).fill(`${url}/`));
     expect(new Set(answers)).toEqual(new Set(pods.map(({ metadata }) => `hello from ${metadata.name}`)));
@@ -132,7 +132,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
               '--',
               'sh',
               '-c',
-              // the empty request is answered with 400: there is somebody
+              // the empty request gets a 400: a server responds
               images
                 ? 'nc -w 10 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT" < /dev/null'
                 : `node -e 'require("node:net").connect(process.env.KUBERNETES_SERVICE_PORT, process.env.KUBERNETES_SERVICE_HOST, () => process.exit(0)).setTimeout(10000, () => process.exit(1)).on("error", (e) => { console.error(e.message); process.exit(1); })'`,
@@ -169,7 +169,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
     expect((await stage.k('get', 'replicasets', '-o', 'name')).trim().split('\n')).toHaveLength(2);
   });
 
-  // pods without a network of their own are held to nothing
+  // policies do not apply to pods in the host network
   it.skipIf(simulated || network === 'host')('policy', () => policyHolds(stage));
 
   it.skipIf(!withClaims)('claims', () => claimKeeps(stage));
@@ -265,7 +265,7 @@ export function journeys(combination: Combination, { machine, results }: Matrix)
     const url = simulated ? '' : await stage.service();
     await stage.k('create', 'configmap', 'acknowledged', '--from-literal=at=the-last-moment');
     await stage.cluster.kill9();
-    // rules in the kernel go on without anybody
+    // rules in the kernel stay in force without the control plane
     if (!simulated && network !== 'host') expect((await httpGet(`${url}/`, 30_000)).status).toBe(200);
     if (!simulated) expect(await stage.containers()).toEqual(running);
     await stage.cluster.up();

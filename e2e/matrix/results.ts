@@ -2,14 +2,14 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { root } from '../harness/oarlock.ts';
 
-/** What became of tests, for the cells of a table. */
+/** The results of tests, as cells of a table. */
 export class Results {
   readonly #passed = new Map<string, boolean>();
 
   note(test: string, passed: boolean): void {
     this.#passed.set(test, passed);
   }
-  /** `–` is for what did not run. */
+  /** `–` marks tests that did not run. */
   mark(test: string): string {
     const passed = this.#passed.get(test);
     return passed === undefined ? '–' : passed ? '✔' : '✖';
@@ -18,7 +18,7 @@ export class Results {
 
 const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
 
-/** A table in Markdown whose cells are marks. */
+/** A Markdown table whose cells are marks. */
 export function table(
   corner: string,
   rows: readonly string[],
@@ -32,15 +32,15 @@ export function table(
   ].join('\n');
 }
 
-/** A table in Markdown of rows that are there. */
+/** A Markdown table of existing rows. */
 export const list = (heads: readonly string[], rows: readonly (readonly string[])[]): string =>
   [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n');
 
 const page = join(root, 'docs', 'matrix.md');
 
 /**
- * Prints tables; with OARLOCK_WRITE_MATRIX=1 they also take the place of those below a heading of docs/matrix.md. What is said there before them stays.
- * @throws Error when the page has no such heading
+ * Prints tables; with OARLOCK_WRITE_MATRIX=1 they also replace those below a heading of docs/matrix.md. Text before the tables stays.
+ * @throws Error if the page has no such heading
  */
 export async function publish(heading: string, ...tables: readonly string[]): Promise<void> {
   const text = tables.join('\n\n');

@@ -5,7 +5,7 @@ import { combinations, type Combination } from './combinations.ts';
 import { journeyNames, journeys, type Matrix } from './journeys.ts';
 import { list, publish, Results, table } from './results.ts';
 
-/** Every journey with every combination that a runtime is a part of. To be called at the top of a test file. */
+/** Every journey with every combination that includes a runtime. Call it at the top of a test file. */
 export async function runtimeSuite(runtime: RuntimeName): Promise<void> {
   const rows = (await combinations()).filter((each) => each.runtime === runtime);
   const matrix = { machine: Machine.use(), results: new Results() };
@@ -16,12 +16,12 @@ export async function runtimeSuite(runtime: RuntimeName): Promise<void> {
 function declare(combination: Combination, matrix: Matrix): void {
   const { name, verdict, because } = combination;
   const title = verdict === 'runs' ? name : `${name} (${verdict}: ${because})`;
-  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  // steps of one journey: a retry must start from the first
   if (verdict === 'runs') describe(title, { retry: 0 }, () => journeys(combination, matrix));
   else if (verdict === 'unavailable' && everythingIsNeeded)
     describe(title, () => {
       it('is available', () => {
-        throw new Error(`everything has to be there on CI: ${because}`);
+        throw new Error(`every component must be present on CI: ${because}`);
       });
     });
   else

@@ -28,18 +28,18 @@ import {
 
 const noBird = await access('/usr/sbin/bird').then(
   () => undefined,
-  () => 'there is no BIRD 2 (Debian package bird2)',
+  () => 'BIRD 2 is not installed (Debian package bird2)',
 );
 
-/** Three nodes and the ways that a network plugin has between them. To be called at the top of a test file. */
+/** Three nodes and every transport that a network plugin has between them. Call it at the top of a test file. */
 export async function threeNodeSuite(network: RackNetwork): Promise<void> {
   const [plugins, noNodes] = await Promise.all([listPlugins(), netnsMissing()]);
   const results = new Results();
   afterAll(() => publishRack(network, results));
   const plugin = plugins.find(({ id }) => id === `network-${network}`);
-  const lacks = noNodes ?? (plugin?.available === true ? undefined : (plugin?.because ?? 'it is not installed'));
-  const reason = everythingIsNeeded ? undefined : (lacks ?? (network === 'calico' ? noBird : undefined));
-  // steps of one journey: what fails is tried again from the beginning, not from its middle
+  const missingComponent = noNodes ?? (plugin?.available === true ? undefined : (plugin?.because ?? 'it is not installed'));
+  const reason = everythingIsNeeded ? undefined : (missingComponent ?? (network === 'calico' ? noBird : undefined));
+  // steps of one journey: a retry must start from the first
   describe.skipIf(reason !== undefined)(
     `three nodes · ${network}${reason === undefined ? '' : ` (skipped: ${reason})`}`,
     { retry: 0 },
@@ -48,12 +48,12 @@ export async function threeNodeSuite(network: RackNetwork): Promise<void> {
       let cluster: Cluster;
       let nodes: readonly SwitchedNode[];
       let rack: RackPods;
-      /** Of the switch. */
+      /** The address range of the switch. */
       let address: string;
 
-      const node = (at: number): SwitchedNode => nodes[at] ?? expect.fail(`there is no node ${at}`);
+      const node = (at: number): SwitchedNode => nodes[at] ?? expect.fail(`node ${at} does not exist`);
       const startAll = (way: Way) => Promise.all(nodes.map((each) => each.start(nodeSpec(network, way))));
-      /** Interfaces, routes and mounts: what a leak would add to, on a node. */
+      /** Interfaces, routes and mounts of a node, where leaks would show. */
       const census = async (of: SwitchedNode) => {
         const count = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line)).length;
         const [links, routes, mounts] = await Promise.all([
@@ -156,7 +156,7 @@ export async function threeNodeSuite(network: RackNetwork): Promise<void> {
         await cluster.kubectl.apply(keptObject);
         const before = await kept();
         expect(new Set(before.map(({ spec }) => spec.nodeName)).size).toBe(3);
-        // not waited for: kubectl overlooks that a pod went whose successor was there at once
+        // without waiting: kubectl misses the deletion of a pod whose successor exists at once
         await cluster.kubectl.run(['delete', 'pods', '-l', 'app=kept', '--wait=false']);
         const after = await kept(before);
         expect(after.map(({ spec }) => spec.nodeName)).toEqual(before.map(({ spec }) => spec.nodeName));
@@ -179,7 +179,7 @@ export async function threeNodeSuite(network: RackNetwork): Promise<void> {
         await cluster.kubectl.run(['delete', 'pvc', '--all']);
         await cluster.api.until('no pods', '/api/v1/namespaces/default/pods', (pods) => pods.length === 0);
         await cluster.api.until('no volumes', '/api/v1/persistentvolumes', (volumes) => volumes.length === 0);
-        await untilValue('nothing of pods', censuses, (now) =>
+        await untilValue('no resources of pods', censuses, (now) =>
           now.every(({ podRoutes, mounts }) => podRoutes === 0 && mounts.trim() === '0'),
         );
       });

@@ -3,7 +3,7 @@ import type { Cluster } from '../harness/cluster.ts';
 import type { SwitchedNode } from '../harness/switched-nodes.ts';
 import { until, untilValue } from '../harness/until.ts';
 
-/** Ways between nodes, by network plugin. `reflected`: BGP without a mesh, by way of one node that reflects. */
+/** Transports between nodes, by network plugin. `reflected`: BGP through a route reflector instead of a full mesh. */
 export const waysOf = { bridge: ['direct', 'vxlan'], calico: ['direct', 'vxlan', 'bgp', 'reflected'] } as const;
 export type RackNetwork = keyof typeof waysOf;
 export type Way = (typeof waysOf)[RackNetwork][number];
@@ -13,16 +13,16 @@ export const reflectorLabel = 'rack.example/reflects=yes';
 const range = '10.233';
 const device = { bridge: 'oarlock-vx', calico: 'oarlock-cvx' } as const;
 
-/** What a node of the rack is made of. */
+/** The components of a node. */
 export function nodeSpec(network: RackNetwork, way: Way): object {
   const routes = way === 'reflected' ? 'bgp' : way;
   const calico = {
-    // three addresses for pods in a block, so that a node has several
+    // three addresses per block, so that a node has several blocks
     pools: [{ cidr: `${range}.0.0/24`, blockSize: 30 }],
     ...(way === 'reflected' && { bgp: { mesh: false, reflectors: reflectorLabel } }),
   };
   return {
-    // pods outlive the restarts that change the way
+    // pods outlive the restarts that change the transport
     runtimes: [{ use: 'runtime-process', config: { keepPods: true } }],
     network: { use: `network-${network}`, config: { routes, confDir: null, ...(network === 'calico' && calico) } },
     policy: 'policy-nftables',
@@ -33,7 +33,7 @@ export function nodeSpec(network: RackNetwork, way: Way): object {
 }
 export const clusterRange = `${range}.0.0/16`;
 
-/** What a route to pods of other nodes looks like. */
+/** The form of a route to pods of other nodes. */
 export const routeShape = (network: RackNetwork, way: Way): RegExp =>
   ({
     direct: / via 10\.215\.\S+ dev up0 proto 77/,
@@ -43,8 +43,8 @@ export const routeShape = (network: RackNetwork, way: Way): RegExp =>
   })[way];
 
 /**
- * Says its name; at `/from` who asks, at `/large` what fills many packets, at `/data` what is in its volume, and at `/ask?PLACE,PLACE` what is said at
- * each of the places, or `none`.
+ * A server that returns its name; at `/from` the client's address, at `/large` many packets, at `/data` its volume's content, and at `/ask?PLACE,PLACE`
+ * the response of each place, or `none`.
  */
 const server = `
 const http = require('node:http');
@@ -96,7 +96,7 @@ const spread = (app: string) => ({
 });
 const labelled = (app: string) => ({ selector: { matchLabels: { app } }, replicas: 0 });
 
-/** Two pods on each node and a Service in front of them. */
+/** Two pods on each node and a Service for them. */
 export const farObjects: readonly object[] = [
   {
     apiVersion: 'apps/v1',
@@ -111,7 +111,7 @@ export const farObjects: readonly object[] = [
   { apiVersion: 'v1', kind: 'Service', metadata: { name: 'far' }, spec: { selector: { app: 'far' }, ports: [{ port: 8080 }] } },
 ];
 
-/** A pod with a claim of its own on each node. */
+/** A pod with its own claim on each node. */
 export const keptObject = {
   apiVersion: 'apps/v1',
   kind: 'StatefulSet',
@@ -134,7 +134,7 @@ export const keptObject = {
   },
 };
 
-/** The pods of a rack, asked from their own nodes: what a node sends to its pods no policy holds up. */
+/** The pods of a rack, called from their own nodes: policies never block traffic from a node to its pods. */
 export class RackPods {
   readonly cluster: Cluster;
   readonly nodes: readonly SwitchedNode[];
@@ -151,7 +151,7 @@ export class RackPods {
   get everyone(): string {
     return this.#names().join('\n');
   }
-  /** Everyone, except that one pod says nothing. */
+  /** All pods, except the one that returns nothing. */
   without(silent: PodItem): string {
     return this.#names(silent).join('\n');
   }
@@ -159,7 +159,7 @@ export class RackPods {
     return this.pods.map((pod) => (pod === silent ? 'none' : pod.metadata.name));
   }
 
-  /** What a pod's server says. */
+  /** Returns the response of a pod's server. */
   async get(pod: PodItem, path: string): Promise<string> {
     const node = this.nodes.find(({ name }) => name === pod.spec.nodeName);
     if (!node) throw new Error(`${pod.metadata.name} is on ${pod.spec.nodeName}`);
@@ -176,44 +176,44 @@ export class RackPods {
         untilValue(
           `what ${pod.metadata.name} on ${pod.spec.nodeName} hears of ${what}`,
           () => this.#ask(pod, places),
-          (said) => said === wanted(pod),
+          (output) => output === wanted(pod),
         ),
       ),
     );
   }
-  /** Returns when each of `from` hears from all pods what is wanted. */
+  /** Waits until each of `from` gets the expected response from all pods. */
   hear(wanted = this.everyone, from = this.pods): Promise<void> {
     return this.#all('names', '/', () => wanted, from);
   }
-  /** What fills many packets gets through, and everybody is seen with an address of its own. */
+  /** Asserts that large responses arrive, and that servers see the clients' own addresses. */
   async hearMuch(): Promise<void> {
     await this.#all('much', '/large', () => this.pods.map(() => largeSize).join('\n'), this.#oneOnEach());
     await this.#all('its own address', '/from', ({ status }) => this.pods.map(() => status.podIP).join('\n'), this.#oneOnEach());
   }
-  /** A pod that is made now; its MTU. */
+  /** Creates a pod and returns its MTU. */
   async mtuOfNew(): Promise<number> {
     const before = this.pods.map(({ metadata }) => metadata.name);
     await this.cluster.kubectl.run(['delete', 'pod', '--wait=false', before[0] ?? '']);
-    const fresh = await until('another pod in its place', async () => {
+    const fresh = await until('another pod replaces it', async () => {
       await this.refresh();
       return this.pods.find(({ metadata }) => !before.includes(metadata.name));
     });
     const text = await this.cluster.kubectl.run(['exec', fresh.metadata.name, '--', 'ip', '-o', 'link', 'show', 'eth0']);
     return Number(/ mtu (\d+) /.exec(text)?.[1]);
   }
-  /** Whom a server outside of the cluster sees when pods ask it, by node. */
+  /** Returns the client address that a server outside of the cluster sees, by node. */
   async seenFrom(place: string): Promise<readonly string[]> {
     return Promise.all(this.#oneOnEach().map((pod) => this.#ask(pod, [place])));
   }
-  /** One on each node hears all pods behind the Service. */
+  /** Asserts that one pod on each node reaches all pods of the Service. */
   async hearService(): Promise<void> {
     const address = (await this.cluster.kubectl.run(['get', 'service', 'far', '-o', 'jsonpath={.spec.clusterIP}'])).trim();
     const wanted = new Set(this.pods.map(({ metadata }) => metadata.name));
     await Promise.all(
       this.#oneOnEach().map((pod) =>
-        until(`all pods answer ${pod.metadata.name} behind the Service`, async () => {
-          const said = new Set((await this.#ask(pod, Array<string>(40).fill(`${address}:8080/`))).split('\n'));
-          return said.size === wanted.size && [...wanted].every((name) => said.has(name));
+        until(`all pods respond to ${pod.metadata.name} at the Service`, async () => {
+          const responses = new Set((await this.#ask(pod, Array<string>(40).fill(`${address}:8080/`))).split('\n'));
+          return responses.size === wanted.size && [...wanted].every((name) => responses.has(name));
         }),
       ),
     );
@@ -222,7 +222,7 @@ export class RackPods {
     return this.nodes.flatMap(({ name }) => pods.find(({ spec }) => spec.nodeName === name) ?? []);
   }
 
-  /** A pod that nobody may reach is reached by nobody, from whichever node; and by all again afterwards. */
+  /** Asserts that a policy makes a pod unreachable from every node, and that its deletion makes it reachable again. */
   async holdToPolicy(): Promise<void> {
     const [first, ...rest] = this.pods;
     if (!first) throw new Error('there is no pod');

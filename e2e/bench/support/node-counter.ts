@@ -63,7 +63,7 @@ export class NodeCounter {
   }
 
   /** Resolves when it is so. @throws the signal's reason */
-  until(wanted: (tally: NodeCounter) => boolean, signal: AbortSignal): Promise<void> {
+  until(wanted: (counter: NodeCounter) => boolean, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void) => {
         this.#waiting.delete(look);

@@ -28,7 +28,7 @@ export class PodTimes {
     const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(times.#path);
     void times.#watch(metadata.resourceVersion).catch((error: unknown) => {
       times.#fault = error;
-      times.#tell();
+      times.#notify();
     });
     return times;
   }
@@ -79,11 +79,11 @@ export class PodTimes {
         life.ready ??= performance.now();
         life.address = object.status.podIP;
       }
-      this.#tell();
+      this.#notify();
     }
     throw new Error('the server has ended the watch');
   }
-  #tell(): void {
+  #notify(): void {
     for (const look of [...this.#waiting]) look();
   }
 }

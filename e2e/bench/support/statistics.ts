@@ -6,7 +6,7 @@ export function quantile(values: readonly number[], part: number): number {
 }
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
-const shown = (value: number) => (Math.abs(value) >= 100 ? String(Math.round(value)) : value.toFixed(Math.abs(value) >= 10 ? 1 : 2));
+const formatted = (value: number) => (Math.abs(value) >= 100 ? String(Math.round(value)) : value.toFixed(Math.abs(value) >= 10 ? 1 : 2));
 
 export interface Figure {
   readonly what: string;
@@ -22,9 +22,9 @@ export interface Figure {
 export function print(figures: readonly Figure[]): void {
   for (const { what, value, unit, reference, upstream } of figures) {
     const ratio =
-      reference === undefined ? '' : `  (${shown(value / reference.value)} x ${reference.what}: ${shown(reference.value)} ${unit})`;
+      reference === undefined ? '' : `  (${formatted(value / reference.value)} x ${reference.what}: ${formatted(reference.value)} ${unit})`;
     console.log(
-      `${what.padEnd(46)} ${shown(value).padStart(8)} ${unit}${ratio}${upstream === undefined ? '' : `  [Kubernetes: ${upstream}]`}`,
+      `${what.padEnd(46)} ${formatted(value).padStart(8)} ${unit}${ratio}${upstream === undefined ? '' : `  [Kubernetes: ${upstream}]`}`,
     );
   }
 }

@@ -1,6 +1,6 @@
 import { cpuSeconds, residentMiB } from './bench-environment.ts';
 
-const sayEveryMs = 30_000;
+const reportIntervalMs = 30_000;
 
 /** What one step came to. */
 export interface Outcome {
@@ -40,23 +40,23 @@ export class Steps {
       cpu: (await cpuSeconds(this.#pid)) - cpuBefore,
       residentMiB: await residentMiB(this.#pid),
     });
-    const say = async () => {
+    const report = async () => {
       const { seconds, cpu, residentMiB: memory } = await measure();
       console.log(`${what}: ${seconds.toFixed(0)} s, ${cpu.toFixed(1)} s of processor time, ${memory.toFixed(0)} MiB; ${await far()}`);
     };
-    const told = (error: unknown) => console.log(`${what}: ${String(error).slice(0, 300)}`);
-    const timer = setInterval(() => void say().catch(told), sayEveryMs);
+    const reportError = (error: unknown) => console.log(`${what}: ${String(error).slice(0, 300)}`);
+    const timer = setInterval(() => void report().catch(reportError), reportIntervalMs);
     let done = true;
     try {
       await work(AbortSignal.timeout(this.#patienceMs));
     } catch (error) {
       done = false;
       this.#late.push(what);
-      told(error);
+      reportError(error);
     } finally {
       clearInterval(timer);
     }
-    await say().catch(told);
+    await report().catch(reportError);
     return { done, ...(await measure()) };
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isTrue, named, ready, selector, template, type Thing, type Workbench } from './workbench.ts';
 
 const budget = (minAvailable: number | string) => ({ spec: { minAvailable, selector } });
-const settled = (healthy: number, allowed: number) => ({ status: { currentHealthy: healthy, disruptionsAllowed: allowed } });
+const statusOf = (healthy: number, allowed: number) => ({ status: { currentHealthy: healthy, disruptionsAllowed: allowed } });
 const withPods = (replicas: number) => ({ spec: { replicas, selector, template: template() } });
 
 export function disruptions(bench: Workbench): void {
@@ -65,14 +65,14 @@ export function disruptions(bench: Workbench): void {
       const pods = await space.untilReady(3);
       const name = pods[0]?.metadata.name ?? '';
       await space.create('poddisruptionbudgets', 'pdb', budget(3));
-      await space.untilHas('poddisruptionbudgets', 'pdb', settled(3, 0));
-      const refused = await space.evict(name);
-      expect({ status: refused.status, body: JSON.parse(refused.body) as unknown }).toMatchObject({
+      await space.untilHas('poddisruptionbudgets', 'pdb', statusOf(3, 0));
+      const rejection = await space.evict(name);
+      expect({ status: rejection.status, body: JSON.parse(rejection.body) as unknown }).toMatchObject({
         status: 429,
         body: { reason: 'TooManyRequests', details: { causes: [{ reason: 'DisruptionBudget' }] } },
       });
       await space.patch('poddisruptionbudgets', 'pdb', budget(2));
-      await space.untilHas('poddisruptionbudgets', 'pdb', settled(3, 1));
+      await space.untilHas('poddisruptionbudgets', 'pdb', statusOf(3, 1));
       expect((await space.evict(name)).status).toBe(201);
       await space.until(
         'pods',

@@ -10,7 +10,7 @@ export interface Case {
   readonly body: object;
   /** User and groups, where it is not the administrator. */
   readonly as?: readonly [user: string, ...groups: string[]];
-  readonly refused?: readonly [code: number, words: string];
+  readonly rejection?: readonly [code: number, words: string];
   readonly becomes?: Json;
 }
 
@@ -20,37 +20,37 @@ export const cases: readonly Case[] = [
     plugin: 'admission-namespace-lifecycle',
     path: inNamespace('nowhere', 'configmaps'),
     body: named('v1', 'ConfigMap', 'm'),
-    refused: [404, 'namespaces "nowhere" not found'],
+    rejection: [404, 'namespaces "nowhere" not found'],
   },
   {
     plugin: 'admission-service-account',
     path: pods,
     body: pod({ serviceAccountName: 'nobody' }),
-    refused: [403, 'error looking up service account default/nobody: serviceaccount "nobody" not found'],
+    rejection: [403, 'error looking up service account default/nobody: serviceaccount "nobody" not found'],
   },
   {
     plugin: 'admission-limit-ranger',
     path: inNamespace('limited', 'pods'),
     body: pod({}, limits('2')),
-    refused: [403, 'maximum cpu usage per Container is 1, but limit is 2'],
+    rejection: [403, 'maximum cpu usage per Container is 1, but limit is 2'],
   },
   {
     plugin: 'admission-resource-quota',
     path: inNamespace('full', 'secrets'),
     body: named('v1', 'Secret', 's'),
-    refused: [403, 'exceeded quota: q, requested: count/secrets=1, used: count/secrets=0, limited: count/secrets=0'],
+    rejection: [403, 'exceeded quota: q, requested: count/secrets=1, used: count/secrets=0, limited: count/secrets=0'],
   },
   {
     plugin: 'admission-pod-security',
     path: inNamespace('safe', 'pods'),
     body: pod({ hostNetwork: true }),
-    refused: [403, 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
+    rejection: [403, 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
   },
   {
     plugin: 'admission-priority',
     path: pods,
     body: pod({ priorityClassName: 'urgent' }),
-    refused: [403, 'no PriorityClass with name urgent was found'],
+    rejection: [403, 'no PriorityClass with name urgent was found'],
   },
   {
     plugin: 'admission-default-toleration-seconds',
@@ -89,7 +89,7 @@ export const cases: readonly Case[] = [
     ...merge,
     path: inNamespace('default', 'persistentvolumeclaims/bound'),
     body: { spec: { resources: { requests: { storage: '2Gi' } } } },
-    refused: [403, 'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'],
+    rejection: [403, 'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'],
   },
   {
     plugin: 'admission-node-restriction',
@@ -97,7 +97,7 @@ export const cases: readonly Case[] = [
     path: '/api/v1/nodes/n2',
     body: { metadata: { labels: { a: 'b' } } },
     as: ['system:node:n1', 'system:nodes'],
-    refused: [403, 'node "n1" is not allowed to modify node "n2"'],
+    rejection: [403, 'node "n1" is not allowed to modify node "n2"'],
   },
   {
     plugin: 'admission-certificate-approval',
@@ -105,7 +105,7 @@ export const cases: readonly Case[] = [
     path: `${signing}/asked/approval`,
     body: { status: { conditions: [{ type: 'Approved', status: 'True', reason: 'x', message: 'x' }] } },
     as: clerk,
-    refused: [403, 'user not permitted to approve requests with signerName "kubernetes.io/kube-apiserver-client"'],
+    rejection: [403, 'user not permitted to approve requests with signerName "kubernetes.io/kube-apiserver-client"'],
   },
   {
     plugin: 'admission-certificate-signing',
@@ -113,13 +113,13 @@ export const cases: readonly Case[] = [
     path: `${signing}/asked/status`,
     body: { status: { conditions: [{ type: 'Failed', status: 'True', reason: 'x', message: 'x' }] } },
     as: clerk,
-    refused: [403, 'user not permitted to sign requests with signerName "kubernetes.io/kube-apiserver-client"'],
+    rejection: [403, 'user not permitted to sign requests with signerName "kubernetes.io/kube-apiserver-client"'],
   },
   {
     plugin: 'admission-certificate-subject-restriction',
     path: signing,
     body: await csr('root', 'O=system:masters,CN=eve'),
-    refused: [403, 'use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed'],
+    rejection: [403, 'use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed'],
   },
   {
     plugin: 'admission-cluster-trust-bundle-attest',
@@ -138,13 +138,13 @@ export const cases: readonly Case[] = [
       },
     }),
     as: clerk,
-    refused: [403, 'user not permitted to attest for signerName "example.com/ca"'],
+    rejection: [403, 'user not permitted to attest for signerName "example.com/ca"'],
   },
   {
     plugin: 'admission-runtime-class',
     path: pods,
     body: pod({ runtimeClassName: 'gvisor' }),
-    refused: [403, 'pod rejected: RuntimeClass "gvisor" not found'],
+    rejection: [403, 'pod rejected: RuntimeClass "gvisor" not found'],
   },
   {
     plugin: 'admission-owner-references-permission-enforcement',
@@ -152,7 +152,7 @@ export const cases: readonly Case[] = [
     path: inNamespace('default', 'configmaps/owned'),
     body: { metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'o', uid: 'u' }] } },
     as: clerk,
-    refused: [403, "cannot set an ownerRef on a resource you can't delete: "],
+    rejection: [403, "cannot set an ownerRef on a resource you can't delete: "],
   },
   {
     plugin: 'admission-always-pull-images',
@@ -184,24 +184,24 @@ export const cases: readonly Case[] = [
     body: pod({
       affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: 'zone', labelSelector: {} }] } },
     }),
-    refused: [403, 'affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed'],
+    rejection: [403, 'affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed'],
   },
   {
     plugin: 'admission-deny-service-external-ips',
     path: inNamespace('default', 'services'),
     body: named('v1', 'Service', 's', { spec: { ports: [{ port: 80 }], externalIPs: ['1.2.3.4'] } }),
-    refused: [403, 'Use of external IPs is denied by admission control'],
+    rejection: [403, 'Use of external IPs is denied by admission control'],
   },
   {
     plugin: 'admission-image-policy-webhook',
     path: pods,
     body: pod({}, { image: 'bad/app:1' }),
-    refused: [403, 'image policy webhook backend denied one or more images: bad/app:1 is not good'],
+    rejection: [403, 'image policy webhook backend denied one or more images: bad/app:1 is not good'],
   },
   {
     plugin: 'admission-security-context-deny',
     path: pods,
     body: pod({ securityContext: { runAsUser: 7 } }),
-    refused: [403, 'pod.Spec.SecurityContext.RunAsUser is forbidden'],
+    rejection: [403, 'pod.Spec.SecurityContext.RunAsUser is forbidden'],
   },
 ];

@@ -33,7 +33,7 @@ export const namespace = (name: string, annotations: Json = {}, labels: Json = {
   named('v1', 'Namespace', name, {}, { annotations, labels });
 export const keys = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
 export const csr = async (name: string, subject: string) => {
-  const made = await x509.Pkcs10CertificateRequestGenerator.create({
+  const request = await x509.Pkcs10CertificateRequestGenerator.create({
     name: subject,
     keys,
     signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
@@ -42,7 +42,7 @@ export const csr = async (name: string, subject: string) => {
     spec: {
       signerName: 'kubernetes.io/kube-apiserver-client',
       usages: ['digital signature', 'client auth'],
-      request: Buffer.from(made.toString('pem')).toString('base64'),
+      request: Buffer.from(request.toString('pem')).toString('base64'),
     },
   });
 };

@@ -34,14 +34,14 @@ describe('admission plugins', () => {
       'admission-image-policy-webhook': { url: `${images.url}/` },
       'admission-event-rate-limit': { limits: [{ type: 'Namespace', qps: 0.001, burst: 2 }] },
     };
-    const placed = (use: string) => (configs[use] === undefined ? use : { use, config: configs[use] });
+    const pluginEntry = (use: string) => (configs[use] === undefined ? use : { use, config: configs[use] });
     const order = [...installed.filter((name) => !last.includes(name)), ...last];
     cluster = await machine.cluster({
       spec: {
         ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }),
         roles: ['apiserver', 'controllers'],
         settings: { apiserver: { runtimeConfig: { 'certificates.k8s.io/v1beta1': true } } },
-        ...{ admission: order.map(placed) },
+        ...{ admission: order.map(pluginEntry) },
       },
     });
     for (const [path, object] of before) await cluster.api.renew(path, object);
@@ -65,16 +65,16 @@ describe('admission plugins', () => {
   };
 
   it.each(cases)('$plugin', async (each) => {
-    const { refused, becomes } = each;
+    const { rejection, becomes } = each;
     // what others have written is heard of a moment later: quotas, limits, annotations of namespaces
     const answer = await untilValue(
       `${each.plugin} is at work`,
       () => send(each),
       ({ status, body }) =>
-        refused === undefined ? status < 300 : status === refused[0] && body.includes(JSON.stringify(refused[1]).slice(1, -1)),
+        rejection === undefined ? status < 300 : status === rejection[0] && body.includes(JSON.stringify(rejection[1]).slice(1, -1)),
     );
-    if (refused !== undefined) return;
-    expect(JSON.parse(answer.body)).toMatchObject(shown(becomes) as object);
+    if (rejection !== undefined) return;
+    expect(JSON.parse(answer.body)).toMatchObject(comparable(becomes) as object);
   });
 
   it('admission-event-rate-limit', async () => {
@@ -88,8 +88,8 @@ describe('admission plugins', () => {
           type: 'Normal',
         },
       });
-    const refused = await untilValue('it is enough', event, ({ status }) => status === 429);
-    expect(refused.body).toContain('limit reached on type Namespace for key west');
+    const rejection = await untilValue('it is enough', event, ({ status }) => status === 429);
+    expect(rejection.body).toContain('limit reached on type Namespace for key west');
   });
 
   it('admission-pod-topology-labels', async () => {
@@ -115,12 +115,12 @@ describe('admission plugins', () => {
 });
 
 /** Lists that have at least these members, in any order. */
-function shown(value: unknown): unknown {
+function comparable(value: unknown): unknown {
   if (Array.isArray(value))
     return expect.arrayContaining(
       value.map((each) => (typeof each === 'object' ? (expect.objectContaining(each as object) as unknown) : each)),
     );
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, shown(each)]));
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, comparable(each)]));
   return value;
 }

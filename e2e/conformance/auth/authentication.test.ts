@@ -15,7 +15,7 @@ describe('authentication', () => {
   const issuerKeys = generateKeyPair('ES256');
   let cluster: Cluster;
   let issuer: JsonService;
-  const is = async (shown: Shown) => whoIs(cluster.api, shown);
+  const is = async (credentials: Shown) => whoIs(cluster.api, credentials);
   const basic = (text: string): Shown => ({ headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` } });
 
   beforeAll(async () => {
@@ -140,7 +140,7 @@ describe('authentication', () => {
   });
 
   it('lets those without credentials look at what they may, and at nothing else', async () => {
-    const of = async (path: string, shown: Shown = {}) => (await send(cluster.api, 'GET', path, shown)).status;
+    const of = async (path: string, credentials: Shown = {}) => (await send(cluster.api, 'GET', path, credentials)).status;
     expect(await of('/version')).toBe(200);
     expect(await of('/readyz')).toBe(401);
     expect(await of('/api')).toBe(401);
@@ -148,8 +148,8 @@ describe('authentication', () => {
   });
 
   it('lets who may impersonate be somebody else: kubectl auth whoami', async () => {
-    const said = await cluster.kubectl.run(['auth', 'whoami', '--as', 'ida', '--as-group', 'devs', '--as-uid', 'u1', '-o', 'json']);
-    const { userInfo } = (JSON.parse(said) as { status: { userInfo: object } }).status;
+    const output = await cluster.kubectl.run(['auth', 'whoami', '--as', 'ida', '--as-group', 'devs', '--as-uid', 'u1', '-o', 'json']);
+    const { userInfo } = (JSON.parse(output) as { status: { userInfo: object } }).status;
     expect(userInfo).toMatchObject({ username: 'ida', uid: 'u1', groups: ['devs', 'system:authenticated'] });
     expect(await is({ headers: { ...bearer('of-the-file').headers, 'impersonate-user': 'ida' } })).toBe('403');
   });

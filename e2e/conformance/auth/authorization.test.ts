@@ -98,8 +98,8 @@ describe('authorization', () => {
     expect(await status(maps, 'abby')).toBe(200);
     expect(await status('/api/v1/namespaces/default/secrets', 'abby')).toBe(403);
     expect(await status(maps, 'wendy')).toBe(200);
-    const refused = await cluster.api.call('GET', maps, as('eve'));
-    expect([refused.status, refused.body]).toEqual([403, expect.stringContaining('the service knows eve')]);
+    const forbidden = await cluster.api.call('GET', maps, as('eve'));
+    expect([forbidden.status, forbidden.body]).toEqual([403, expect.stringContaining('the service knows eve')]);
     // answers are kept, and who does not meet the conditions is not asked about
     asked.length = 0;
     expect(await status(maps, 'wendy')).toBe(200);

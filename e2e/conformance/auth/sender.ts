@@ -42,8 +42,8 @@ export function send(api: Api, method: string, path: string, { cert, key, header
 export const bearer = (token: string): Shown => ({ headers: { authorization: `Bearer ${token}` } });
 
 /** `name [groups]` of whoever the server takes the sender for, or the status. */
-export async function whoIs(api: Api, shown: Shown): Promise<string> {
-  const { status, body } = await send(api, 'POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', shown, {});
+export async function whoIs(api: Api, credentials: Shown): Promise<string> {
+  const { status, body } = await send(api, 'POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', credentials, {});
   if (status !== 201) return String(status);
   const { userInfo } = (JSON.parse(body) as { status: { userInfo: { username: string; groups: string[] } } }).status;
   return `${userInfo.username} [${userInfo.groups.join(' ')}]`;
@@ -54,7 +54,7 @@ export async function certificateOf(api: Api, name: string, subject: string): Pr
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const csr = await x509.Pkcs10CertificateRequestGenerator.create({ name: subject, keys, signingAlgorithm: algorithm });
   const path = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
-  const made = await api.renew<{ metadata: { name: string }; status?: object }>(path, {
+  const created = await api.renew<{ metadata: { name: string }; status?: object }>(path, {
     ...{ apiVersion: 'certificates.k8s.io/v1', kind: 'CertificateSigningRequest' },
     metadata: { name },
     ...{
@@ -66,7 +66,7 @@ export async function certificateOf(api: Api, name: string, subject: string): Pr
     },
   });
   const conditions = [{ type: 'Approved', status: 'True', reason: 'Test', message: 'test' }];
-  await api.json('PUT', `${path}/${name}/approval`, { body: { ...made, status: { conditions } } });
+  await api.json('PUT', `${path}/${name}/approval`, { body: { ...created, status: { conditions } } });
   const certificate = await until('the certificate', async () => {
     const { status } = await api.get<{ status?: { certificate?: string } }>(`${path}/${name}`);
     return status?.certificate;
@@ -85,8 +85,8 @@ export async function jsonService(answer: (body: unknown, path: string) => objec
     let text = '';
     message.on('data', (chunk: Buffer) => (text += chunk.toString()));
     message.on('end', () => {
-      void Promise.resolve(answer(text === '' ? {} : (JSON.parse(text) as unknown), message.url ?? '')).then((said) =>
-        response.end(JSON.stringify(said)),
+      void Promise.resolve(answer(text === '' ? {} : (JSON.parse(text) as unknown), message.url ?? '')).then((body) =>
+        response.end(JSON.stringify(body)),
       );
     });
   });

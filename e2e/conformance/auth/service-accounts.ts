@@ -33,7 +33,7 @@ export function serviceAccountBehaviours(bench: NodeWorkbench): void {
 
   it('ServiceAccounts should mount projected service account token [Conformance]', async () => {
     const script = 'cat /projected/token';
-    const log = await bench.says({
+    const log = await bench.outputOf({
       containers: [bench.container(script, { volumeMounts: [{ name: 'p', mountPath: '/projected' }] })],
       volumes: [
         { name: 'p', projected: { sources: [{ serviceAccountToken: { path: 'token', audience: 'vault', expirationSeconds: 3600 } }] } },

@@ -92,7 +92,7 @@ export function kubectlBehaviours(bench: NodeWorkbench): void {
   it('Kubectl client Kubectl describe should check if kubectl describe prints relevant information for rc and pods', async () => {
     await apply(controller('described', 1));
     const pod = await firstOf('described');
-    const said = await k('describe', 'pod', pod);
+    const output = await k('describe', 'pod', pod);
     for (const line of [
       /^Name:\s+described-/m,
       /^Namespace:\s+behaviour$/m,
@@ -105,7 +105,7 @@ export function kubectlBehaviours(bench: NodeWorkbench): void {
       /State:\s+Running/,
       /^QoS Class:\s+BestEffort$/m,
     ])
-      expect(said).toMatch(line);
+      expect(output).toMatch(line);
     const rc = await k('describe', 'rc', 'described');
     for (const line of [
       /^Selector:\s+app=described$/m,
@@ -202,10 +202,10 @@ export function kubectlBehaviours(bench: NodeWorkbench): void {
     bench.forget(metadata.name);
   });
 
-  const proxied = async (args: readonly string[], said: RegExp, target: (match: RegExpExecArray) => object) => {
+  const proxied = async (args: readonly string[], pattern: RegExp, target: (match: RegExpExecArray) => object) => {
     const daemon = new Daemon(bench.cluster.kubectl.file, ['proxy', ...args], { env: bench.cluster.kubectl.env });
     try {
-      const options = target(await daemon.line(said));
+      const options = target(await daemon.line(pattern));
       const body = await new Promise<string>((resolve, reject) => {
         request({ path: '/api/', ...options }, (response) => {
           let text = '';

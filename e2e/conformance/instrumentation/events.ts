@@ -42,8 +42,8 @@ export function eventBehaviours(bench: NodeWorkbench): void {
       const name = bench.name('event');
       const at = `${lists[group]}/${name}`;
       await api.json('POST', lists[group], { body: named(name, group, name) });
-      const said = group === 'core' ? 'message' : 'note';
-      expect((await api.get<EventItem>(at))[said]).toBe('This is a test event');
+      const textField = group === 'core' ? 'message' : 'note';
+      expect((await api.get<EventItem>(at))[textField]).toBe('This is a test event');
       expect(
         (await api.get<{ items: EventItem[] }>('/api/v1/events?labelSelector=testevent-constant')).items.map(
           ({ metadata }) => metadata.name,

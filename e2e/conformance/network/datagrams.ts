@@ -27,9 +27,9 @@ function askFromNode(host: string): Promise<string> {
   const socket = createSocket('udp4');
   return new Promise<string>((resolve, reject) => {
     const late = setTimeout(() => resolve(''), 3_000);
-    socket.on('error', reject).on('message', (said) => {
+    socket.on('error', reject).on('message', (message) => {
       clearTimeout(late);
-      resolve(said.toString());
+      resolve(message.toString());
     });
     socket.send('who?', port, host);
   }).finally(() => socket.close());
@@ -62,14 +62,14 @@ export function datagramBehaviours(two: TwoNodes): void {
   const startAll = () => Promise.all(two.nodes.map(start));
   const talkers = () => (starting ??= startAll());
   /** Who answers a datagram from a pod on a node. */
-  const said = (on: string, host: string, at = port) =>
+  const responseOf = (on: string, host: string, at = port) =>
     two.cluster.kubectl.run(['-n', two.namespace, 'exec', `talker-${on}`, '--', ...inHost(ask, host, at)]).then((text) => text.trim());
   /** Each of them, and nobody else. */
   const answered = (on: string, host: string, wanted: readonly string[], at = port) => {
     const seen = new Set<string>();
     return untilValue(
       `${wanted.join(', ')} at ${host}:${at}/UDP from ${on}`,
-      async () => [...seen.add(await said(on, host, at))].filter((by) => by !== '').sort(),
+      async () => [...seen.add(await responseOf(on, host, at))].filter((by) => by !== '').sort(),
       (by) => by.join() === wanted.join(),
     );
   };
@@ -96,7 +96,7 @@ export function datagramBehaviours(two: TwoNodes): void {
     const silent = (on: string) =>
       untilValue(
         'no answer to datagrams',
-        () => said(on, spec.clusterIP, 80),
+        () => responseOf(on, spec.clusterIP, 80),
         (by) => by === '',
       );
 

@@ -7,8 +7,8 @@ import type { TwoNodes } from './two-nodes.ts';
 export function nameBehaviours(two: TwoNodes): void {
   /** Addresses that a pod finds. */
   const looksUp = async (name: string, pod?: string): Promise<readonly string[]> => {
-    const said = await two.run(`nslookup ${name} 2>/dev/null | sed -n '/^Name:/,$p' | sed -n 's/^Address: *//p' | sort -u`, pod);
-    return said === '' ? [] : said.split('\n');
+    const output = await two.run(`nslookup ${name} 2>/dev/null | sed -n '/^Name:/,$p' | sed -n 's/^Address: *//p' | sort -u`, pod);
+    return output === '' ? [] : output.split('\n');
   };
   const finds = (name: string, wanted: readonly string[], pod?: string) =>
     untilValue(
@@ -35,8 +35,8 @@ export function nameBehaviours(two: TwoNodes): void {
         await two.answers(partial, ['server-node-a', 'server-node-b'], { pod });
     }
     const service = `named.${two.namespace}.svc.cluster.local`;
-    await two.says(`nslookup -type=srv _http._tcp.${service}.`, (said) => said.includes(` ${service}`));
-    await two.says(`nslookup ${spec.clusterIP}`, (said) => said.includes(`name = ${service}`));
+    await two.untilOutput(`nslookup -type=srv _http._tcp.${service}.`, (output) => output.includes(` ${service}`));
+    await two.untilOutput(`nslookup ${spec.clusterIP}`, (output) => output.includes(`name = ${service}`));
   });
 
   it('DNS should provide DNS for pods for Hostname; for pods for Subdomain', async () => {
@@ -49,8 +49,8 @@ export function nameBehaviours(two: TwoNodes): void {
 
   it('DNS should provide DNS for ExternalName services', async () => {
     await two.service('outside', { type: 'ExternalName', externalName: 'foo.example.com', selector: undefined, ports: undefined });
-    await two.says(`nslookup -type=cname outside.${two.namespace}.svc.cluster.local.`, (said) =>
-      said.includes('canonical name = foo.example.com'),
+    await two.untilOutput(`nslookup -type=cname outside.${two.namespace}.svc.cluster.local.`, (output) =>
+      output.includes('canonical name = foo.example.com'),
     );
   });
 
@@ -119,8 +119,8 @@ export function nameBehaviours(two: TwoNodes): void {
         (all) => all.flatMap(({ endpoints }) => (endpoints ?? []).flatMap(({ addresses }) => addresses)).join() === wanted.join(),
       );
     await two.create(two.at('endpoints'), { metadata: { name: 'mirrored' }, subsets: subsets('10.1.2.3') });
-    const [made] = await shows(['10.1.2.3']);
-    expect(made?.metadata.labels?.['endpointslice.kubernetes.io/managed-by']).toBe('endpointslicemirroring-controller.k8s.io');
+    const [created] = await shows(['10.1.2.3']);
+    expect(created?.metadata.labels?.['endpointslice.kubernetes.io/managed-by']).toBe('endpointslicemirroring-controller.k8s.io');
     await two.merge(`${two.at('endpoints')}/mirrored`, { subsets: subsets('10.2.3.4') });
     await shows(['10.2.3.4']);
     await two.remove(`${two.at('endpoints')}/mirrored`);

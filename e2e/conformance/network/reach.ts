@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Item, PodItem } from '../../harness/api.ts';
-import { untilSays } from '../../harness/http.ts';
+import { untilBodyEquals } from '../../harness/http.ts';
 import { freePort } from '../../harness/programs.ts';
 import { untilValue } from '../../harness/until.ts';
 import type { TwoNodes } from './two-nodes.ts';
@@ -15,7 +15,7 @@ export function reachBehaviours(two: TwoNodes): void {
   });
 
   it('Networking Granular Checks: Pods should function for node-pod communication: http', async () => {
-    for (const { metadata, status } of await servers()) await untilSays(`http://${status.podIP}:8080/hostname`, metadata.name);
+    for (const { metadata, status } of await servers()) await untilBodyEquals(`http://${status.podIP}:8080/hostname`, metadata.name);
   });
 
   it('Proxy version v1 should proxy through a service and a pod', async () => {
@@ -51,8 +51,8 @@ export function reachBehaviours(two: TwoNodes): void {
       });
     await Promise.all([pod('host-port-1', 'TCP', '127.0.0.1'), pod('host-port-2', 'TCP', address), pod('host-port-3', 'UDP', address)]);
     await Promise.all(['host-port-1', 'host-port-2', 'host-port-3'].map((name) => two.readyPod(name)));
-    await untilSays(`http://127.0.0.1:${hostPort}/hostname`, 'host-port-1');
-    await untilSays(`http://${address}:${hostPort}/hostname`, 'host-port-2');
+    await untilBodyEquals(`http://127.0.0.1:${hostPort}/hostname`, 'host-port-1');
+    await untilBodyEquals(`http://${address}:${hostPort}/hostname`, 'host-port-2');
   });
 
   it('API Server should provide secure master service; should have Endpoints and EndpointSlices pointing to API Server', async () => {
@@ -69,6 +69,6 @@ export function reachBehaviours(two: TwoNodes): void {
     expect(slices.items[0]?.endpoints[0]?.addresses[0]).toBe(endpoints.subsets[0]?.addresses[0]?.ip);
     // also from the node that it is not on
     for (const node of two.nodes)
-      await two.says(`nc -w 10 ${service.spec.clusterIP} 443 < /dev/null && echo open`, (said) => said.includes('open'), `client-${node}`);
+      await two.untilOutput(`nc -w 10 ${service.spec.clusterIP} 443 < /dev/null && echo open`, (output) => output.includes('open'), `client-${node}`);
   });
 }

@@ -83,7 +83,7 @@ export function serviceBehaviours(two: TwoNodes): void {
         ports: [{ name: 'http', port: 80 }],
       });
       expect(external.clusterIP ?? '').toBe('');
-      await two.says(`nslookup -type=cname ${host}.`, (said) => said.includes('canonical name = server.network.svc.cluster.local'));
+      await two.untilOutput(`nslookup -type=cname ${host}.`, (output) => output.includes('canonical name = server.network.svc.cluster.local'));
     }
   });
 

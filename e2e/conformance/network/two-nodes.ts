@@ -110,10 +110,10 @@ export class TwoNodes {
 
   /** Runs a script in a pod: by default one that is no server, on a node. */
   run(script: string, pod = 'client-node-a'): Promise<string> {
-    return this.cluster.kubectl.run(['-n', this.namespace, 'exec', pod, '--', 'sh', '-c', script]).then((said) => said.trim());
+    return this.cluster.kubectl.run(['-n', this.namespace, 'exec', pod, '--', 'sh', '-c', script]).then((output) => output.trim());
   }
   /** What a script in a pod prints, when it is as wanted: names and rules are taken up a moment after they were written. */
-  says(script: string, wanted: (said: string) => boolean, pod?: string): Promise<string> {
+  untilOutput(script: string, wanted: (output: string) => boolean, pod?: string): Promise<string> {
     return untilValue(script, () => this.run(`{ ${script}; } 2>&1 || true`, pod), wanted);
   }
   /** Who answers, asked so often; empty lines where nobody did. */
@@ -122,11 +122,11 @@ export class TwoNodes {
     { times = 1, pod = 'client-node-a', port = 80 }: { times?: number; pod?: string; port?: number } = {},
   ): Promise<readonly string[]> {
     const host = address.includes(':') ? `[${address}]` : address;
-    const said = await this.run(
+    const output = await this.run(
       `for i in $(seq ${times}); do timeout 10 wget -q -O - http://${host}:${port}/hostname 2>/dev/null || echo; done`,
       pod,
     );
-    return said.split('\n');
+    return output.split('\n');
   }
   /** Until exactly these have answered, and nobody else. */
   async answers(

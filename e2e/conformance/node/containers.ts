@@ -20,7 +20,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
     ["be able to override the image's default command and arguments", { command: ['echo', 'own'], args: ['override'] }, 'own override'],
   ] as const)
     it(`Containers should ${title}`, async () => {
-      expect(await bench.says({ containers: [{ name: 'main', image: entrypointImage, ...more }] })).toBe(`${wanted}\n`);
+      expect(await bench.outputOf({ containers: [{ name: 'main', image: entrypointImage, ...more }] })).toBe(`${wanted}\n`);
     });
 
   const ending = async (policy: string | undefined, script: string, more: Spec = {}, fails = false) => {
@@ -82,7 +82,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
       command: ['sh', '-c', 'echo "$FOOBAR $ESCAPED $UNKNOWN" "$0" "$1"', 'command $(FOO)'],
       args: ['args $(BAR) $$(BAR)'],
     };
-    expect(await bench.says(only('', more))).toBe('foo-value;;bar-value $(FOO) $(NOBODY) command foo-value args bar-value $(BAR)\n');
+    expect(await bench.outputOf(only('', more))).toBe('foo-value;;bar-value $(FOO) $(NOBODY) command foo-value args bar-value $(BAR)\n');
   });
 
   it('Downward API should provide pod name, namespace and IP address, host IPs and pod UID as env vars', async () => {
@@ -122,11 +122,11 @@ export function containerBehaviours(bench: NodeWorkbench): void {
     const of = (resource: string, divisor?: string) => ({ resourceFieldRef: { resource, ...(divisor !== undefined && { divisor }) } });
     const variables = env({ A: of('limits.cpu'), B: of('requests.cpu', '1m'), C: of('limits.memory', '1Mi'), D: of('requests.memory') });
     const resources = { requests: { cpu: '250m', memory: '32Mi' }, limits: { cpu: '1250m', memory: '64Mi' } };
-    expect(await bench.says(only('echo $A $B $C $D', { env: variables, resources }))).toBe(`2 250 64 ${32 << 20}\n`);
+    expect(await bench.outputOf(only('echo $A $B $C $D', { env: variables, resources }))).toBe(`2 250 64 ${32 << 20}\n`);
     const { status } = await bench.api.get<{ readonly status: { readonly allocatable: Readonly<Record<string, string>> } }>(
       '/api/v1/nodes/node-a',
     );
-    const defaults = await bench.says(only('echo $A', { env: env({ A: of('limits.cpu') }) }));
+    const defaults = await bench.outputOf(only('echo $A', { env: env({ A: of('limits.cpu') }) }));
     expect(defaults.trim()).toBe(status.allocatable['cpu']);
   });
 
@@ -147,7 +147,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
         env: env({ ONE: one, ABSENT: absent }),
         envFrom: [{ [`${kind}Ref`]: { name } }, { prefix: 'p-', [`${kind}Ref`]: { name } }, { prefix: '#$_', [`${kind}Ref`]: { name } }],
       };
-      const said = await bench.says(only('', { ...more, command: ['env'] })); // a shell drops names that it cannot use itself
+      const output = await bench.outputOf(only('', { ...more, command: ['env'] })); // a shell drops names that it cannot use itself
       for (const line of [
         'ONE=value-1',
         'data-1=value-1',
@@ -157,22 +157,22 @@ export function containerBehaviours(bench: NodeWorkbench): void {
         'p-p.3=three',
         '#$_data_2=value 2',
       ])
-        expect(said.split('\n')).toContain(line);
-      expect(said).not.toContain('ABSENT');
+        expect(output.split('\n')).toContain(line);
+      expect(output).not.toContain('ABSENT');
     });
 
   const uid = 'id -u; id -g; id -G';
   it('Security Context When creating a container with runAsUser should run the container with uid 65534', async () => {
-    expect(await bench.says(only('id -u', { securityContext: { runAsUser: 65_534 } }))).toBe('65534\n');
+    expect(await bench.outputOf(only('id -u', { securityContext: { runAsUser: 65_534 } }))).toBe('65534\n');
   });
   it('Security Context should support pod.Spec.SecurityContext.RunAsUser And RunAsGroup, also of the container', async () => {
     const pod = { securityContext: { runAsUser: 1001, runAsGroup: 2002, supplementalGroups: [3003], fsGroup: 4004 } };
-    expect(await bench.says(only(uid, {}, pod))).toBe('1001\n2002\n2002 3003 4004\n');
-    expect(await bench.says(only('id -u; id -g', { securityContext: { runAsUser: 1005, runAsGroup: 2006 } }, pod))).toBe('1005\n2006\n');
+    expect(await bench.outputOf(only(uid, {}, pod))).toBe('1001\n2002\n2002 3003 4004\n');
+    expect(await bench.outputOf(only('id -u; id -g', { securityContext: { runAsUser: 1005, runAsGroup: 2006 } }, pod))).toBe('1005\n2006\n');
   });
   it('runs as the user of the image, and refuses to where root is not wanted', async () => {
     expect(
-      await bench.says({
+      await bench.outputOf({
         containers: [{ name: 'main', image: userImage, command: ['id', '-u'], securityContext: { runAsNonRoot: true } }],
       }),
     ).toBe('1000\n');
@@ -187,24 +187,24 @@ export function containerBehaviours(bench: NodeWorkbench): void {
   });
   it('Security Context When creating a pod with privileged should run the container as unprivileged when false', async () => {
     const script = 'mount -t tmpfs none /home 2>&1 && echo made || echo refused';
-    expect(await bench.says(only(script, { securityContext: { privileged: false } }))).toMatch(/refused/);
-    expect(await bench.says(only(script, { securityContext: { privileged: true } }))).toMatch(/made/);
+    expect(await bench.outputOf(only(script, { securityContext: { privileged: false } }))).toMatch(/refused/);
+    expect(await bench.outputOf(only(script, { securityContext: { privileged: true } }))).toMatch(/made/);
   });
   it('Security Context When creating a pod with readOnlyRootFilesystem should run the container with writable rootfs when readOnlyRootFilesystem=false; Kubelet should not write to root filesystem otherwise', async () => {
     const script = 'touch /checkfile && echo written || echo refused';
-    expect(await bench.says(only(script, { securityContext: { readOnlyRootFilesystem: false } }))).toMatch(/written/);
-    expect(await bench.says(only(script, { securityContext: { readOnlyRootFilesystem: true } }))).toMatch(/refused/);
+    expect(await bench.outputOf(only(script, { securityContext: { readOnlyRootFilesystem: false } }))).toMatch(/written/);
+    expect(await bench.outputOf(only(script, { securityContext: { readOnlyRootFilesystem: true } }))).toMatch(/refused/);
   });
   it('Security Context when creating containers with AllowPrivilegeEscalation should not allow privilege escalation when false', async () => {
-    const said = (allowPrivilegeEscalation: boolean) =>
-      bench.says(only('grep NoNewPrivs /proc/self/status', { securityContext: { allowPrivilegeEscalation, runAsUser: 1000 } }));
-    expect(await said(false)).toBe('NoNewPrivs:\t1\n');
-    expect(await said(true)).toBe('NoNewPrivs:\t0\n');
+    const output = (allowPrivilegeEscalation: boolean) =>
+      bench.outputOf(only('grep NoNewPrivs /proc/self/status', { securityContext: { allowPrivilegeEscalation, runAsUser: 1000 } }));
+    expect(await output(false)).toBe('NoNewPrivs:\t1\n');
+    expect(await output(true)).toBe('NoNewPrivs:\t0\n');
   });
   it('Sysctls should support sysctls, and reject invalid ones', async () => {
     const sysctls = (list: readonly Spec[]) => ({ securityContext: { sysctls: list } });
     const spec = only('cat /proc/sys/kernel/shm_rmid_forced', {}, sysctls([{ name: 'kernel.shm_rmid_forced', value: '1' }]));
-    expect(await bench.says(spec)).toBe('1\n');
+    expect(await bench.outputOf(spec)).toBe('1\n');
     await expect(
       bench.pod(
         only(
@@ -221,7 +221,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
   });
 
   it('Kubelet when scheduling a busybox command in a pod should print the output to logs', async () => {
-    expect(await bench.says("echo 'Hello World' ; sleep 1")).toBe('Hello World\n');
+    expect(await bench.outputOf("echo 'Hello World' ; sleep 1")).toBe('Hello World\n');
   });
   it('Kubelet when scheduling a busybox command that always fails in a pod should have a terminated reason, and be possible to delete', async () => {
     const { metadata } = await bench.pod({
@@ -239,24 +239,24 @@ export function containerBehaviours(bench: NodeWorkbench): void {
   });
   it('Kubelet when scheduling an agnhost Pod with hostAliases should write entries to /etc/hosts', async () => {
     const hostAliases = [{ ip: '123.45.67.89', hostnames: ['foo', 'bar'] }];
-    expect(await bench.says(only('cat /etc/hosts', {}, { hostAliases }))).toContain(
+    expect(await bench.outputOf(only('cat /etc/hosts', {}, { hostAliases }))).toContain(
       '# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n',
     );
   });
   it('KubeletManagedEtcHosts should test kubelet managed /etc/hosts file', async () => {
     const managed = '# Kubernetes-managed hosts file.';
-    expect(await bench.says(only('cat /etc/hosts'))).toContain(managed);
-    expect(await bench.says(only('cat /etc/hosts', {}, { hostNetwork: true }))).not.toContain(managed);
+    expect(await bench.outputOf(only('cat /etc/hosts'))).toContain(managed);
+    expect(await bench.outputOf(only('cat /etc/hosts', {}, { hostNetwork: true }))).not.toContain(managed);
     const own = { volumeMounts: [{ name: 'own', mountPath: '/etc/hosts' }] };
     expect(
-      await bench.says({ ...only('cat /etc/hosts', own), volumes: [{ name: 'own', hostPath: { path: '/etc/hosts', type: 'File' } }] }),
+      await bench.outputOf({ ...only('cat /etc/hosts', own), volumes: [{ name: 'own', hostPath: { path: '/etc/hosts', type: 'File' } }] }),
     ).not.toContain(managed);
   });
   it('knows its name: hostname, subdomain, and the whole of it where it is asked for', async () => {
-    expect(await bench.says(only('hostname; hostname -f', {}, { hostname: 'called', subdomain: 'sub' }))).toBe(
+    expect(await bench.outputOf(only('hostname; hostname -f', {}, { hostname: 'called', subdomain: 'sub' }))).toBe(
       `called\ncalled.sub.${bench.namespace}.svc.cluster.local\n`,
     );
-    expect(await bench.says(only('hostname', {}, { hostname: 'called', subdomain: 'sub', setHostnameAsFQDN: true }))).toBe(
+    expect(await bench.outputOf(only('hostname', {}, { hostname: 'called', subdomain: 'sub', setHostnameAsFQDN: true }))).toBe(
       `called.sub.${bench.namespace}.svc.cluster.local\n`,
     );
   });
@@ -275,36 +275,36 @@ export function containerBehaviours(bench: NodeWorkbench): void {
     volumes: [{ name: 'work', emptyDir: {} }],
     ...more,
   });
-  const refused = async (expr: string, metadata: Spec, message: RegExp) => {
-    const made = await bench.pod(subPathPod(expr, 'sleep 600'), metadata);
+  const expectFailure = async (expr: string, metadata: Spec, message: RegExp) => {
+    const created = await bench.pod(subPathPod(expr, 'sleep 600'), metadata);
     const { status } = await bench.pods.until(
-      made.metadata.name,
+      created.metadata.name,
       'be refused',
       (pod) => pod.status.containerStatuses?.[0]?.state?.waiting?.reason === 'CreateContainerConfigError',
     );
     expect(status.phase).toBe('Pending');
     expect(status.containerStatuses?.[0]?.state?.waiting?.message).toMatch(message);
-    return made.metadata.name;
+    return created.metadata.name;
   };
   it('Variable Expansion should allow substituting values in a volume subpath', async () => {
-    expect(await bench.says(subPathPod('$(POD_NAME)', 'echo text > /logscontainer/file; cat /testcontainer/$POD_NAME/file'))).toBe(
+    expect(await bench.outputOf(subPathPod('$(POD_NAME)', 'echo text > /logscontainer/file; cat /testcontainer/$POD_NAME/file'))).toBe(
       'text\n',
     );
   });
   it('Variable Expansion should fail substituting values in a volume subpath with backticks', async () => {
     bench.forget(
-      await refused('..', {}, /must not contain/).catch(async (error: Error) => {
+      await expectFailure('..', {}, /must not contain/).catch(async (error: Error) => {
         expect(error.message).toMatch(/422/); // refused before any kubelet sees it
         return 'nobody';
       }),
     );
-    bench.forget(await refused('$(ANNOTATION)', { annotations: { mysubpath: '../etc' } }, /\.\./));
+    bench.forget(await expectFailure('$(ANNOTATION)', { annotations: { mysubpath: '../etc' } }, /\.\./));
   });
   it('Variable Expansion should fail substituting values in a volume subpath with absolute path', async () => {
-    bench.forget(await refused('$(ANNOTATION)', { annotations: { mysubpath: '/tmp' } }, /must not be an absolute path|relative/));
+    bench.forget(await expectFailure('$(ANNOTATION)', { annotations: { mysubpath: '/tmp' } }, /must not be an absolute path|relative/));
   });
   it('Variable Expansion should verify that a failing subpath expansion can be modified during the lifecycle of a container', async () => {
-    const name = await refused('$(ANNOTATION)/$(POD_NAME)', { annotations: { mysubpath: '/tmp' } }, /relative|absolute/);
+    const name = await expectFailure('$(ANNOTATION)/$(POD_NAME)', { annotations: { mysubpath: '/tmp' } }, /relative|absolute/);
     await bench.merge(`${bench.at('pods')}/${name}`, { metadata: { annotations: { mysubpath: 'mypath' } } });
     await bench.running(name);
     expect(await bench.exec(name, 'ls', '/testcontainer/mypath')).toBe(`${name}\n`);

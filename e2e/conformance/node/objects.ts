@@ -26,8 +26,8 @@ export function objectBehaviours(bench: NodeWorkbench): void {
   it('ConfigMap should update ConfigMap successfully', async () => {
     const name = bench.name('updated');
     const path = `${bench.at('configmaps')}/${name}`;
-    const made = await bench.create<Item & { readonly data?: object }>(bench.at('configmaps'), { metadata: { name }, data: { a: '1' } });
-    await bench.api.json('PUT', path, { body: { ...made, data: { a: '2', b: '3' } } });
+    const created = await bench.create<Item & { readonly data?: object }>(bench.at('configmaps'), { metadata: { name }, data: { a: '1' } });
+    await bench.api.json('PUT', path, { body: { ...created, data: { a: '2', b: '3' } } });
     expect(await bench.api.get(path)).toMatchObject({ data: { a: '2', b: '3' } });
     await bench.remove(path);
   });
@@ -56,7 +56,7 @@ export function objectBehaviours(bench: NodeWorkbench): void {
     context.skip(!able, `${version} does not mount images`);
     const registry = await startRegistry([buildImage('oarlock.test/data:1', await busyboxLayer(), {})]);
     try {
-      const said = await bench.says({
+      const output = await bench.outputOf({
         nodeName: 'node-a',
         containers: [
           bench.container('cat /image/www/index.html; echo x > /image/x || echo "cannot be written"', {
@@ -65,7 +65,7 @@ export function objectBehaviours(bench: NodeWorkbench): void {
         ],
         volumes: [{ name: 'image', image: { reference: `${registry.host}/data:1`, pullPolicy: 'Always' } }],
       });
-      expect(said.replace(/^sh: .*\n/m, '')).toBe('hello\ncannot be written\n');
+      expect(output.replace(/^sh: .*\n/m, '')).toBe('hello\ncannot be written\n');
       expect(registry.requests.some((request) => request.includes('/data/manifests/'))).toBe(true);
     } finally {
       await registry.stop();

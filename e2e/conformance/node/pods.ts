@@ -13,7 +13,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
   const idle = 'trap "exit 0" TERM; sleep 600 & wait';
   const listener =
     'mkdir -p /w; echo ok > /w/index.html; echo ok > /w/healthz; for f in poststart prestop; do echo hi > /w/$f-http; echo hi > /w/$f-exec; done; exec httpd -f -vv -p 8080 -h /w';
-  const said = (name: string, word: string, query = '') =>
+  const logContains = (name: string, word: string, query = '') =>
     until(`${name} says ${word}`, async () => (await bench.log(name, query)).includes(word), { everyMs: 200 });
   /** Returns when the kubelet has counted so many results of a pod's probes. */
   const probedOften = (name: string, result: 'successful' | 'failed', times: number) =>
@@ -38,22 +38,22 @@ export function podBehaviours(bench: NodeWorkbench): void {
       const lifecycle = { [when]: { httpGet: { path: `/${other}-http`, host: status.podIP, port: 8080 } } };
       const exec = { [when]: { exec: { command: ['sh', '-c', `wget -q -O - 'http://${status.podIP}:8080/${other}-exec'`] } } };
       for (const hook of [lifecycle, exec]) {
-        const made = await bench.start(only(idle, { lifecycle: hook }, { terminationGracePeriodSeconds: 15 }));
-        if (when === 'preStop') await bench.remove(path(made.metadata.name));
-        else bench.forget(made.metadata.name);
+        const pod = await bench.start(only(idle, { lifecycle: hook }, { terminationGracePeriodSeconds: 15 }));
+        if (when === 'preStop') await bench.remove(path(pod.metadata.name));
+        else bench.forget(pod.metadata.name);
       }
-      await said(metadata.name, `/${other}-http`);
-      await said(metadata.name, `/${other}-exec`);
+      await logContains(metadata.name, `/${other}-http`);
+      await logContains(metadata.name, `/${other}-exec`);
       bench.forget(metadata.name);
     });
   }
   it('PreStop should call prestop when killing a pod, and sleep when told', async () => {
-    const made = await bench.start(
+    const pod = await bench.start(
       only(idle, { lifecycle: { preStop: { sleep: { seconds: 2 } } } }, { terminationGracePeriodSeconds: 20 }),
     );
     const began = Date.now();
-    await bench.remove(path(made.metadata.name));
-    await bench.gone(made.metadata.name);
+    await bench.remove(path(pod.metadata.name));
+    await bench.gone(pod.metadata.name);
     expect(Date.now() - began).toBeGreaterThan(1900);
   });
 
@@ -220,9 +220,9 @@ export function podBehaviours(bench: NodeWorkbench): void {
       },
     });
     await bench.merge(`${path(metadata.name)}/ephemeralcontainers`, debuggers(['debugger']), 'strategic-merge-patch');
-    await said(metadata.name, 'polo-debugger', '?container=debugger');
+    await logContains(metadata.name, 'polo-debugger', '?container=debugger');
     await bench.merge(`${path(metadata.name)}/ephemeralcontainers`, debuggers(['debugger', 'second']), 'strategic-merge-patch');
-    await said(metadata.name, 'polo-second', '?container=second');
+    await logContains(metadata.name, 'polo-second', '?container=second');
     await bench.pods.until(
       metadata.name,
       'tell of both',
@@ -271,7 +271,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     ];
     // a kubelet hears of a Service a moment after it is there
     await until('a pod that begins knows the Service', async () => {
-      const env = await bench.says('env');
+      const env = await bench.outputOf('env');
       return wanted.every((word) => env.includes(word));
     });
   });
@@ -310,7 +310,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     const messages = await socket(`${path(metadata.name)}/exec?${query}`, 'channel.k8s.io');
     for (const message of messages) if (message.length > 1) expect(message[0]).toBe(1);
     expect(Buffer.concat(messages.map((message) => message.subarray(1))).toString()).toContain('nameserver');
-    await said(metadata.name, 'alive');
+    await logContains(metadata.name, 'alive');
     const log = await socket(`${path(metadata.name)}/log?container=main`, 'binary.k8s.io');
     expect(Buffer.concat(log).toString()).toBe('container is alive\n');
     bench.forget(metadata.name);
@@ -321,7 +321,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     const volume = { volumeMounts: [{ name: 'v', mountPath: '/v' }] };
     const { metadata } = await bench.pod(only(script, volume, { restartPolicy: 'Always', volumes: [{ name: 'v', emptyDir: {} }] }));
     await bench.pods.until(metadata.name, 'run again', (pod) => restarts(pod) >= 1);
-    await said(metadata.name, 'line 3');
+    await logContains(metadata.name, 'line 3');
     const log = (query: string) => bench.log(metadata.name, query);
     expect(await log('?tailLines=1')).toBe('line 3\n');
     expect(await log('?limitBytes=3')).toBe('lin');

@@ -24,7 +24,7 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
     all.map((amounts, index) =>
       bench.container("trap 'exit 0' TERM; sleep 600 & wait", { name: `c${index + 1}`, resources: resources(amounts) }),
     );
-  const settled = (wanted: readonly Amounts[]) => (pod: FullPod) =>
+  const isResized = (wanted: readonly Amounts[]) => (pod: FullPod) =>
     pod.metadata.generation === pod.status.observedGeneration &&
     !pod.status.conditions?.some(({ type }) => type === 'PodResizePending' || type === 'PodResizeInProgress') &&
     wanted.every((amounts, index) => {
@@ -62,7 +62,7 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
         return status === 200;
       });
     }
-    const done = await bench.pods.until(name, 'have the new resources', settled(after));
+    const done = await bench.pods.until(name, 'have the new resources', isResized(after));
     await verify(name, after);
     expect(done.status.containerStatuses?.map(({ restartCount, containerID }) => [restartCount, containerID])).toEqual(
       status.containerStatuses?.map(({ containerID }) => [0, containerID]),

@@ -33,7 +33,7 @@ export function taintBehaviours(bench: NodeWorkbench): void {
   });
   const left = (name: string) => bench.pods.until(name, 'be told to leave', ({ metadata }) => metadata.deletionTimestamp !== undefined);
   /** When a pod was told to leave, in ms: its deletionTimestamp is that and its grace. */
-  const told = async (name: string) => {
+  const deletionOf = async (name: string) => {
     const { metadata } = await left(name);
     return Date.parse(metadata.deletionTimestamp ?? '') - (metadata.deletionGracePeriodSeconds ?? 0) * 1000;
   };
@@ -42,7 +42,7 @@ export function taintBehaviours(bench: NodeWorkbench): void {
     const soon = await tolerating(tolerated(evict, 3), tolerated(evict, 3600));
     const later = await tolerating(tolerated(evict, 9));
     const stays = await tolerating(tolerated(evict));
-    const evictions = Promise.all([told(soon), told(later)]);
+    const evictions = Promise.all([deletionOf(soon), deletionOf(later)]);
     const began = Date.now();
     try {
       await taint(evict);

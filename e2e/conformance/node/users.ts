@@ -12,7 +12,7 @@ export function userBehaviours(bench: NodeWorkbench): void {
     const volumeMounts = [{ name: 'config', mountPath: '/data' }];
     const from = (key: string, optional?: boolean) => ({ fileKeyRef: { volumeName: 'config', path: 'sub/app.env', key, optional } });
     const script = `mkdir /data/sub && printf "# ours\\nGREETING='hello  \\$HOME'\\n" > /data/sub/app.env`;
-    const said = await bench.says({
+    const output = await bench.outputOf({
       initContainers: [{ ...bench.container(script), name: 'writer', volumeMounts }],
       containers: [
         // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell's
@@ -25,7 +25,7 @@ export function userBehaviours(bench: NodeWorkbench): void {
       ],
       volumes: [{ name: 'config', emptyDir: {} }],
     });
-    expect(said).toBe('hello  $HOME|unset\n');
+    expect(output).toBe('hello  $HOME|unset\n');
   });
 
   it('a pod with users of its own is root inside only, and owns its files (KEP-127)', async (context) => {
@@ -51,8 +51,8 @@ export function userBehaviours(bench: NodeWorkbench): void {
         { name: 'settings', downwardAPI: { items: [{ path: 'a', fieldRef: { fieldPath: 'metadata.name' } }] } },
       ],
     });
-    const said = await bench.says(pod('main'));
-    const [map = '', ...owners] = said.trim().split('\n');
+    const output = await bench.outputOf(pod('main'));
+    const [map = '', ...owners] = output.trim().split('\n');
     const [inside, outside, length] = map.trim().split(/\s+/).map(Number);
     expect({ inside, length, whole: (outside ?? 1) % 65_536 }).toEqual({ inside: 0, length: 65_536, whole: 0 });
     expect(outside).toBeGreaterThan(0);

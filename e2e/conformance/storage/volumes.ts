@@ -47,36 +47,36 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
 
     it(`${title} should be consumable from pods in volume`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data));
-      expect(await bench.says(pod(show('/v/a/data-1'), { a: volume }))).toBe('644 0 0\nvalue-1');
+      expect(await bench.outputOf(pod(show('/v/a/data-1'), { a: volume }))).toBe('644 0 0\nvalue-1');
     });
     it(`${title} should be consumable from pods in volume with defaultMode set`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data), { defaultMode: 0o400 });
-      expect(await bench.says(pod(show('/v/a/data-1'), { a: volume }))).toBe('400 0 0\nvalue-1');
+      expect(await bench.outputOf(pod(show('/v/a/data-1'), { a: volume }))).toBe('400 0 0\nvalue-1');
     });
     it(`${title} should be consumable from pods in volume as non-root with defaultMode and fsGroup set`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data), { defaultMode: 0o440 });
       const context = { securityContext: { runAsUser: 1000, fsGroup: 1001 } };
-      expect(await bench.says(pod(show('/v/a/data-1'), { a: volume }, context))).toBe('440 0 1001\nvalue-1');
+      expect(await bench.outputOf(pod(show('/v/a/data-1'), { a: volume }, context))).toBe('440 0 1001\nvalue-1');
     });
     it(`${title} should be consumable from pods in volume as non-root`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data));
-      expect(await bench.says(pod('cat /v/a/data-1', { a: volume }, nonRoot))).toBe('value-1');
+      expect(await bench.outputOf(pod('cat /v/a/data-1', { a: volume }, nonRoot))).toBe('value-1');
     });
     it(`${title} should be consumable from pods in volume with mappings`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data), items);
-      expect(await bench.says(pod(`${show('/v/a/path/to/data-2')}; ls /v/a`, { a: volume }))).toBe('644 0 0\nvalue-2path\n');
+      expect(await bench.outputOf(pod(`${show('/v/a/path/to/data-2')}; ls /v/a`, { a: volume }))).toBe('644 0 0\nvalue-2path\n');
     });
     it(`${title} should be consumable from pods in volume with mappings as non-root`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data), items);
-      expect(await bench.says(pod('cat /v/a/path/to/data-2', { a: volume }, nonRoot))).toBe('value-2');
+      expect(await bench.outputOf(pod('cat /v/a/path/to/data-2', { a: volume }, nonRoot))).toBe('value-2');
     });
     it(`${title} should be consumable from pods in volume with mappings and Item mode set`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data), { items: [{ ...items.items[0], mode: 0o400 }] });
-      expect(await bench.says(pod(show('/v/a/path/to/data-2'), { a: volume }))).toBe('400 0 0\nvalue-2');
+      expect(await bench.outputOf(pod(show('/v/a/path/to/data-2'), { a: volume }))).toBe('400 0 0\nvalue-2');
     });
     it(`${title} should be consumable in multiple volumes in the same pod`, async () => {
       const volume = volumeOf(kind, projected, await object(kind, data));
-      expect(await bench.says(pod('cat /v/a/data-1 /v/b/data-1', { a: volume, b: volume }))).toBe('value-1value-1');
+      expect(await bench.outputOf(pod('cat /v/a/data-1 /v/b/data-1', { a: volume, b: volume }))).toBe('value-1value-1');
     });
     it(`${title} updates should be reflected in volume`, async () => {
       const name = await object(kind, data);
@@ -108,7 +108,7 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const bytes = Buffer.from([0xde, 0xca, 0xfe, 0xba, 0xd0, 0xfe, 0xff]);
     const name = await object('configMap', { text: 'value-1' }, { binaryData: { 'dump.bin': base64(bytes) } });
     const volume = volumeOf('configMap', false, name);
-    expect(await bench.says(pod('cat /v/a/text; hexdump -v -e \'/1 "%02x"\' /v/a/dump.bin', { a: volume }))).toBe('value-1decafebad0feff');
+    expect(await bench.outputOf(pod('cat /v/a/text; hexdump -v -e \'/1 "%02x"\' /v/a/dump.bin', { a: volume }))).toBe('value-1decafebad0feff');
   });
   for (const kind of ['configMap', 'secret'] as const)
     it(`${kind === 'secret' ? 'Secrets' : 'ConfigMap'} should be immutable if \`immutable\` field is set`, async () => {
@@ -126,7 +126,7 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const elsewhere = bench.name('elsewhere');
     await bench.create('/api/v1/namespaces', { metadata: { name: elsewhere } });
     await bench.create(bench.at('secrets', elsewhere), { metadata: { name }, data: { 'data-1': base64('theirs') } });
-    expect(await bench.says(pod('cat /v/a/data-1', { a: volumeOf('secret', false, name) }))).toBe('ours');
+    expect(await bench.outputOf(pod('cat /v/a/data-1', { a: volumeOf('secret', false, name) }))).toBe('ours');
   });
 
   for (const [title, projected] of [
@@ -140,10 +140,10 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
 
     it(`${title} should provide podname only, and set modes on files`, async () => {
       const items = [field('podname', 'metadata.name'), field('item', 'metadata.namespace', { mode: 0o440 })];
-      const { log, pod: made } = await bench.run(
+      const { log, pod: started } = await bench.run(
         pod(`${show('/v/a/podname')}; echo; ${show('/v/a/item')}`, { a: downward(items, { defaultMode: 0o400 }) }),
       );
-      expect(log).toBe(`400 0 0\n${made.metadata.name}\n440 0 0\n${bench.namespace}`);
+      expect(log).toBe(`400 0 0\n${started.metadata.name}\n440 0 0\n${bench.namespace}`);
     });
     for (const what of ['labels', 'annotations'] as const)
       it(`${title} should update ${what} on modification`, async () => {
@@ -162,15 +162,15 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
       'requests.memory': String(32 << 20),
     }))
       it(`${title} should provide container's ${name}`, async () => {
-        expect(await bench.says(pod('cat /v/a/amount', { a: downward([resource(name)]) }, {}, { resources }))).toBe(wanted);
+        expect(await bench.outputOf(pod('cat /v/a/amount', { a: downward([resource(name)]) }, {}, { resources }))).toBe(wanted);
       });
     it(`${title} should provide node allocatable as default limit if the limit is not set`, async () => {
       const { status } = await bench.api.get<{ readonly status: { readonly allocatable: Readonly<Record<string, string>> } }>(
         '/api/v1/nodes/node-a',
       );
-      expect(await bench.says(pod('cat /v/a/amount', { a: downward([resource('limits.cpu')]) }))).toBe(status.allocatable['cpu']);
+      expect(await bench.outputOf(pod('cat /v/a/amount', { a: downward([resource('limits.cpu')]) }))).toBe(status.allocatable['cpu']);
       const memory = Number.parseInt(status.allocatable['memory'] ?? '', 10) * (status.allocatable['memory']?.endsWith('Ki') ? 1024 : 1);
-      expect(await bench.says(pod('cat /v/a/amount', { a: downward([resource('limits.memory')]) }))).toBe(String(memory));
+      expect(await bench.outputOf(pod('cat /v/a/amount', { a: downward([resource('limits.memory')]) }))).toBe(String(memory));
     });
   }
 
@@ -181,10 +181,10 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
       { secret: { name: secret, items: [{ key: 's', path: 'dir/secret' }] } },
       { configMap: { name: configMap, items: [{ key: 'c', path: 'dir/map' }] } },
     ];
-    const { log, pod: made } = await bench.run(
+    const { log, pod: started } = await bench.run(
       pod('cat /v/all/podname /v/all/dir/secret /v/all/dir/map', { all: { projected: { sources } } }),
     );
-    expect(log).toBe(`${made.metadata.name}from-secretfrom-map`);
+    expect(log).toBe(`${started.metadata.name}from-secretfrom-map`);
   });
 
   // the bits of tmpfs's own, the sticky one, stay
@@ -195,14 +195,14 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const called = medium === '' ? 'default' : 'tmpfs';
     const volume = { a: { emptyDir: { medium } } };
     it(`EmptyDir volumes volume on ${called} should have the correct mode`, async () => {
-      expect(await bench.says(pod("stat -c '%a %F' /v/a; stat -f -c %T /v/a", volume))).toMatch(new RegExp(`^${mode} directory\n${type}`));
+      expect(await bench.outputOf(pod("stat -c '%a %F' /v/a; stat -f -c %T /v/a", volume))).toMatch(new RegExp(`^${mode} directory\n${type}`));
     });
     for (const user of ['root', 'non-root'])
       for (const mode of ['644', '666', '777'])
         it(`EmptyDir volumes should support (${user},0${mode},${called})`, async () => {
           const script = `umask 0; echo content > /v/a/file; chmod ${mode} /v/a/file; stat -c '%a %u' /v/a/file; cat /v/a/file`;
           const uid = user === 'root' ? 0 : 1001;
-          expect(await bench.says(pod(script, volume, { securityContext: { runAsUser: uid } }))).toBe(`${mode} ${uid}\ncontent\n`);
+          expect(await bench.outputOf(pod(script, volume, { securityContext: { runAsUser: uid } }))).toBe(`${mode} ${uid}\ncontent\n`);
         });
   }
   it('EmptyDir volumes pod should support shared volumes between containers', async () => {
@@ -223,14 +223,14 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
       map: volumeOf('configMap', false, await object('configMap', { c: 'map' })),
       empty: { emptyDir: {} },
     };
-    expect(await bench.says(pod('cat /v/secret/s /v/map/c; ls /v/empty', volumes))).toBe('secretmap');
+    expect(await bench.outputOf(pod('cat /v/secret/s /v/map/c; ls /v/empty', volumes))).toBe('secretmap');
   });
   it('EmptyDir wrapper volumes should not cause race condition when used for configmaps', async () => {
     const names = await Promise.all(Array.from({ length: 20 }, (_, index) => object('configMap', { [`data-${index}`]: `value-${index}` })));
     const volumes = Object.fromEntries(names.map((name, index) => [`m${index}`, volumeOf('configMap', false, name)]));
     const wanted = names.map((_, index) => `value-${index}`).join('');
     const all = names.map((_, index) => `/v/m${index}/data-${index}`).join(' ');
-    for (const log of await Promise.all(Array.from({ length: 3 }, () => bench.says(pod(`cat ${all}`, volumes))))) expect(log).toBe(wanted);
+    for (const log of await Promise.all(Array.from({ length: 3 }, () => bench.outputOf(pod(`cat ${all}`, volumes))))) expect(log).toBe(wanted);
   });
 
   const subPath = (script: string, volume: Spec, mounts: Spec): Spec => ({
@@ -239,22 +239,22 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
   });
   it('Subpath Atomic writer volumes should support subpaths with configmap pod', async () => {
     const volume = volumeOf('configMap', false, await object('configMap', { key: 'sub' }));
-    expect(await bench.says(subPath('cat /file', volume, { mountPath: '/file', subPath: 'key' }))).toBe('sub');
+    expect(await bench.outputOf(subPath('cat /file', volume, { mountPath: '/file', subPath: 'key' }))).toBe('sub');
   });
   it('Subpath Atomic writer volumes should support subpaths with configmap pod with mountPath of existing file', async () => {
     const volume = volumeOf('configMap', false, await object('configMap', { key: 'sub' }));
-    expect(await bench.says(subPath('cat /etc/resolv.conf', volume, { mountPath: '/etc/resolv.conf', subPath: 'key' }))).toBe('sub');
+    expect(await bench.outputOf(subPath('cat /etc/resolv.conf', volume, { mountPath: '/etc/resolv.conf', subPath: 'key' }))).toBe('sub');
   });
   it('Subpath Atomic writer volumes should support subpaths with downward pod', async () => {
     const volume = { downwardAPI: { items: [{ path: 'dir/name', fieldRef: { fieldPath: 'metadata.namespace' } }] } };
-    expect(await bench.says(subPath('cat /d/name', volume, { mountPath: '/d', subPath: 'dir' }))).toBe(bench.namespace);
+    expect(await bench.outputOf(subPath('cat /d/name', volume, { mountPath: '/d', subPath: 'dir' }))).toBe(bench.namespace);
   });
   it('Subpath Atomic writer volumes should support subpaths with projected pod', async () => {
     const sources = [{ secret: { name: await object('secret', { key: 'sub' }), items: [{ key: 'key', path: 'x/y' }] } }];
-    expect(await bench.says(subPath('cat /d/y', { projected: { sources } }, { mountPath: '/d', subPath: 'x' }))).toBe('sub');
+    expect(await bench.outputOf(subPath('cat /d/y', { projected: { sources } }, { mountPath: '/d', subPath: 'x' }))).toBe('sub');
   });
   it('Subpath Atomic writer volumes should support subpaths with secret pod', async () => {
     const volume = volumeOf('secret', false, await object('secret', { key: 'sub' }));
-    expect(await bench.says(subPath('cat /file', volume, { mountPath: '/file', subPath: 'key' }))).toBe('sub');
+    expect(await bench.outputOf(subPath('cat /file', volume, { mountPath: '/file', subPath: 'key' }))).toBe('sub');
   });
 }

@@ -39,20 +39,20 @@ const identity = ({ metadata, status }: PodItem): Identity => ({
   ip: status.podIP,
 });
 
-/** How it is before something happens to it: who is healthy, what runs, and how much there is of everything that can leak. */
+/** The state before a fault: healthy pods, running containers, and the count of every resource that can leak. */
 export interface Before {
   readonly steady: readonly Identity[];
   readonly running: Containers;
   readonly left: Leftovers;
 }
 
-/** One node on containerd, its disk a small one of its own, with three pods that nothing may happen to. */
+/** One node on containerd, with its own small disk and three steady pods that must not be disturbed. */
 export class ChaosNode {
   readonly machine: Machine;
   #cluster: Cluster | undefined;
   #containerd: SharedContainerd | undefined;
   bridge = '';
-  /** What the kubelet writes to. */
+  /** The directories that the kubelet writes to. */
   disk = '';
   #clock = '';
   readonly #cgroupRoot = `/oarlock-chaos-${randomUUID()}`;
@@ -80,7 +80,7 @@ export class ChaosNode {
     await mkdir(disk);
     await mustRun('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', disk]);
     machine.undo('disk', async () => {
-      // pods run until the runtime ends, after this
+      // pods keep running until the runtime ends, after this step
       await runProgram('umount', ['--lazy', '--recursive', disk]);
       await rm(disk, { recursive: true, force: true });
     });
@@ -103,13 +103,13 @@ export class ChaosNode {
       async () => (await api.call('GET', '/api/v1/namespaces/default/serviceaccounts/default')).status === 200,
     );
     for (const name of ['steady-a', 'steady-b', 'steady-c']) {
-      const made = pod(name, idle);
-      await this.apply({ ...made, metadata: { ...made.metadata, labels: { app: 'steady' } } });
+      const manifest = pod(name, idle);
+      await this.apply({ ...manifest, metadata: { ...manifest.metadata, labels: { app: 'steady' } } });
     }
     await this.steady();
   }
 
-  /** What the cluster's process takes for the time, from now on: so many milliseconds from what it is. */
+  /** Shifts the clock of the cluster's process by this many milliseconds from real time. */
   async setClock(shiftMs: number): Promise<void> {
     await writeFile(this.#clock, `${shiftMs}`);
     process.kill(this.cluster.pid, 'SIGUSR2');
@@ -135,7 +135,7 @@ export class ChaosNode {
   async before(): Promise<Before> {
     return { steady: await this.steady(), running: await this.running(), left: await this.counted() };
   }
-  /** The same pods in the same containers in the same processes. */
+  /** Asserts that the same pods run in the same containers and processes. */
   async unharmed({ steady, running }: Before): Promise<void> {
     expect(await this.steady()).toEqual(steady);
     const now = await this.running();
@@ -150,11 +150,11 @@ export class ChaosNode {
     );
   }
 
-  /** Of a pod: nobody looks whether the node is ready before it gets it. */
+  /** Creates a pod on the node without checking that the node is ready. */
   get here(): { readonly nodeName: string } {
     return { nodeName: this.cluster.nodeName };
   }
-  /** A name that no attempt before has used. */
+  /** Returns a name that no earlier attempt has used. */
   name(word: string): string {
     return `${word}-${++this.#numbers}`;
   }
@@ -164,9 +164,9 @@ export class ChaosNode {
   ready(name: string): Promise<readonly PodItem[]> {
     return this.cluster.api.untilReady('default', name, 1);
   }
-  /** The kubelet has begun with it. */
-  taken(name: string): Promise<unknown> {
-    return this.cluster.api.until<PodItem>(`${name} is taken in`, this.cluster.api.pods('default', name), (pods) =>
+  /** Waits until the kubelet has started to sync the pod. */
+  untilDeleted(name: string): Promise<unknown> {
+    return this.cluster.api.until<PodItem>(`the kubelet syncs ${name}`, this.cluster.api.pods('default', name), (pods) =>
       pods.some(({ status }) => status.startTime !== undefined),
     );
   }
@@ -180,11 +180,11 @@ export class ChaosNode {
     await this.delete(name);
     await this.gone(name);
   }
-  /** What is said in events about a pod. */
+  /** Returns the messages of the pod's events. */
   events(name: string, path: string, more = ''): Promise<string> {
     return this.cluster.kubectl.run(['get', 'events', `--field-selector=involvedObject.name=${name}${more}`, '-o', `jsonpath=${path}`]);
   }
-  /** Of the node: type to status and message. */
+  /** Returns the conditions of the node: type to status and message. */
   async condition(type: string): Promise<{ readonly status: string; readonly message: string } | undefined> {
     const node = await this.cluster.api.get<{
       readonly status: { readonly conditions: readonly { readonly type: string; readonly status: string; readonly message: string }[] };

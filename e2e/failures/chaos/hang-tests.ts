@@ -3,22 +3,22 @@ import { mustRun } from '../../harness/programs.ts';
 import { until, untilValue } from '../../harness/until.ts';
 import { idle, pod, type ChaosNode } from './chaos-node.ts';
 
-/** A runtime, a probe and a volume that do not answer. */
+/** Tests with a runtime, a probe and a volume that hang. */
 export function hangTests(node: ChaosNode): void {
-  it('a runtime that hangs for a while: what runs goes on, and what was asked for comes', async () => {
+  it('a hanging runtime: containers keep running, and pods created meanwhile start later', async () => {
     const before = await node.before();
     const name = node.name('meanwhile');
     process.kill(node.containerd.pid, 'SIGSTOP');
     try {
       await node.apply(pod(name, idle, node.here));
-      await node.taken(name);
+      await node.untilDeleted(name);
       await untilValue(
-        'the node says that it cannot run pods',
+        'the node reports that it cannot run pods',
         () => node.condition('Ready'),
         (ready) => ready?.status === 'False' && /container runtime is down/.test(ready.message),
         { everyMs: 200 },
       );
-      // the API is not held up by it
+      // the API server is not blocked by it
       await node.cluster.kubectl.run(['get', 'node', node.cluster.nodeName]);
     } finally {
       process.kill(node.containerd.pid, 'SIGCONT');
@@ -35,13 +35,13 @@ export function hangTests(node: ChaosNode): void {
     await node.nothingLeaks(before);
   });
 
-  it('a probe that hangs: its container is not ready, and no process is left of it', async () => {
+  it('a hanging probe: its container is not ready, and no probe process remains', async () => {
     const before = await node.before();
     const name = node.name('probed');
     const probe = { exec: { command: ['sleep', '4242'] }, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 2 };
     await node.apply(pod(name, idle, {}, { readinessProbe: probe }));
     await untilValue(
-      'the probe has failed some times',
+      'the probe has failed several times',
       () => node.events(name, '{.items[*].count}', ',reason=Unhealthy'),
       (text) =>
         text
@@ -54,14 +54,14 @@ export function hangTests(node: ChaosNode): void {
     const [probed] = (await node.cluster.api.get<{ items: readonly { status: object }[] }>(node.cluster.api.pods('default', name))).items;
     expect(probed?.status).toMatchObject({ containerStatuses: [{ ready: false, restartCount: 0 }] });
     const sleeping = (await mustRun('ps', ['-eo', 'args'])).split('\n').filter((line) => line.trim() === 'sleep 4242');
-    expect(sleeping.length).toBeLessThanOrEqual(1); // the one that is being waited for
+    expect(sleeping.length).toBeLessThanOrEqual(1); // the probe that is still running
     await node.remove(name);
-    await until('no probe is left', async () => !(await mustRun('ps', ['-eo', 'args'])).includes('sleep 4242'));
+    await until('no probe process is left', async () => !(await mustRun('ps', ['-eo', 'args'])).includes('sleep 4242'));
     await node.unharmed(before);
     await node.nothingLeaks(before);
   });
 
-  it('a volume that hangs: its pod waits alone, begins when it answers, and goes when it answers again', async () => {
+  it('a hanging volume: only its pod waits, starts when the volume responds, and is deleted when it responds again', async () => {
     const claim = node.name('claim');
     const [first, second, other] = [node.name('mounts'), node.name('mounts-again'), node.name('beside')];
     const mounting = (name: string) =>
@@ -86,7 +86,7 @@ export function hangTests(node: ChaosNode): void {
     process.kill(driver, 'SIGSTOP');
     try {
       await node.apply(mounting(second));
-      await node.taken(second);
+      await node.untilDeleted(second);
       await node.apply(pod(other, idle));
       await node.ready(other);
       const [waits] = (await node.cluster.api.get<{ items: readonly { status: object }[] }>(node.cluster.api.pods('default', second)))
@@ -101,10 +101,10 @@ export function hangTests(node: ChaosNode): void {
     process.kill(driver, 'SIGSTOP');
     try {
       await node.delete(second);
-      // another comes and goes meanwhile
+      // another pod starts and stops meanwhile
       await node.remove(other);
       const { items } = await node.cluster.api.get<{ items: readonly object[] }>(node.cluster.api.pods('default', second));
-      expect(items).toHaveLength(1); // its volume is still there
+      expect(items).toHaveLength(1); // its volume is still mounted
     } finally {
       process.kill(driver, 'SIGCONT');
     }
@@ -115,7 +115,7 @@ export function hangTests(node: ChaosNode): void {
   });
 }
 
-/** The CSI driver that the node runs. */
+/** The CSI driver on the node. */
 async function driverOf({ cluster }: ChaosNode): Promise<number> {
   const found = await until('the CSI driver runs', async () => {
     const lines = (await mustRun('ps', ['-eo', 'pid,args'])).split('\n');

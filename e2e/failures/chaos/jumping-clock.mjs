@@ -1,14 +1,14 @@
-// Preloaded into a process: shifts what it takes for the time by as many milliseconds as the file OARLOCK_TEST_CLOCK holds, read at SIGUSR2.
-// Only the clock of the day: durations are measured with another one, as on a machine whose clock is set.
+// Preloaded into a process: shifts its wall clock by the milliseconds in the file OARLOCK_TEST_CLOCK, read at SIGUSR2.
+// Monotonic time is not shifted, as on a machine whose clock is set.
 import { readFileSync } from 'node:fs';
 
 const Real = Date;
 let shift = 0;
 
 globalThis.Date = class extends Real {
-  constructor(...given) {
-    if (given.length === 0) super(Real.now() + shift);
-    else super(...given);
+  constructor(...args) {
+    if (args.length === 0) super(Real.now() + shift);
+    else super(...args);
   }
   static now() {
     return Real.now() + shift;

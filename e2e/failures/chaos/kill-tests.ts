@@ -8,7 +8,7 @@ import { idle, pod, type ChaosNode, type Identity } from './chaos-node.ts';
 const words = (text: string) => text.trim().split(/\s+/);
 const bare = (id: string | undefined) => id?.replace('containerd://', '') ?? '';
 
-/** kill -9 of containers, of who holds them, of the runtime, and of the kubelet with the API server. */
+/** Tests that send kill -9 to containers, shims, the runtime, and the kubelet with the API server. */
 export function killTests(node: ChaosNode): void {
   const begunAnew = (victim: Identity | undefined) =>
     node.cluster.api.until<PodItem>(`${victim?.name} runs again`, node.cluster.api.pods('default', 'steady'), (pods) => {
@@ -22,7 +22,7 @@ export function killTests(node: ChaosNode): void {
       );
     });
 
-  it('a container that is killed: it alone begins anew, in the same sandbox', async () => {
+  it('a killed container: it alone restarts, in the same sandbox', async () => {
     const before = await node.before();
     const [victim, ...others] = before.steady;
     process.kill(before.running.get(bare(victim?.id))?.pid ?? 0, 'SIGKILL');
@@ -30,11 +30,11 @@ export function killTests(node: ChaosNode): void {
     const [now, ...rest] = await node.steady();
     expect(now?.ip).toBe(victim?.ip);
     expect(rest).toEqual(others);
-    // of the one that was killed nothing is left but itself, to be looked at
+    // the exited container stays for inspection; nothing else of it is left
     await node.nothingLeaks(before);
   });
 
-  it('a shim that is killed: its pod is made anew, the others are left alone', async () => {
+  it('a killed shim: its pod gets a new sandbox, other pods are not disturbed', async () => {
     const before = await node.before();
     const [, victim] = before.steady;
     const task = before.running.get(bare(victim?.id));
@@ -48,7 +48,7 @@ export function killTests(node: ChaosNode): void {
     await node.nothingLeaks(before);
   });
 
-  it('a runtime that is killed: containers run on, and what was asked for meanwhile comes and goes', async () => {
+  it('a killed runtime: containers keep running, and pods created or deleted meanwhile converge', async () => {
     const [stays, goes] = [node.name('stays'), node.name('goes')];
     const before = await node.before();
     await node.apply(pod(goes, idle));
@@ -56,7 +56,7 @@ export function killTests(node: ChaosNode): void {
     await node.containerd.kill9();
     try {
       await node.apply(pod(stays, idle, node.here));
-      await node.taken(stays);
+      await node.untilDeleted(stays);
       await node.delete(goes);
     } finally {
       await node.containerd.restart();
@@ -68,28 +68,28 @@ export function killTests(node: ChaosNode): void {
     await node.nothingLeaks(before);
   });
 
-  it('a kubelet and an API server that are killed in the middle of everything: nothing healthy is touched, the rest is finished', async () => {
+  it('a killed kubelet and API server: healthy pods are not disturbed, and unfinished work completes', async () => {
     const before = await node.before();
     for (let round = 0; round < 3; round++) {
       const [coming, going] = [node.name('coming'), node.name('going')];
       await node.apply(pod(going, idle));
       await node.ready(going);
       await node.apply(pod(coming, idle));
-      // each time at another moment: taken in, at work on it, nearly done
-      if (round > 0) await node.taken(coming);
+      // each time at another stage: accepted, in progress, nearly done
+      if (round > 0) await node.untilDeleted(coming);
       await node.delete(going);
       if (round > 1)
         await until('its sandbox is made', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Pulled'));
       const killed = Date.now();
       await node.cluster.kill9();
-      // who finds the machine too busy to answer ends, and is started again as by an init system
+      // a process that fails because the machine is too busy exits, and is restarted as by an init system
       await until('the node is up', () => node.cluster.up().then(() => true), { everyMs: 500 });
       const [come] = await node.ready(coming);
       await node.gone(going);
       await node.unharmed(before);
-      // an event of before may have ended with who was to send it
+      // an earlier event may have been lost with its sender
       if (Date.parse(come?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? '') > killed)
-        await until('the start is told', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Started'));
+        await until('the start is reported', async () => words(await node.events(coming, '{.items[*].reason}')).includes('Started'));
       await node.remove(coming);
       await node.nothingLeaks(before);
     }

@@ -2,43 +2,43 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mustRun, runProgram } from '../../harness/programs.ts';
 
-/** Everything that a node may leak, counted by kind. */
+/** Every resource that a node may leak, counted by kind. */
 export interface Leftovers {
   readonly shims: number;
-  /** In containers, also what probes and execs have begun there. */
+  /** Processes in containers, those of probes and execs included. */
   readonly processes: number;
   readonly mounts: number;
   readonly networkNamespaces: number;
-  /** Ends of pods' links, at the bridge. */
+  /** Host ends of the pods' links, on the bridge. */
   readonly links: number;
   readonly rules: number;
-  /** Held by pods in the files of host-local. */
+  /** Addresses held by pods, in the files of host-local. */
   readonly addresses: number;
   readonly podDirectories: number;
   readonly logDirectories: number;
-  /** Files and directories of both, whatever they are. */
+  /** Files and directories of both. */
   readonly files: number;
-  /** Results of CNI that the runtime keeps. */
+  /** CNI results that the runtime caches. */
   readonly networkRecords: number;
-  /** Of pods, in all hierarchies. */
+  /** Cgroups of pods, in all hierarchies. */
   readonly cgroups: number;
 }
 
 export interface NodePlaces {
-  /** Of containerd. */
+  /** Containers of containerd. */
   readonly socket: string;
   readonly bridge: string;
   readonly dataDir: string;
   /** The kubelet's root directory. */
   readonly rootDir: string;
-  /** Below which the kubelet makes cgroups. */
+  /** The cgroup below which the kubelet creates cgroups. */
   readonly cgroupRoot: string;
 }
 
 const names = (directory: string) => readdir(directory).catch(() => []);
 const below = (directory: string) => readdir(directory, { recursive: true }).catch(() => []);
 
-/** Looks at one node from outside. */
+/** Counts the resources of a node from outside. */
 export async function countLeftovers({ socket, bridge, dataDir, rootDir, cgroupRoot }: NodePlaces): Promise<Leftovers> {
   const dir = join(socket, '..');
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
@@ -68,19 +68,19 @@ async function podCgroups(root: string): Promise<number> {
   return found.flat().filter((path) => /(^|\/)pod[0-9a-f-]{36}$/.test(path)).length;
 }
 
-/** What CNI's library caches for runtimes, in one directory of the machine. */
+/** Results that the CNI library caches for runtimes, in one directory of the machine. */
 async function cachedResults(bridge: string): Promise<number> {
   const directory = '/var/lib/cni/results';
   const texts = await Promise.all((await names(directory)).map((name) => readFile(join(directory, name), 'latin1').catch(() => '')));
   return texts.filter((text) => text.includes(bridge)).length;
 }
 
-/** Names below a directory, without the content of volumes: that is the pods' affair, and swapped by renames. */
+/** Names below a directory, without the content of volumes, which pods own and renames replace. */
 async function filesOf(pods: string): Promise<number> {
   return (await below(pods)).filter((path) => !/\/volumes\/[^/]+\/[^/]+\//.test(path) && !/\/containers\//.test(path)).length;
 }
 
-/** The socket's shims, and what runs below them. */
+/** The socket's shims, and the processes below them. */
 async function shimsOf(socket: string): Promise<{ readonly shims: number; readonly processes: number }> {
   const children = new Map<string, string[]>();
   const shims: string[] = [];

@@ -8,9 +8,9 @@ import { idle, pod, type ChaosNode } from './chaos-node.ts';
 const hourMs = 3_600_000;
 const shiftMs = 26 * hourMs;
 
-/** A full disk, a clock that is set, a reboot. */
+/** Tests with a full disk, a changed clock and a reboot. */
 export function machineTests(node: ChaosNode): void {
-  it('a disk that is full: new pods wait until there is room, and the others do not notice', async () => {
+  it('a full disk: new pods wait for space, and running pods are not disturbed', async () => {
     const before = await node.before();
     const name = node.name('waiting');
     const content = node.name('content');
@@ -20,7 +20,7 @@ export function machineTests(node: ChaosNode): void {
       await runProgram('dd', ['if=/dev/zero', `of=${full}`, 'bs=64k']);
       const volumes = [{ name: 'v', configMap: { name: content } }];
       await node.apply(pod(name, idle, { volumes }, { volumeMounts: [{ name: 'v', mountPath: '/v' }] }));
-      await until('the pod says why it waits', async () => /ENOSPC|no space left/.test(await node.events(name, '{.items[*].message}')), {
+      await until('the reason for waiting is reported', async () => /ENOSPC|no space left/.test(await node.events(name, '{.items[*].message}')), {
         everyMs: 300,
       });
     } finally {
@@ -32,19 +32,19 @@ export function machineTests(node: ChaosNode): void {
     await node.nothingLeaks(before);
   });
 
-  it('a clock that is set forward by a day, and back again: pods come and go, and none is taken for lost or too old', async () => {
+  it('a clock set forward by a day and back: pods start and stop, and none is considered lost or expired', async () => {
     const before = await node.before();
     const [through, after, again] = [node.name('through'), node.name('after'), node.name('again')];
-    const begun = Date.now();
+    const startedAt = Date.now();
     await node.apply(pod(through, idle, { activeDeadlineSeconds: 3 * 24 * 3600 }));
     await node.ready(through);
     const kept = { ...before, running: await node.running() };
     try {
       await node.setClock(shiftMs);
       await node.apply(pod(after, idle));
-      const [made] = await node.ready(after);
-      // the cluster believes its clock
-      expect(Math.abs(Date.parse(made?.status.startTime ?? '') - begun - shiftMs)).toBeLessThan(hourMs);
+      const [created] = await node.ready(after);
+      // the cluster uses its own clock
+      expect(Math.abs(Date.parse(created?.status.startTime ?? '') - startedAt - shiftMs)).toBeLessThan(hourMs);
       await untilValue(
         'the node is ready',
         () => node.condition('Ready'),
@@ -61,7 +61,7 @@ export function machineTests(node: ChaosNode): void {
     await node.nothingLeaks(before);
   });
 
-  it('a reboot: no process, mount or namespace outlives it; pods are the same, begun once more', async () => {
+  it('a reboot: no process, mount or namespace remains; the same pods start once', async () => {
     const before = await node.before();
     const { cluster, containerd, bridge } = node;
     const links = () => readdir(`/sys/class/net/${bridge}/brif`).catch(() => []);
@@ -74,7 +74,7 @@ export function machineTests(node: ChaosNode): void {
     await until('the node is up', () => cluster.up().then(() => true), { everyMs: 500 });
     const restarts = new Map(before.steady.map((one) => [one.name, one.restarts ?? 0]));
     const after = await untilValue(
-      'all run again',
+      'all pods run again',
       () => node.steady(),
       (pods) => pods.every((one) => one.restarts === (restarts.get(one.name) ?? 0) + 1),
       { everyMs: 500 },

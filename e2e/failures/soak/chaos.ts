@@ -3,7 +3,7 @@ import { until } from '../../harness/until.ts';
 import type { TcpGate } from './tcp-gate.ts';
 import type { Part, Rig } from './control-plane-environment.ts';
 
-/** Something that was done to a part. */
+/** A fault that was injected into a component. */
 export interface ChaosAction {
   readonly at: number;
   readonly what: string;
@@ -11,7 +11,7 @@ export interface ChaosAction {
 
 const between = (random: () => number, from: number, to: number) => from + Math.floor(random() * (to - from));
 
-/** Kills, stops and cuts off parts at random moments, and brings each back. */
+/** Kills, stops and disconnects components at random moments, and restores each. */
 export class Chaos {
   readonly deeds: ChaosAction[] = [];
   readonly #rig: Rig;
@@ -20,14 +20,14 @@ export class Chaos {
   readonly #busy = new Set<string>();
   readonly #under = new Set<Promise<void>>();
 
-  /** @param ways of users, cut as all others are */
+  /** @param ways gates of the users, cut like all others */
   constructor(rig: Rig, random: () => number, ways: readonly TcpGate[]) {
     this.#rig = rig;
     this.#random = random;
     this.#ways = ways;
   }
 
-  /** Until the signal aborts; then it waits until everything is back. */
+  /** Runs until the signal aborts, then waits until every component is restored. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await delay(between(this.#random, 1_500, 7_000), undefined, { signal }).catch(() => undefined);
@@ -38,7 +38,7 @@ export class Chaos {
     await Promise.all(this.#under);
   }
 
-  /** Ended or woken up within so many milliseconds: of a sleeper, what it had begun goes on then. */
+  /** Returns whether a component was killed or resumed within the last `ms`: a stopped process continues what it had started. */
   recent(pattern: RegExp, withinMs: number): readonly ChaosAction[] {
     const since = performance.now() - withinMs;
     return this.deeds.filter(({ at, what }) => at >= since && pattern.test(what));
@@ -62,12 +62,12 @@ export class Chaos {
     return Promise.resolve();
   }
 
-  #say(what: string): void {
+  #log(what: string): void {
     this.deeds.push({ at: performance.now(), what });
     console.log(`  ${new Date().toISOString().slice(11, 23)} ${what}`);
   }
 
-  /** One thing at a time happens to one part. */
+  /** Injects one fault at a time. */
   async #alone(name: string, work: () => Promise<void>): Promise<void> {
     if (this.#busy.has(name)) return;
     this.#busy.add(name);
@@ -80,26 +80,26 @@ export class Chaos {
 
   #kill({ name, cluster }: Part, downMs: number, signal: AbortSignal): Promise<void> {
     return this.#alone(name, async () => {
-      this.#say(`kill -9 of ${name}, for ${downMs} ms`);
+      this.#log(`kill -9 of ${name}, for ${downMs} ms`);
       await cluster.kill9();
       await pause(downMs, signal);
-      // one that finds no store ends, and whoever looks after it starts it again
+      // a control plane without its store exits, and is restarted as by an init system
       await until(`${name} is ready`, async () => {
-        this.#say(`${name} starts`);
+        this.#log(`${name} starts`);
         await cluster.launch().line(/ is ready at /);
         return true;
       });
-      this.#say(`${name} is ready`);
+      this.#log(`${name} is ready`);
     });
   }
 
   #sleep({ name, cluster }: Part, ms: number, signal: AbortSignal): Promise<void> {
     return this.#alone(name, async () => {
-      this.#say(`${name} is stopped for ${ms} ms`);
+      this.#log(`${name} is stopped for ${ms} ms`);
       cluster.daemon.signal('SIGSTOP');
       await pause(ms, signal);
       cluster.daemon.signal('SIGCONT');
-      this.#say(`${name} goes on`);
+      this.#log(`${name} goes on`);
     });
   }
 
@@ -107,32 +107,32 @@ export class Chaos {
     return this.#alone('etcd', async () => {
       const { etcd } = this.#rig;
       if (kill) {
-        this.#say('kill -9 of etcd');
+        this.#log('kill -9 of etcd');
         await etcd.kill9();
         await etcd.restart();
-        this.#say('etcd is back');
+        this.#log('etcd is back');
         return;
       }
-      this.#say(`etcd is stopped for ${ms} ms`);
+      this.#log(`etcd is stopped for ${ms} ms`);
       process.kill(etcd.pid, 'SIGSTOP');
       await pause(ms, signal);
       process.kill(etcd.pid, 'SIGCONT');
-      this.#say('etcd goes on');
+      this.#log('etcd continues');
     });
   }
 
   async #cut(gate: TcpGate): Promise<void> {
-    this.#say(`connections of port ${gate.port} are cut`);
+    this.#log(`connections of port ${gate.port} are cut`);
     gate.cut();
   }
 
   #hold({ name, gate }: Part, ms: number, signal: AbortSignal): Promise<void> {
     return this.#alone(`network of ${name}`, async () => {
-      this.#say(`nothing comes through to or from ${name} for ${ms} ms`);
+      this.#log(`no data passes to or from ${name} for ${ms} ms`);
       gate.hold();
       await pause(ms, signal);
       gate.release();
-      this.#say(`${name} is heard again`);
+      this.#log(`${name} is connected again`);
     });
   }
 }

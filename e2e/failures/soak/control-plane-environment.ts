@@ -11,20 +11,20 @@ const addresses = [
   ['two', '127.0.0.2'],
 ] as const;
 
-/** A process that may be killed, stopped and cut off. */
+/** A process that can be killed, stopped and disconnected. */
 export interface Part {
   readonly name: string;
   readonly cluster: Cluster;
-  /** What it sees the others through. */
+  /** The gate through which it reaches the others. */
   readonly gate: TcpGate;
 }
 
-/** Two control planes over one etcd, and simulated nodes in processes of their own; every connection between them goes through a gate. */
+/** Two control planes over one etcd, and simulated nodes in separate processes; every connection between them passes through a gate. */
 export class Rig {
   readonly etcd: RunningEtcd;
   readonly planes: readonly Part[];
   readonly nodes: readonly Part[];
-  /** Of users. */
+  /** Gates of the users. */
   readonly gate: TcpGate;
   readonly kubeconfig: string;
   readonly #kubeconfigs: (gate: TcpGate, name: string) => Promise<string>;
@@ -49,7 +49,7 @@ export class Rig {
     this.#kubeconfigs = kubeconfigs;
   }
 
-  /** @param groups processes with nodes; each has `nodesEach` of them, labelled `group` */
+  /** @param groups processes with nodes; each has `nodesEach` nodes, labelled `group` */
   static async build(stage: BenchEnvironment, groups: number, nodesEach: number): Promise<Rig> {
     const etcd = await stage.etcd();
     const etcdPort = Number(new URL(etcd.endpoint).port);
@@ -57,7 +57,7 @@ export class Rig {
     for (const [name, host] of addresses) {
       const gate = await TcpGate.to({ host: '127.0.0.1', port: etcdPort });
       const [first] = planes;
-      // as on machines of their own: other addresses, the same port
+      // as on separate machines: different addresses, the same port
       const args = first ? ['--port', String(first.cluster.port)] : [];
       const cluster = await stage.prepare({ spec: planeSpec(gate.port, host), nodeName: name, args });
       if (first) {
@@ -94,12 +94,12 @@ export class Rig {
     return new Rig(etcd, planes, nodes, gate, await kubeconfigs(gate, 'user'), kubeconfigs, targets);
   }
 
-  /** Nobody gets through any more. */
+  /** Closes all gates. */
   async close(): Promise<void> {
     await Promise.all([this.gate, ...this.#ways, ...[...this.planes, ...this.nodes].map(({ gate }) => gate)].map((gate) => gate.close()));
   }
 
-  /** One more way to the API servers, for a client of its own. */
+  /** Adds a gate to the API servers, for one client. */
   async way(name: string): Promise<{ readonly gate: TcpGate; readonly kubeconfig: string }> {
     const gate = await TcpGate.to(...this.#targets);
     this.#ways.push(gate);

@@ -1,4 +1,4 @@
-// Two control planes over one etcd and simulated nodes, under random use and random failures; each change of the store is held against the rules.
+// Two control planes over one etcd and simulated nodes, under random use and random faults; every change of the store is checked against the rules.
 // `npm run soak -- control-plane [seed] [minutes] [processes with nodes] [nodes of each]`
 import { setTimeout as delay } from 'node:timers/promises';
 import { BenchEnvironment } from '../../bench/support/bench-environment.ts';
@@ -20,7 +20,7 @@ import { ObjectIndex } from './model/object-index.ts';
 
 const [seed = 36, minutes = 5, groups = 4, each = 25] = process.argv.slice(2).map(Number);
 const settleMs = 300_000;
-/** Of these something is written at rest, too: nodes say every five minutes how they are. */
+/** Kinds that are written at rest, too: nodes report their status every five minutes. */
 const quietly: ReadonlySet<string> = new Set(['Lease', 'Event', 'Node']);
 
 await BenchEnvironment.with(async (stage) => {
@@ -37,13 +37,13 @@ await BenchEnvironment.with(async (stage) => {
     new WatchVerifier(ways.pods.kubeconfig, '/api/v1/pods', 'Pod'),
     new WatchVerifier(ways.claims.kubeconfig, '/apis/batch/v1/jobs', 'Job'),
   ];
-  const written: Change[] = [];
+  const changes: Change[] = [];
   const history = new History(rig.etcd.endpoint, prefix, (change) => {
     world.put(change);
     watcher.see(change);
     provisioner.see(change);
-    written.push(change);
-    if (written.length > 20_000) written.splice(0, 10_000);
+    changes.push(change);
+    if (changes.length > 20_000) changes.splice(0, 10_000);
     const thing = change.now ?? change.before;
     const type = change.now === undefined ? 'DELETED' : change.before ? 'MODIFIED' : 'ADDED';
     for (const one of followers)
@@ -65,7 +65,7 @@ await BenchEnvironment.with(async (stage) => {
     const using = user.run(5, 200, used.signal);
     const troubling = chaos.run(calm.signal);
     await delay(minutes * 60_000);
-    console.log('everything is put back');
+    console.log('every component is restored');
     calm.abort();
     await troubling;
     await delay(5_000);
@@ -76,8 +76,8 @@ await BenchEnvironment.with(async (stage) => {
       `${user.done} requests done, ${writer.acknowledged} writes acknowledged, ${watcher.changes} changes, ${chaos.deeds.length} deeds`,
     );
     await rest(user, world);
-    const settled = await world.until(() => convergenceFailures(world)[Symbol.iterator]().next().done === true, settleMs);
-    if (!settled) faults.push(...[...convergenceFailures(world)].map((what) => `not settled: ${what}`));
+    const converged = await world.until(() => convergenceFailures(world)[Symbol.iterator]().next().done === true, settleMs);
+    if (!converged) faults.push(...[...convergenceFailures(world)].map((what) => `not settled: ${what}`));
     const api = await Api.of(rig.kubeconfig);
     faults.push(...(await writer.losses(api)).map((what) => `lost: ${what}`));
     await continuity.stop();
@@ -85,12 +85,12 @@ await BenchEnvironment.with(async (stage) => {
     api.close();
 
     await delay(20_000);
-    const from = written.length;
+    const from = changes.length;
     const before = await Promise.all(rig.planes.map(({ cluster }) => cpuSeconds(cluster.pid)));
     await delay(60_000);
     const after = await Promise.all(rig.planes.map(({ cluster }) => cpuSeconds(cluster.pid)));
     const noise = new Map<string, number>();
-    for (const { now, before: was } of written.slice(from)) {
+    for (const { now, before: was } of changes.slice(from)) {
       const thing = now ?? was;
       if (!thing || quietly.has(thing.kind)) continue;
       const name = nameOf(thing);
@@ -113,8 +113,8 @@ await BenchEnvironment.with(async (stage) => {
     console.log(`watch of ${one.kind}: ${one.compared} events compared, ${one.relists} lists`);
     faults.push(...one.faults.slice(0, 10).map((what) => `watch: ${what}`));
   }
-  for (const [said, count] of user.refusals) console.log(`  ${count} times ${said}`);
-  console.log(`${watcher.excused.length} breaches that are excused`);
+  for (const [rejection, count] of user.rejections) console.log(`  ${count} times ${rejection}`);
+  console.log(`${watcher.excused.length} excused violations`);
   faults.push(...user.odd.slice(0, 20).map((what) => `odd answer: ${what}`), ...watcher.breaches.map((what) => `breach: ${what}`));
   console.log(faults.length === 0 ? `seed ${seed}: no fault` : `seed ${seed}: ${faults.length} faults\n${faults.join('\n')}`);
   if (faults.length > 0) {

@@ -1,4 +1,4 @@
-/** What a user may ask for, drawn from a seed. */
+/** Random manifests that a user may submit, drawn from a seed. */
 export class Manifests {
   readonly #random: () => number;
 
@@ -19,7 +19,7 @@ export class Manifests {
     return `web:${this.int(1, 1000)}`;
   }
 
-  /** The template of pods that run. */
+  /** The template of pods that keep running. */
   template(app: string, more: object = {}): object {
     const delays = {
       ...(this.chance(0.5) && { 'simulated.oarlock.dev/start-delay': `${this.int(50, 1500)}ms` }),
@@ -109,7 +109,7 @@ export class Manifests {
         selector: { matchLabels: { app: name } },
         template: this.template(name, {
           nodeSelector: { group: `group-${this.int(0, groups)}` },
-          // no host port: others may have it
+          // no host port: it would conflict with other pods
           containers: [{ name: 'c', image: this.image, resources: { requests: { cpu: '10m' } } }],
         }),
       },

@@ -1,4 +1,4 @@
-// One node on containerd with routed pods, policies and claims, under random use and random failures: what leaks, and who is restarted without need.
+// One node on containerd with routed pods, policies and claims, under random use and random faults: detects leaks and needless restarts.
 // `npm run soak -- node [seed] [minutes]`
 import { setTimeout as delay } from 'node:timers/promises';
 import { BenchEnvironment } from '../../bench/support/bench-environment.ts';
@@ -69,14 +69,14 @@ async function soak(rig: NodeEnvironment): Promise<void> {
 
   const empty = async () => {
     await user.removeAll();
-    await all((pods) => pods.length === 3, 'all but the steady pods are gone', goneMs);
+    await all((pods) => pods.length === 3, 'only the steady pods are left', goneMs);
     for (const [path, count] of [
       [`${home}/persistentvolumeclaims`, 1],
       ['/api/v1/persistentvolumes', 1],
     ] as const)
       await until(`${count} at ${path}`, async () => (await user.list(path))?.length === count, { everyMs: 300, timeoutMs: goneMs });
   };
-  // tables, folders and the like that are made once
+  // tables, directories and other resources that are created once
   const warm = new NodeUser(rig.plane.kubeconfig, seeded(7));
   const [warming, used, calm] = [new AbortController(), new AbortController(), new AbortController()];
   const warmed = warm.run(400, warming.signal);
@@ -113,7 +113,7 @@ async function soak(rig: NodeEnvironment): Promise<void> {
   const using = user.run(500, used.signal);
   const troubling = chaos.run(calm.signal);
   await delay(minutes * 60_000);
-  console.log('everything is put back');
+  console.log('every component is restored');
   calm.abort();
   await troubling;
   await delay(5_000);
@@ -132,7 +132,7 @@ async function soak(rig: NodeEnvironment): Promise<void> {
   const steadyAfter = JSON.stringify(identity(await all((pods) => steadyOf(pods).filter(ready).length === 3, 'three steady pods again')));
   if (steadyAfter !== steadyBefore) faults.push(`restarted without need: ${steadyBefore} became ${steadyAfter}`);
   let left: readonly string[] = [];
-  await until('nothing is left', async () => (left = differences(before, await census(rig.places))).length === 0, {
+  await until('no resource is left', async () => (left = differences(before, await census(rig.places))).length === 0, {
     everyMs: 2_000,
     timeoutMs: 150_000,
   }).catch(() => undefined);

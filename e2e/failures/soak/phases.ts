@@ -37,7 +37,7 @@ const quota = {
   spec: { hard: { pods: '10', 'requests.cpu': '20', 'count/configmaps': '6' } },
 };
 
-/** What there has to be before anything happens. */
+/** Creates the objects that must exist first. */
 export async function prepare(user: User, world: ObjectIndex, nodes: number): Promise<void> {
   const make = (path: string, body: object) =>
     until(`${path}`, async () => {
@@ -49,10 +49,10 @@ export async function prepare(user: User, world: ObjectIndex, nodes: number): Pr
   await make('/apis/storage.k8s.io/v1/storageclasses', storageClass);
   await make('/api/v1/namespaces/soak-quota/resourcequotas', quota);
   const ready = () => [...world.kind<Node>('Node')].filter(({ status }) => isTrue(status?.conditions, 'Ready')).length === nodes;
-  if (!(await world.until(ready, 180_000))) throw new Error(`there are not ${nodes} nodes that are ready`);
+  if (!(await world.until(ready, 180_000))) throw new Error(`fewer than ${nodes} nodes are ready`);
 }
 
-/** Users ask for nothing that goes on forever or waits. */
+/** Users send no request that streams or waits. */
 export async function rest(user: User, world: ObjectIndex): Promise<void> {
   const patch = async (kind: Place, spec: object, which: (spec: object) => boolean) => {
     for (const each of [...world.kind(kind)])

@@ -6,7 +6,7 @@ interface Claim extends StoredObject {
   readonly spec: { readonly storageClassName?: string; readonly volumeName?: string };
 }
 
-/** Makes a volume for each claim of the class `soak`, and removes those that are released. */
+/** Creates a volume for each claim of the class `soak`, and deletes those that are released. */
 export class Provisioner {
   readonly #user: User;
   readonly #open = new Map<string, () => Promise<boolean>>();

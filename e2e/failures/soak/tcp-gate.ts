@@ -6,7 +6,7 @@ export interface Target {
   readonly port: number;
 }
 
-/** A door on this machine to one of several others, which can be slammed and held shut: what a network does to connections. */
+/** A TCP proxy in front of several targets that can cut connections and hold data back, as a network fault does. */
 export class TcpGate {
   readonly #targets: readonly Target[];
   readonly #server: Server;
@@ -19,7 +19,7 @@ export class TcpGate {
     this.#server = createServer((socket) => void this.#pass(socket));
   }
 
-  /** Each connection takes the next of the targets that answers. */
+  /** Each connection uses the next target that accepts it. */
   static async to(...targets: readonly Target[]): Promise<TcpGate> {
     const gate = new TcpGate(targets);
     gate.#server.listen(0, '127.0.0.1');
@@ -31,12 +31,12 @@ export class TcpGate {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Ends all connections; new ones are let through. */
+  /** Ends all connections; new ones are accepted. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Nothing comes through until `release`, and nobody is told. */
+  /** Holds all data back until `release`, without closing connections. */
   hold(): void {
     if (this.#held) return;
     let release: () => void = () => undefined;
@@ -88,7 +88,7 @@ export class TcpGate {
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
     socket.setNoDelay(true);
-    // whoever it belongs to sees that it is closed
+    // the owner of the connection sees the close
     socket.on('error', () => socket.destroy());
     socket.once('close', () => this.#sockets.delete(socket));
   }

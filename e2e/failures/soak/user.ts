@@ -21,15 +21,15 @@ const places = {
 export type Place = keyof typeof places;
 export const pathOf = (kind: Place, namespace: string, name?: string): string =>
   `/${places[kind].replace('*', `namespaces/${namespace}`)}${name === undefined ? '' : `/${name}`}`;
-/** How many of a kind a namespace has at most. */
+/** The maximum number of objects of a kind in a namespace. */
 const most: Readonly<Partial<Record<Place, number>>> = { Deployment: 3, StatefulSet: 2, DaemonSet: 1, Job: 4, CronJob: 1 };
 
-/** Somebody who makes, changes and removes without pause, as the seed says. */
+/** A user that creates, changes and deletes objects continuously, driven by a seed. */
 export class User {
   readonly evicted = new Set<string>();
   readonly forced = new Set<string>();
   readonly odd: string[] = [];
-  readonly refusals = new Map<string, number>();
+  readonly rejections = new Map<string, number>();
   done = 0;
   readonly #kubeconfig: string;
   readonly #world: ObjectIndex;
@@ -45,7 +45,7 @@ export class User {
     this.#groups = groups;
   }
 
-  /** @param everyMs between two requests of one worker, at most */
+  /** @param everyMs the maximum pause between two requests of one worker */
   async run(workers: number, everyMs: number, signal: AbortSignal): Promise<void> {
     const work = async () => {
       while (!signal.aborted) {
@@ -60,7 +60,7 @@ export class User {
     this.#api?.close();
   }
 
-  /** A request, or what became of it: unanswered ones are the chaos's. */
+  /** Sends a request and returns its result; requests without a response are the chaos's. */
   async ask(method: string, path: string, body?: object, headers?: Readonly<Record<string, string>>): Promise<Answer | undefined> {
     this.#api ??= await Api.of(this.#kubeconfig);
     const api = this.#api;
@@ -70,8 +70,8 @@ export class User {
       if (status < 300) this.done++;
       else {
         const { reason = '', message = '' } = JSON.parse(answer.body) as { readonly reason?: string; readonly message?: string };
-        const said = `${status} ${reason}: ${message.replace(/"[^"]*"|[a-z]+-\d+[-a-z0-9]*/g, '*').slice(0, 160)}`;
-        this.refusals.set(said, (this.refusals.get(said) ?? 0) + 1);
+        const rejection = `${status} ${reason}: ${message.replace(/"[^"]*"|[a-z]+-\d+[-a-z0-9]*/g, '*').slice(0, 160)}`;
+        this.rejections.set(rejection, (this.rejections.get(rejection) ?? 0) + 1);
         if (![403, 404, 409, 429, 500, 503, 504].includes(status))
           this.odd.push(`${method} ${path}: ${status} ${answer.body.slice(0, 400)} for ${JSON.stringify(body)}`);
       }
@@ -124,7 +124,7 @@ export class User {
     );
     if ([...this.#world.kind(kind, namespace)].length >= (most[kind] ?? 2)) return;
     const target = this.#of('Deployment', namespace)?.metadata.name;
-    const made = {
+    const object = {
       Deployment: () => this.#make.deployment(this.#name('web')),
       StatefulSet: () => this.#make.statefulSet(this.#name('db')),
       DaemonSet: () => this.#make.daemonSet(this.#name('agent'), this.#groups),
@@ -133,7 +133,7 @@ export class User {
       PodDisruptionBudget: () => target && this.#make.budget(target, target),
       HorizontalPodAutoscaler: () => target && this.#make.autoscaler(target),
     }[kind]();
-    if (made) await this.ask('POST', pathOf(kind, namespace), made as object);
+    if (object) await this.ask('POST', pathOf(kind, namespace), object as object);
   }
 
   async #patch(kind: Place, thing: StoredObject | undefined, body: object): Promise<void> {
@@ -163,7 +163,7 @@ export class User {
     });
   }
 
-  /** Through the eviction API, or without it, or at once. */
+  /** Deletes a pod through the eviction API, gracefully, or with grace period 0. */
   async #evict(namespace: string, asked: boolean): Promise<void> {
     const pods = [...this.#world.kind<Pod>('Pod', namespace)].filter(isActive);
     if (pods.length === 0) return;
@@ -181,7 +181,7 @@ export class User {
     await this.ask('DELETE', path, { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, ...(forced && { gracePeriodSeconds: 0 }) });
   }
 
-  /** Objects that belong to others, some of them custom. */
+  /** Objects owned by others, custom resources included. */
   async #owned(namespace: string): Promise<void> {
     const name = this.#name('widget');
     const answer = await this.ask('POST', pathOf('Widget', namespace), {

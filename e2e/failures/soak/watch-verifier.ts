@@ -6,7 +6,7 @@ interface Event {
   readonly text: string;
 }
 
-/** A client that watches one kind over restarts and cut connections, and says what it saw other than what was stored. */
+/** A client that watches one kind across restarts and cut connections, and reports every difference from what was stored. */
 export class WatchVerifier {
   readonly faults: string[] = [];
   relists = 0;
@@ -27,12 +27,12 @@ export class WatchVerifier {
   get kind(): string {
     return this.#kind;
   }
-  /** Up to where it has seen everything. */
+  /** The revision up to which it has received everything. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** What the store says; in order. */
+  /** The changes in the store, in order. */
   stored(revision: number, type: string, name: string): void {
     this.#stored.push({ revision, text: `${type} ${name}` });
     this.#compare();
@@ -72,7 +72,7 @@ export class WatchVerifier {
     this.#seen.push({ from: this.#revision });
   }
 
-  /** As far as both are known. */
+  /** Compares as far as both are known. */
   #compare(): void {
     for (;;) {
       const [seen] = this.#seen;
@@ -92,7 +92,7 @@ export class WatchVerifier {
         this.#stored.shift();
         continue;
       }
-      this.faults.push(`a watch of ${this.#kind} saw ${seen.text} at ${seen.revision}; stored was ${stored.text} at ${stored.revision}`);
+      this.faults.push(`a watch of ${this.#kind} received ${seen.text} at ${seen.revision}; stored was ${stored.text} at ${stored.revision}`);
       if (seen.revision <= stored.revision) this.#seen.shift();
       if (stored.revision <= seen.revision) this.#stored.shift();
     }

@@ -4,16 +4,16 @@ interface ConfigMap extends Item {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** What is known of one object: what the server has acknowledged last, and what was asked of it since without an answer. */
+/** The state of one object: the last acknowledged write, and later writes without a response. */
 interface Known {
   acknowledged: string | undefined;
   possible: (string | undefined)[];
 }
 
-/** Writes without pause, over restarts, and remembers what was acknowledged. Each worker has objects of its own, so that it knows their order. */
+/** Writes continuously, across restarts, and records acknowledged writes. Each worker has its own objects, so that the order is known. */
 export class Writer {
   static #writers = 0;
-  /** Names of its own: what an earlier writer left would look like a write of this one that nobody knows of. */
+  /** Unique names: objects of an earlier writer must not look like lost writes of this one. */
   readonly #prefix = `w${(Writer.#writers += 1)}`;
   readonly #kubeconfig: string;
   readonly #path: string;
@@ -52,7 +52,7 @@ export class Writer {
         const { status } = remove
           ? await api.call('DELETE', `${this.#path}/${name}`, { timeoutMs: 10_000 })
           : await this.#put(api, object, name);
-        // a conflict or an absence tells of an earlier write whose answer was lost; the next round will see
+        // a Conflict or NotFound is the result of an earlier write without a response; the next pass reads the state
         if (status >= 200 && status < 300) {
           known.acknowledged = wanted;
           known.possible = [];
@@ -72,13 +72,13 @@ export class Writer {
     api.close();
   }
 
-  /** Creates, or replaces what is there. */
+  /** Creates or replaces the object. */
   async #put(api: Api, object: object, name: string): Promise<{ readonly status: number }> {
     const replaced = await api.call('PUT', `${this.#path}/${name}`, { body: object, timeoutMs: 10_000 });
     return replaced.status === 404 ? api.call('POST', this.#path, { body: object, timeoutMs: 10_000 }) : replaced;
   }
 
-  /** What does not agree with what was acknowledged. Empty: nothing was lost. */
+  /** Returns the differences from the acknowledged writes; empty if nothing was lost. */
   async losses(api: Api): Promise<readonly string[]> {
     const { items } = await api.get<{ readonly items: readonly ConfigMap[] }>(this.#path);
     const stored = new Map(items.map((item) => [item.metadata.name, item.data?.['value']]));
@@ -93,7 +93,7 @@ export class Writer {
   }
 }
 
-/** Follows the same objects over restarts, always from where it was. */
+/** Watches the same objects across restarts, always from the last version. */
 export class Follower {
   readonly #kubeconfig: string;
   readonly #path: string;
@@ -119,7 +119,7 @@ export class Follower {
   get faults(): readonly string[] {
     return this.#faults;
   }
-  /** How often it had to begin with a list, the first time included. */
+  /** The number of lists, the first included. */
   get relists(): number {
     return this.#relists;
   }

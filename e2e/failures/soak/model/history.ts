@@ -2,14 +2,14 @@ import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { StoredObject } from './stored-object.ts';
 
-/** One change of one object, in the one order that all changes have. */
+/** One change of one object, in revision order. */
 export interface Change {
   readonly revision: number;
   readonly key: string;
-  /** As it is from now on; absent: it is gone. */
+  /** The new state; absent if the object was deleted. */
   readonly now: StoredObject | undefined;
   readonly before: StoredObject | undefined;
-  /** Milliseconds of this process's clock when it was seen. */
+  /** The time of receipt, in milliseconds of this process's clock. */
   readonly at: number;
 }
 
@@ -30,28 +30,28 @@ const retryMs = 100;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 /**
- * Every change of the store, read from etcd itself: no API server that ends or hangs hides anything. It begins at the first revision and goes on
- * where it was, so that nothing is missed and nothing seen twice.
+ * Reads every change of the store from etcd itself, so that no crashed or hanging API server hides any. It starts at the first revision and
+ * resumes where it stopped: no change is missed or repeated.
  */
 export class History {
   readonly #endpoint: string;
   readonly #prefix: string;
   readonly #objects = new Map<string, StoredObject>();
-  readonly #tell: (change: Change) => void;
+  readonly #onChange: (change: Change) => void;
   #seen = 0;
 
-  /** @param tell is called for each change, in order */
-  constructor(endpoint: string, prefix: string, tell: (change: Change) => void) {
+  /** @param onChange is called for each change, in order */
+  constructor(endpoint: string, prefix: string, onChange: (change: Change) => void) {
     this.#endpoint = endpoint;
     this.#prefix = prefix;
-    this.#tell = tell;
+    this.#onChange = onChange;
   }
 
   get revision(): number {
     return this.#seen;
   }
 
-  /** Until the signal aborts. @throws Error when etcd no longer has what is missing */
+  /** Runs until the signal aborts. @throws Error if etcd has compacted a revision that was not read */
   async follow(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -90,12 +90,12 @@ export class History {
       this.#seen = Number(kv.mod_revision);
       if (now === undefined) this.#objects.delete(key);
       else this.#objects.set(key, now);
-      if (now ?? before) this.#tell({ revision: this.#seen, key, now, before, at: performance.now() });
+      if (now ?? before) this.#onChange({ revision: this.#seen, key, now, before, at: performance.now() });
     }
   }
 }
 
-/** What is no object is of the store's own. */
+/** Ignores keys of the store that hold no object. */
 function thingOf(value: string | undefined): StoredObject | undefined {
   const text = Buffer.from(value ?? '', 'base64').toString();
   if (!text.startsWith('{"kind"')) return undefined;

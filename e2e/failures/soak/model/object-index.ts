@@ -1,7 +1,7 @@
 import type { Change } from './history.ts';
 import { controllerOf, type StoredObject } from './stored-object.ts';
 
-/** Things under a name, each once. */
+/** A multimap without duplicates. */
 class Index {
   readonly #sets = new Map<string, Map<string, StoredObject>>();
   static readonly #none: ReadonlyMap<string, StoredObject> = new Map();
@@ -24,7 +24,7 @@ class Index {
 
 const nodeOf = (thing: StoredObject) => (thing.kind === 'Pod' ? (thing.spec as { readonly nodeName?: string }).nodeName : undefined);
 
-/** What is stored at one revision, found by key, uid, kind, namespace, controller and node. */
+/** The objects stored at one revision, indexed by key, uid, kind, namespace, controller and node. */
 export class ObjectIndex {
   readonly #all = new Map<string, StoredObject>();
   readonly #uids = new Map<string, StoredObject>();
@@ -77,7 +77,7 @@ export class ObjectIndex {
     for (const thing of this.#nodes.of(node).values()) yield thing as T;
   }
 
-  /** Resolves with true as soon as it is so, with false after the deadline. */
+  /** Resolves with true as soon as the condition holds, with false after the deadline. */
   until(wanted: () => boolean, timeoutMs: number): Promise<boolean> {
     if (wanted()) return Promise.resolve(true);
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** As much of stored objects as the rules read. */
+/** The fields of stored objects that the rules read. */
 export interface Meta {
   readonly name: string;
   readonly namespace?: string;
@@ -142,7 +142,7 @@ export const isTrue = (conditions: readonly Condition[] | undefined, type: strin
 export const isReady = (pod: Pod): boolean => isTrue(pod.status?.conditions, 'Ready');
 export const isOver = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 export const isLeaving = ({ metadata }: StoredObject): boolean => metadata.deletionTimestamp !== undefined;
-/** It runs, or will. */
+/** True if the pod runs or may still run. */
 export const isActive = (pod: Pod): boolean => !isOver(pod) && !isLeaving(pod);
 export const isFinished = (job: Job): boolean => isTrue(job.status?.conditions, 'Complete') || isTrue(job.status?.conditions, 'Failed');
 export const controllerOf = ({ metadata }: StoredObject): string | undefined =>
@@ -152,16 +152,16 @@ export const nameOf = ({ kind, metadata }: StoredObject): string =>
 export const selects = (labels: Readonly<Record<string, string>> | undefined, thing: StoredObject): boolean =>
   labels !== undefined && Object.entries(labels).every(([key, value]) => thing.metadata.labels?.[key] === value);
 
-/** A number or a part of the whole: `25%` of 10. */
+/** Resolves an integer or a percentage: `25%` of 10. */
 export function scaled(value: number | string | undefined, whole: number, up: boolean, otherwise: number | string): number {
-  const given = value ?? otherwise;
-  if (typeof given === 'number') return given;
-  const part = (Number.parseFloat(given) * whole) / 100;
+  const effective = value ?? otherwise;
+  if (typeof effective === 'number') return effective;
+  const part = (Number.parseFloat(effective) * whole) / 100;
   return up ? Math.ceil(part) : Math.floor(part);
 }
 
 const units: Readonly<Record<string, number>> = { m: 1e-3, k: 1e3, Ki: 1024, M: 1e6, Mi: 1024 ** 2, G: 1e9, Gi: 1024 ** 3, Ti: 1024 ** 4 };
-/** A quantity as a number. @throws Error for a unit that it does not know */
+/** Parses a quantity. @throws Error for an unknown unit */
 export function amount(quantity: string | undefined): number {
   const [, digits = '0', unit = ''] = /^([0-9.]+)([a-zA-Z]*)$/.exec(String(quantity ?? '0')) ?? [];
   const factor = unit === '' ? 1 : units[unit];

@@ -3,7 +3,7 @@ import type { Cluster } from '../../../harness/cluster.ts';
 import { killPid, runProgram } from '../../../harness/programs.ts';
 import { pidsOf, sandboxOf, type NodeEnvironment } from './node-environment.ts';
 
-/** Kills and stops what a node is made of, at random moments, and brings it back. */
+/** Kills and stops components of a node at random moments, and restores them. */
 export class NodeChaos {
   deeds = 0;
   readonly #rig: NodeEnvironment;
@@ -11,7 +11,7 @@ export class NodeChaos {
   readonly #spared: ReadonlySet<string>;
   readonly #busy = new Set<string>();
 
-  /** @param spared sandboxes of pods to which nothing may happen */
+  /** @param spared sandboxes of pods that must not be disturbed */
   constructor(rig: NodeEnvironment, random: () => number, spared: ReadonlySet<string>) {
     this.#rig = rig;
     this.#random = random;
@@ -29,7 +29,7 @@ export class NodeChaos {
     await Promise.all(under);
   }
 
-  #say(what: string): void {
+  #log(what: string): void {
     this.deeds++;
     console.log(`  ${new Date().toISOString().slice(11, 23)} ${what}`);
   }
@@ -64,34 +64,34 @@ export class NodeChaos {
   #restart(name: string, cluster: Cluster, signal: AbortSignal): Promise<void> {
     const downMs = this.#random() * 3_000;
     return this.#alone(name, async () => {
-      this.#say(`kill -9 of the ${name}`);
+      this.#log(`kill -9 of the ${name}`);
       await cluster.kill9();
       await delay(downMs, undefined, { signal }).catch(() => undefined);
       const daemon = cluster.launch();
       await daemon.line(/ is ready at /);
-      this.#say(`the ${name} is back`);
+      this.#log(`the ${name} is back`);
     });
   }
 
   #containerd(signal: AbortSignal): Promise<void> {
     const downMs = this.#random() * 2_000;
     return this.#alone('containerd', async () => {
-      this.#say('kill -9 of containerd');
+      this.#log('kill -9 of containerd');
       await this.#rig.containerd.kill9();
       await delay(downMs, undefined, { signal }).catch(() => undefined);
       await this.#rig.containerd.restart();
-      this.#say('containerd is back');
+      this.#log('containerd is back');
     });
   }
 
   #sleep(name: string, pid: () => number, signal: AbortSignal): Promise<void> {
     const ms = 500 + this.#random() * 6_000;
     return this.#alone(name, async () => {
-      this.#say(`${name} is stopped for ${Math.round(ms)} ms`);
+      this.#log(`${name} is stopped for ${Math.round(ms)} ms`);
       killPid(pid(), 'SIGSTOP');
       await delay(ms, undefined, { signal }).catch(() => undefined);
       killPid(pid(), 'SIGCONT');
-      this.#say(`${name} goes on`);
+      this.#log(`${name} goes on`);
     });
   }
 
@@ -100,7 +100,7 @@ export class NodeChaos {
     const pids = await find();
     const pid = pids[Math.floor(at * pids.length)];
     if (pid === undefined) return;
-    this.#say(`kill -9 of ${what}, ${pid}`);
+    this.#log(`kill -9 of ${what}, ${pid}`);
     killPid(pid, 'SIGKILL');
   }
 
@@ -110,7 +110,7 @@ export class NodeChaos {
     return all.filter((_, at) => sandboxes[at] !== undefined && !this.#spared.has(sandboxes[at] ?? ''));
   }
 
-  /** First processes of containers, below shims. */
+  /** Returns the first processes of containers, below shims. */
   async #containers(): Promise<readonly number[]> {
     const shims = new Set(await this.#shims());
     const { stdout } = await runProgram('ps', ['-eo', 'pid,ppid']);

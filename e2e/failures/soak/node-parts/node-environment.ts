@@ -8,13 +8,13 @@ import { composition } from '../../../harness/composition.ts';
 import { runProgram } from '../../../harness/programs.ts';
 import type { Places } from './node-resources.ts';
 
-/** A control plane and one node in processes of their own: containerd, network-calico, policy-nftables, csi-hostpath. */
+/** A control plane and one node in separate processes: containerd, network-calico, policy-nftables, csi-hostpath. */
 export interface NodeEnvironment {
   readonly plane: Cluster;
   readonly node: Cluster;
   readonly containerd: RunningContainerd;
   readonly places: Places;
-  /** Ends the pods that are left with everything that they hold. */
+  /** Ends the remaining pods and frees their resources. */
   close(): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export async function startNodeEnvironment(stage: BenchEnvironment): Promise<Nod
   return { plane, node, containerd, places: { base, dataDir: node.dataDir, rootDir, cgroupRoot, containerd: containerd.socket }, close };
 }
 
-/** Processes whose command line matches, and which belong to this soak. */
+/** Returns the processes of this soak whose command line matches. */
 export async function pidsOf(base: string, pattern: RegExp): Promise<readonly number[]> {
   const { stdout } = await runProgram('ps', ['-eo', 'pid,args']);
   return stdout.split('\n').flatMap((line) => {
@@ -68,7 +68,7 @@ export async function pidsOf(base: string, pattern: RegExp): Promise<readonly nu
   });
 }
 
-/** The pod that a shim is of, by what containerd wrote down. */
+/** Returns the pod of a shim, from containerd's state. */
 export async function sandboxOf(pid: number): Promise<string | undefined> {
   const args = (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).split('\0');
   return args[args.indexOf('-id') + 1];

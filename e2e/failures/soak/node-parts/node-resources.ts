@@ -2,13 +2,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mustRun, runProgram } from '../../../harness/programs.ts';
 
-/** Everything of a node that could be left over: lines by kind. */
+/** Every resource of a node that could leak: lines by kind. */
 export type NodeResources = Readonly<Record<string, readonly string[]>>;
 
 export interface Places {
-  /** Of everything: daemons, clusters and their data. */
+  /** The directory of all daemons, clusters and their data. */
   readonly base: string;
-  /** Of the node's own process. */
+  /** The directory of the node's process. */
   readonly dataDir: string;
   readonly rootDir: string;
   readonly cgroupRoot: string;
@@ -22,29 +22,29 @@ const lines = (text: string) =>
     .filter((line) => line !== '');
 const names = (directory: string) => readdir(directory).catch(() => []);
 const below = (directory: string) => readdir(directory, { recursive: true }).catch(() => []);
-const said = async (file: string, ...args: string[]) => lines((await runProgram(file, args)).stdout);
+const linesOf = async (file: string, ...args: string[]) => lines((await runProgram(file, args)).stdout);
 
-/** Looks at the node from outside. */
+/** Lists the resources of the node from outside. */
 export async function census({ base, dataDir, rootDir, cgroupRoot, containerd }: Places): Promise<NodeResources> {
   const mountinfo = lines(await readFile('/proc/self/mountinfo', 'utf8'));
-  const rules = await said('nft', '-s', 'list', 'ruleset');
+  const rules = await linesOf('nft', '-s', 'list', 'ruleset');
   return {
     processes: await processes(base),
     mounts: mountinfo.map((line) => line.split(' ')[4] ?? '').filter((path) => path.startsWith(base) || path.startsWith('/run/netns/')),
     namespaces: await names('/run/netns'),
-    links: (await said('ip', '-o', 'link')).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
-    addresses: (await said('ip', '-o', 'addr')).map((line) => line.split(/\s+/).slice(1, 4).join(' ')),
-    routes: [...(await said('ip', 'route', 'show', 'table', 'all')), ...(await said('ip', 'rule'))],
-    neighbours: await said('ip', 'neigh', 'show', 'nud', 'permanent'),
+    links: (await linesOf('ip', '-o', 'link')).map((line) => line.split(':')[1]?.trim().split('@')[0] ?? ''),
+    addresses: (await linesOf('ip', '-o', 'addr')).map((line) => line.split(/\s+/).slice(1, 4).join(' ')),
+    routes: [...(await linesOf('ip', 'route', 'show', 'table', 'all')), ...(await linesOf('ip', 'rule'))],
+    neighbours: await linesOf('ip', 'neigh', 'show', 'nud', 'permanent'),
     rules: rules.flatMap(elements),
     iptables: lines((await runProgram('iptables-save', [])).stdout)
       .filter((line) => /^-A|^:/.test(line))
       .map((line) => line.replace(/\[\d+:\d+\]/, '')),
     cgroups: await cgroups(cgroupRoot),
-    loops: (await said('losetup', '--list', '--noheadings', '--output', 'BACK-FILE')).filter((file) => file.startsWith(base)),
+    loops: (await linesOf('losetup', '--list', '--noheadings', '--output', 'BACK-FILE')).filter((file) => file.startsWith(base)),
     files: [...(await files(rootDir)), ...(await files(join(dataDir, 'plugins'))), ...(await files(join(dataDir, 'kubelet')))],
-    containers: await said('/usr/bin/ctr', '--address', containerd, '--namespace', 'k8s.io', 'containers', 'ls', '-q'),
-    tasks: (await said('/usr/bin/ctr', '--address', containerd, '--namespace', 'k8s.io', 'tasks', 'ls', '-q')).sort(),
+    containers: await linesOf('/usr/bin/ctr', '--address', containerd, '--namespace', 'k8s.io', 'containers', 'ls', '-q'),
+    tasks: (await linesOf('/usr/bin/ctr', '--address', containerd, '--namespace', 'k8s.io', 'tasks', 'ls', '-q')).sort(),
     snapshots: (await mustRun('/usr/bin/ctr', ['--address', containerd, '--namespace', 'k8s.io', 'snapshots', 'ls']))
       .split('\n')
       .filter((line) => / Active/.test(line))
@@ -53,7 +53,7 @@ export async function census({ base, dataDir, rootDir, cgroupRoot, containerd }:
   };
 }
 
-/** Sets of nftables are one line, however long; each element is looked at by itself. */
+/** nftables prints a set on one line; this splits it into its elements. */
 const elements = (line: string): readonly string[] =>
   line.startsWith('elements = {')
     ? line
@@ -78,7 +78,7 @@ async function processes(base: string): Promise<readonly string[]> {
   };
   const found: string[] = [];
   for (const [pid, { args }] of parents) {
-    // what the soak itself runs
+    // processes of the soak itself
     if (/^(ps|ctr|nft|ip|iptables\S*) /.test(args) || pid === String(process.pid)) continue;
     if (belongs(pid)) found.push(args.replace(/-id [0-9a-f]{64}/, '-id ID').slice(0, 160));
   }
@@ -97,7 +97,7 @@ async function cgroups(root: string): Promise<readonly string[]> {
   return found.flat();
 }
 
-/** Names below a directory, without the content of volumes, which is the pods' affair, and without what is written anew all the time. */
+/** Names below a directory, without the content of volumes, which pods own, and without files that are rewritten continuously. */
 async function files(root: string): Promise<readonly string[]> {
   return (await below(root))
     .filter(
@@ -107,7 +107,7 @@ async function files(root: string): Promise<readonly string[]> {
     .map((path) => path.replace(/\/[0-9]+\.log\S*$/, ''));
 }
 
-/** What CNI's library keeps for runtimes, of pods of this node. */
+/** Results that the CNI library keeps for pods of this node. */
 async function cachedResults(base: string): Promise<readonly string[]> {
   const directory = '/var/lib/cni/results';
   const found = await Promise.all(
@@ -118,7 +118,7 @@ async function cachedResults(base: string): Promise<readonly string[]> {
   return found.filter((name) => name !== undefined);
 }
 
-/** What there is and was not, and what is gone, in words. */
+/** Describes what was added and what was removed. */
 export function differences(before: NodeResources, now: NodeResources): readonly string[] {
   return Object.keys(before).flatMap((kind) => {
     const rest = [...(before[kind] ?? [])];

@@ -8,7 +8,7 @@ const policies = '/apis/networking.k8s.io/v1/namespaces/default/networkpolicies'
 const merge = { 'content-type': 'application/merge-patch+json' };
 const [mostPods, mostServices, mostPolicies] = [9, 3, 3];
 
-/** Somebody who makes and removes pods, Services and policies on one node, as the seed says. */
+/** A user that creates and deletes pods, Services and policies on one node, driven by a seed. */
 export class NodeUser {
   readonly odd: string[] = [];
   done = 0;
@@ -25,7 +25,7 @@ export class NodeUser {
     this.#make = new Manifests(random);
   }
 
-  /** Of its pods that are not yet asked to go. */
+  /** Its pods that are not being deleted. */
   get pods(): readonly string[] {
     return [...this.#pods];
   }
@@ -58,7 +58,7 @@ export class NodeUser {
     }
   }
 
-  /** Everything of it. */
+  /** Deletes everything that it created. */
   async removeAll(): Promise<void> {
     for (const path of [`${home}/pods`, `${home}/services`, `${home}/persistentvolumeclaims`])
       await this.#must(() => this.ask('DELETE', `${path}?labelSelector=app!%3Dsteady,!component`));
@@ -66,7 +66,7 @@ export class NodeUser {
   }
 
   async #must(work: () => Promise<Answer | undefined>): Promise<void> {
-    // services have no deletion of collections in old servers: one after another then
+    // old servers cannot delete collections of services
     for (;;) {
       const answer = await work();
       if (answer !== undefined && answer.status < 500) {
@@ -122,31 +122,31 @@ export class NodeUser {
   }
 
   async #service(): Promise<void> {
-    const [name] = this.#services;
-    if (this.#services.size >= mostServices && name !== undefined) {
-      const answer = await this.ask('DELETE', `${home}/services/${name}`);
-      if (answer && answer.status < 500) this.#services.delete(name);
+    const [oldest] = this.#services;
+    if (this.#services.size >= mostServices && oldest !== undefined) {
+      const answer = await this.ask('DELETE', `${home}/services/${oldest}`);
+      if (answer && answer.status < 500) this.#services.delete(oldest);
       return;
     }
-    const made = `churn-${++this.#names}`;
-    this.#services.add(made);
-    await this.ask('POST', `${home}/services`, service(made, this.#make.pick('a', 'b', 'c'), this.#make.pick('ClusterIP', 'NodePort')));
+    const name = `churn-${++this.#names}`;
+    this.#services.add(name);
+    await this.ask('POST', `${home}/services`, service(name, this.#make.pick('a', 'b', 'c'), this.#make.pick('ClusterIP', 'NodePort')));
   }
 
   async #policy(): Promise<void> {
-    const [name] = this.#policies;
-    if (this.#policies.size >= mostPolicies && name !== undefined) {
-      const answer = await this.ask('DELETE', `${policies}/${name}`);
-      if (answer && answer.status < 500) this.#policies.delete(name);
+    const [oldest] = this.#policies;
+    if (this.#policies.size >= mostPolicies && oldest !== undefined) {
+      const answer = await this.ask('DELETE', `${policies}/${oldest}`);
+      if (answer && answer.status < 500) this.#policies.delete(oldest);
       return;
     }
-    const made = `churn-${++this.#names}`;
-    this.#policies.add(made);
+    const name = `churn-${++this.#names}`;
+    this.#policies.add(name);
     const make = this.#make;
     await this.ask(
       'POST',
       policies,
-      policy(made, make.pick('a', 'b', 'c'), {
+      policy(name, make.pick('a', 'b', 'c'), {
         int: (a, b) => make.int(a, b),
         chance: (part) => make.chance(part),
         pick: (...list) => make.pick(...list),

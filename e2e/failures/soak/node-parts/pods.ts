@@ -15,7 +15,7 @@ interface Volume {
   readonly device?: object;
 }
 
-/** Each kind of volume; claims are made by whoever makes the pod. */
+/** Each kind of volume; the creator of the pod creates the claims. */
 const volumes: Readonly<Record<string, (pod: string) => Volume>> = {
   disk: () => ({ volume: { emptyDir: {} } }),
   memory: () => ({ volume: { emptyDir: { medium: 'Memory', sizeLimit: '4Mi' } } }),
@@ -54,15 +54,15 @@ const probes = ({ int, pick }: Chooser) => {
   };
 };
 
-/** A pod that goes on running unless `ends`. */
+/** A pod that keeps running unless `ends`. */
 export function churnPod(name: string, chooser: Chooser): { readonly pod: object; readonly claims: readonly object[] } {
   const { int, chance, pick } = chooser;
   const used = Object.keys(volumes).filter(() => chance(0.3));
-  const made = used.map((kind) => ({ kind, ...(volumes[kind]?.(name) ?? { volume: {} }) }));
-  const mounts = made
+  const podVolumes = used.map((kind) => ({ kind, ...(volumes[kind]?.(name) ?? { volume: {} }) }));
+  const mounts = podVolumes
     .filter(({ device }) => device === undefined)
     .map(({ kind, mount }) => ({ name: kind, mountPath: `/volumes/${kind}`, ...mount }));
-  const devices = made.filter(({ device }) => device !== undefined).map(({ kind, device }) => ({ name: kind, ...device }));
+  const devices = podVolumes.filter(({ device }) => device !== undefined).map(({ kind, device }) => ({ name: kind, ...device }));
   const ends = chance(0.25);
   const main = ends
     ? shell(pick('exit 0', 'sleep 2', 'exit 3', 'sleep 1; exit 1'))
@@ -109,13 +109,13 @@ export function churnPod(name: string, chooser: Chooser): { readonly pod: object
         },
         ...(chance(0.3) ? [{ name: 'second', ...shell(idle) }] : []),
       ],
-      volumes: made.map(({ kind, volume }) => ({ name: kind, ...volume })),
+      volumes: podVolumes.map(({ kind, volume }) => ({ name: kind, ...volume })),
     },
   };
   return { pod, claims };
 }
 
-/** A pod to which nothing may happen. */
+/** A pod that must not be disturbed. */
 export const steadyPod = (name: string, more: object = {}, container: object = {}) => ({
   apiVersion: 'v1',
   kind: 'Pod',

@@ -16,14 +16,14 @@ import {
   type StatefulSet,
 } from '../model/stored-object.ts';
 
-/** How old may be what a loop acts on: a watch that is cut, a busy machine. */
+/** The maximum age of the state that a controller acts on: after a cut watch, on a busy machine. */
 const staleMs = 20_000;
-const say = (isLate: boolean) => (isLate ? late : '');
+const suffixOf = (isLate: boolean) => (isLate ? late : '');
 
-/** A rolling update makes no more than the surge allows; ReplicaSets make no more than they are told. */
+/** A rolling update creates no more pods than the surge allows; ReplicaSets create no more than their replicas. */
 export function deployments(): Rule {
   const wanted = new Recent<number>(staleMs);
-  const told = new Recent<number>(staleMs);
+  const reported = new Recent<number>(staleMs);
   return function* ({ now, before, at }, { world, lateLeader }) {
     if (now?.kind === 'Deployment') {
       const { replicas = 1, strategy } = (now as Deployment).spec;
@@ -32,14 +32,14 @@ export function deployments(): Rule {
     }
     if (now?.kind === 'ReplicaSet') {
       const set = now as ReplicaSet;
-      told.note(set.metadata.uid, set.spec.replicas ?? 1, at);
+      reported.note(set.metadata.uid, set.spec.replicas ?? 1, at);
       const grown = (set.spec.replicas ?? 1) - ((before as ReplicaSet | undefined)?.spec.replicas ?? 0);
       const owner = controllerOf(set);
       if (grown > 0 && owner !== undefined && world.byUid(owner)) {
         const sum = [...world.controlledBy<ReplicaSet>(owner, 'ReplicaSet')].reduce((all, one) => all + (one.spec.replicas ?? 1), 0);
         const most = Math.max(...wanted.of(owner, at));
         if (sum > most)
-          yield `${nameOf(set)}: grown by ${grown}, and all of the Deployment are to have ${sum} pods, of at most ${most}${say(lateLeader)}`;
+          yield `${nameOf(set)}: scaled up by ${grown}, and all ReplicaSets of the Deployment have ${sum} pods, more than ${most}${suffixOf(lateLeader)}`;
       }
     }
     if (now?.kind === 'Pod' && !before) {
@@ -47,13 +47,13 @@ export function deployments(): Rule {
       const set = world.byUid(owner);
       if (owner === undefined || set?.kind !== 'ReplicaSet') return;
       const active = [...world.controlledBy<Pod>(owner, 'Pod')].filter(isActive).length;
-      const most = Math.max(...told.of(owner, at));
-      if (active > most) yield `${nameOf(now)}: the ${active}th pod of ${nameOf(set)}, which is to have ${most}${say(lateLeader)}`;
+      const most = Math.max(...reported.of(owner, at));
+      if (active > most) yield `${nameOf(now)}: pod number ${active} of ${nameOf(set)}, which has ${most} replicas${suffixOf(lateLeader)}`;
     }
   };
 }
 
-/** Nothing that is available is taken away below what an update allows. */
+/** No available pod is deleted below the minimum of an update. */
 export function availability(): Rule {
   const specs = new Recent<string>(staleMs);
   const losses = new Recent<string>(staleMs);
@@ -66,7 +66,7 @@ export function availability(): Rule {
   return function* ({ now, before, at }, { world }) {
     if (now?.kind === 'Deployment' && (now.metadata.generation ?? 0) !== (before?.metadata.generation ?? 0)) {
       const { replicas } = (now as Deployment).spec;
-      // a rollout is what this rule is about; another number of pods is not
+      // this rule applies to rollouts, not to scaling
       if (replicas !== (before as Deployment | undefined)?.spec.replicas) specs.note(now.metadata.uid, String(replicas), at);
     }
     if (before?.kind === 'Pod') {
@@ -84,7 +84,7 @@ export function availability(): Rule {
     if (now?.metadata.deletionTimestamp === undefined) return;
     const set = world.byUid(controllerOf(now)) as ReplicaSet | undefined;
     const deployment = world.byUid(set && controllerOf(set)) as Deployment | undefined;
-    // whoever is above what it is told was taken by its ReplicaSet; all others by users, evictions and lost nodes
+    // pods above the replicas were deleted by their ReplicaSet; all others by users, evictions and lost nodes
     if (set?.kind !== 'ReplicaSet' || deployment?.kind !== 'Deployment' || deployment.spec.strategy?.type === 'Recreate') return;
     const active = [...world.controlledBy<Pod>(set.metadata.uid, 'Pod')].filter(isActive).length;
     const { uid } = deployment.metadata;
@@ -94,13 +94,13 @@ export function availability(): Rule {
       .flatMap((one) => [...world.controlledBy<Pod>(one.metadata.uid, 'Pod')])
       .filter((pod) => isActive(pod) && isReady(pod)).length;
     if (available < least(deployment))
-      yield `${nameOf(now)}: taken away, and ${nameOf(deployment)} has ${available} available of at least ${least(deployment)}`;
+      yield `${nameOf(now)}: deleted, and ${nameOf(deployment)} has ${available} available of at least ${least(deployment)}`;
   };
 }
 
 const ordinalOf = (name: string) => Number(name.slice(name.lastIndexOf('-') + 1));
 
-/** A StatefulSet in order makes a pod when those before it are ready. */
+/** An ordered StatefulSet creates a pod when all lower ordinals are ready. */
 export function ordered(): Rule {
   const gone = new Recent<string>(staleMs);
   return function* ({ now, before, at }, { world, lateLeader }) {
@@ -111,11 +111,11 @@ export function ordered(): Rule {
     if (!now || before || at - gone.since(set.metadata.uid) < staleMs) return;
     const there = new Set([...world.controlledBy<Pod>(set.metadata.uid, 'Pod')].map(({ metadata }) => ordinalOf(metadata.name)));
     for (let ordinal = set.spec.ordinals?.start ?? 0; ordinal < ordinalOf(now.metadata.name); ordinal++)
-      if (!there.has(ordinal)) yield `${nameOf(now)}: made before ordinal ${ordinal}${say(lateLeader)}`;
+      if (!there.has(ordinal)) yield `${nameOf(now)}: created before ordinal ${ordinal}${suffixOf(lateLeader)}`;
   };
 }
 
-/** One pod of a DaemonSet on a node, and one more while it surges. */
+/** At most one pod of a DaemonSet on a node, or two while it surges. */
 export const daemons: Rule = function* ({ now, before }, { world, lateLeader }) {
   if (now?.kind !== 'Pod') return;
   const { nodeName } = (now as Pod).spec;
@@ -126,10 +126,10 @@ export const daemons: Rule = function* ({ now, before }, { world, lateLeader }) 
   const surge = set.spec.updateStrategy?.rollingUpdate?.maxSurge ?? 0;
   const most = surge === 0 || surge === '0%' ? 1 : 2;
   const there = [...world.onNode<Pod>(nodeName)].filter((pod) => controllerOf(pod) === owner && !isOver(pod)).length;
-  if (there > most) yield `${nameOf(now)}: the ${there}th of ${nameOf(set)} on ${nodeName}${say(lateLeader)}`;
+  if (there > most) yield `${nameOf(now)}: the ${there}th of ${nameOf(set)} on ${nodeName}${suffixOf(lateLeader)}`;
 };
 
-/** Jobs count each pod once, and make neither too many nor any when they are over. */
+/** Jobs count each pod once, and create neither too many pods nor any after completion. */
 export function jobs(): Rule {
   const ended = { Succeeded: new Map<string, Set<string>>(), Failed: new Map<string, Set<string>>() };
   const parallel = new Recent<number>(staleMs);
@@ -147,11 +147,11 @@ export function jobs(): Rule {
       const active = [...world.controlledBy<Pod>(owner, 'Pod')].filter(isActive);
       const most = Math.max(...parallel.of(owner, at));
       if (active.length > most)
-        yield `${nameOf(now)}: the ${active.length}th active pod of ${nameOf(job)}, of at most ${most}${say(lateLeader)}`;
-      if (isFinished(job)) yield `${nameOf(now)}: made although ${nameOf(job)} is over${say(lateLeader)}`;
+        yield `${nameOf(now)}: active pod number ${active.length} of ${nameOf(job)}, of at most ${most}${suffixOf(lateLeader)}`;
+      if (isFinished(job)) yield `${nameOf(now)}: made although ${nameOf(job)} is over${suffixOf(lateLeader)}`;
       const index = (one: Pod) => one.metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
       const twin = index(pod) !== undefined && active.find((one) => one.metadata.uid !== pod.metadata.uid && index(one) === index(pod));
-      if (twin) yield `${nameOf(now)}: ${nameOf(twin)} has the same index ${index(pod)}${say(lateLeader)}`;
+      if (twin) yield `${nameOf(now)}: ${nameOf(twin)} has the same index ${index(pod)}${suffixOf(lateLeader)}`;
       return;
     }
     if (now?.kind !== 'Job') return;
@@ -174,18 +174,18 @@ export function jobs(): Rule {
     if (ends(job)[0]?.type === 'Complete' && ends(was).length === 0) {
       const policy = job.status?.conditions?.some(({ type }) => type === 'SuccessCriteriaMet') === true && 'successPolicy' in job.spec;
       if (!policy && completions !== undefined && succeeded !== completions)
-        yield `${nameOf(job)}: Complete with ${succeeded} of ${completions}${say(lateLeader)}`;
+        yield `${nameOf(job)}: Complete with ${succeeded} of ${completions}${suffixOf(lateLeader)}`;
       if ((job.status?.active ?? 0) > 0) yield `${nameOf(job)}: Complete with ${job.status?.active} active`;
     }
   };
 }
 
-/** One job at a time, where that is asked for. */
+/** One job at a time if the concurrency policy is Forbid. */
 export const cronJobs: Rule = function* ({ now, before }, { world, lateLeader }) {
   if (now?.kind !== 'Job' || before) return;
   const owner = controllerOf(now);
   const cron = world.byUid(owner) as CronJob | undefined;
   if (owner === undefined || cron?.kind !== 'CronJob' || cron.spec.concurrencyPolicy !== 'Forbid') return;
   const active = [...world.controlledBy<Job>(owner, 'Job')].filter((job) => !isFinished(job)).length;
-  if (active > 1) yield `${nameOf(now)}: the ${active}th active job of ${nameOf(cron)}, which forbids it${say(lateLeader)}`;
+  if (active > 1) yield `${nameOf(now)}: active job number ${active} of ${nameOf(cron)}, whose concurrency policy is Forbid${suffixOf(lateLeader)}`;
 };

@@ -24,7 +24,7 @@ const observed = ({
   readonly status?: { readonly observedGeneration?: number };
 }) => (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
 
-/** What has not come to where it is told to be, in words. Empty: all has. */
+/** Describes what has not converged to its desired state; empty if all has. */
 export function* convergenceFailures(world: ObjectIndex): Iterable<string> {
   for (const node of world.kind<Node>('Node')) if (!isTrue(node.status?.conditions, 'Ready')) yield `${nameOf(node)}: not ready`;
   yield* orphans(world);
@@ -32,9 +32,9 @@ export function* convergenceFailures(world: ObjectIndex): Iterable<string> {
     const owner = world.byUid(controllerOf(pod))?.kind;
     if (owner !== 'Job' && !isOver(pod) && !isReady(pod) && !isFull(pod))
       yield `${nameOf(pod)}: ${pod.status?.phase} on ${pod.spec.nodeName} and not ready`;
-    if (isOver(pod) && pod.metadata.finalizers?.includes('batch.kubernetes.io/job-tracking')) yield `${nameOf(pod)}: over, and not counted`;
+    if (isOver(pod) && pod.metadata.finalizers?.includes('batch.kubernetes.io/job-tracking')) yield `${nameOf(pod)}: finished and not counted`;
   }
-  // who has a quota may be short of pods
+  // a workload whose namespace has a quota may have fewer pods
   const free = (thing: { readonly metadata: { readonly namespace?: string } }) => thing.metadata.namespace !== 'soak-quota';
   for (const each of world.kind<Deployment>('Deployment')) {
     const { replicas = 0, updatedReplicas = 0, availableReplicas = 0, readyReplicas = 0 } = each.status ?? {};
@@ -59,21 +59,21 @@ export function* convergenceFailures(world: ObjectIndex): Iterable<string> {
     if (free(each) && !isFinished(each) && each.spec.parallelism !== 0 && !each.spec.suspend)
       yield `${nameOf(each)}: not over: ${JSON.stringify(each.status)}`;
     if (isFinished(each) && each.spec.ttlSecondsAfterFinished !== undefined)
-      yield `${nameOf(each)}: over, and to be gone ${each.spec.ttlSecondsAfterFinished} s later`;
+      yield `${nameOf(each)}: finished, and not deleted ${each.spec.ttlSecondsAfterFinished} s later`;
   }
 }
 
-/** There is no room for it, which is nobody's fault. */
+/** True if the pod is unschedulable for lack of capacity, which is no violation. */
 const isFull = (pod: Pod) =>
   pod.spec.nodeName === undefined && pod.status?.conditions?.some(({ reason }) => reason === 'Unschedulable') === true;
 
-/** Claims of ordinals that are no more stay or go, as the set says. */
+/** Claims of removed ordinals are kept or deleted, as the set's policy specifies. */
 function* claims(set: StatefulSet, world: ObjectIndex): Iterable<string> {
   if (set.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== 'Delete') return;
   const [start, { name }] = [set.spec.ordinals?.start ?? 0, set.metadata];
   for (const claim of world.kind('PersistentVolumeClaim', set.metadata.namespace)) {
     const ordinal = new RegExp(`^data-${name}-(\\d+)$`).exec(claim.metadata.name)?.[1];
     if (ordinal !== undefined && (Number(ordinal) >= start + (set.spec.replicas ?? 1) || Number(ordinal) < start) && !isLeaving(claim))
-      yield `${nameOf(claim)}: the set ${name} has ${set.spec.replicas} from ${start}, and deletes claims of others`;
+      yield `${nameOf(claim)}: the set ${name} has ${set.spec.replicas} replicas from ${start}, and deletes claims of other ordinals`;
   }
 }

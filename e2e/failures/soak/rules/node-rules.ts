@@ -19,7 +19,7 @@ const portsOf = (pod: Pod) =>
     .flatMap(({ ports }) => ports ?? [])
     .flatMap(({ hostPort, protocol }) => (hostPort ? [`${protocol ?? 'TCP'} ${hostPort}`] : []));
 
-/** Whoever is bound fits where it is bound, beside all that have not ended there. */
+/** A bound pod fits on its node, beside all pods that have not finished. */
 export const fit: Rule = function* ({ now, before }, { world, lateLeader }) {
   if (now?.kind !== 'Pod') return;
   const pod = now as Pod;
@@ -27,7 +27,7 @@ export const fit: Rule = function* ({ now, before }, { world, lateLeader }) {
   if (nodeName === undefined || (before as Pod | undefined)?.spec.nodeName === nodeName) return;
   const node = [...world.kind<Node>('Node')].find(({ metadata }) => metadata.name === nodeName);
   if (!node) {
-    yield `${nameOf(pod)}: bound to ${nodeName}, which there is not`;
+    yield `${nameOf(pod)}: bound to ${nodeName}, which does not exist`;
     return;
   }
   const there = [...world.onNode<Pod>(nodeName)].filter((one) => !isOver(one));
@@ -37,7 +37,7 @@ export const fit: Rule = function* ({ now, before }, { world, lateLeader }) {
     if (requested(pod, resource) > 0 && used > all * 1.000001)
       yield `${nameOf(pod)}: ${used} of ${all} ${resource} on ${nodeName}${excuse}`;
   }
-  if (there.length > amount(node.status?.allocatable?.['pods'])) yield `${nameOf(pod)}: the ${there.length}th pod on ${nodeName}${excuse}`;
+  if (there.length > amount(node.status?.allocatable?.['pods'])) yield `${nameOf(pod)}: pod number ${there.length} on ${nodeName}${excuse}`;
   const mine = portsOf(pod);
   for (const other of there)
     if (other.metadata.uid !== pod.metadata.uid)
@@ -45,7 +45,7 @@ export const fit: Rule = function* ({ now, before }, { world, lateLeader }) {
         if (mine.includes(port)) yield `${nameOf(pod)}: ${port} of ${nodeName} is ${nameOf(other)}'s${excuse}`;
 };
 
-/** Nobody gets more than a quota allows. */
+/** Usage never exceeds a quota. */
 export const quotas: Rule = function* ({ now, before }, { world }) {
   if (!now || before || (now.kind !== 'Pod' && now.kind !== 'ConfigMap')) return;
   for (const quota of world.kind<Quota>('ResourceQuota', now.metadata.namespace)) {
@@ -70,7 +70,7 @@ function usedByPods(pods: readonly Pod[], name: string): number {
   return resource === undefined ? 0 : counted.reduce((sum, pod) => sum + requested(pod, resource), 0);
 }
 
-/** An eviction leaves as many healthy pods as its budget wants, unless others were lost at the same time. */
+/** An eviction leaves at least the healthy pods that the budget requires, unless others were lost at the same time. */
 export function budgets(trouble: Recent<string>): Rule {
   return function* ({ now, before, at }, { world, evicted }) {
     const was = before as Pod | undefined;
@@ -88,7 +88,7 @@ export function budgets(trouble: Recent<string>): Rule {
       const expected = budget.status?.expectedPods ?? 0;
       const wanted =
         minAvailable === undefined ? expected - scaled(maxUnavailable, expected, true, 1) : scaled(minAvailable, expected, true, 0);
-      if (healthy < wanted) yield `${nameOf(was)}: evicted, and ${nameOf(budget)} has ${healthy} healthy of ${wanted} that it wants`;
+      if (healthy < wanted) yield `${nameOf(was)}: evicted, and ${nameOf(budget)} has ${healthy} healthy of ${wanted} required`;
     }
   };
 }

@@ -1,15 +1,15 @@
 import type { Rule } from './rule.ts';
 import { isLeaving, isOver, nameOf, type Pod, type StoredObject } from '../model/stored-object.ts';
 
-/** Uids are given once and kept, generations count, what is leaving stays so. */
+/** Uids are unique and immutable, generations never decrease, and a deletion is never undone. */
 export function identity(): Rule {
-  const given = new Set<string>();
+  const assigned = new Set<string>();
   return function* ({ now, before }) {
     if (!now) return;
     const { metadata } = now;
     if (!before) {
-      if (given.has(metadata.uid) && now.kind !== 'PodMetrics') yield `${nameOf(now)}: the uid ${metadata.uid} was given before`;
-      given.add(metadata.uid);
+      if (assigned.has(metadata.uid) && now.kind !== 'PodMetrics') yield `${nameOf(now)}: the uid ${metadata.uid} was used before`;
+      assigned.add(metadata.uid);
       return;
     }
     const was = before.metadata;
@@ -18,17 +18,17 @@ export function identity(): Rule {
     if ((metadata.generation ?? 0) < (was.generation ?? 0))
       yield `${nameOf(now)}: generation fell from ${was.generation} to ${metadata.generation}`;
     if (was.deletionTimestamp !== undefined) {
-      if (metadata.deletionTimestamp === undefined) yield `${nameOf(now)}: was leaving and no longer is`;
+      if (metadata.deletionTimestamp === undefined) yield `${nameOf(now)}: was being deleted and no longer is`;
       else if (Date.parse(metadata.deletionTimestamp) > Date.parse(was.deletionTimestamp))
-        yield `${nameOf(now)}: leaves later than it was to`;
+        yield `${nameOf(now)}: its deletion was postponed`;
       const added = metadata.finalizers?.filter((one) => !was.finalizers?.includes(one)) ?? [];
-      if (added.length > 0) yield `${nameOf(now)}: leaves, and got the finalizers ${added.join()}`;
+      if (added.length > 0) yield `${nameOf(now)}: got the finalizers ${added.join()} while it was being deleted`;
     }
     if (JSON.stringify(now) === JSON.stringify(before)) yield `${nameOf(now)}: written without a change`;
   };
 }
 
-/** A pod stays where it is, what is over stays over, and what runs is not forgotten. */
+/** A pod never changes its node, never leaves a terminal phase, and is not removed while it runs. */
 export const podLife: Rule = function* ({ now, before }, { forced, world }) {
   if (before?.kind !== 'Pod') return;
   const was = before as Pod;
@@ -38,7 +38,7 @@ export const podLife: Rule = function* ({ now, before }, { forced, world }) {
     const { nodeName } = was.spec;
     if (!runs || nodeName === undefined || isOver(was) || forced.has(was.metadata.uid)) return;
     const node = [...world.kind('Node')].some(({ metadata }) => metadata.name === nodeName);
-    if (node) yield `${nameOf(was)}: gone while its containers run on ${nodeName}: ${JSON.stringify(was.status?.containerStatuses)}`;
+    if (node) yield `${nameOf(was)}: deleted while its containers run on ${nodeName}: ${JSON.stringify(was.status?.containerStatuses)}`;
     return;
   }
   if (was.spec.nodeName !== undefined && pod.spec.nodeName !== was.spec.nodeName)
@@ -46,7 +46,7 @@ export const podLife: Rule = function* ({ now, before }, { forced, world }) {
   if (isOver(was) && pod.status?.phase !== was.status?.phase) yield `${nameOf(pod)}: was ${was.status?.phase} and is ${pod.status?.phase}`;
 };
 
-/** Nothing is made where everything leaves, and nothing is left when the namespace is gone. */
+/** Nothing is created in a terminating namespace, and nothing is left of a deleted one. */
 export const namespaces: Rule = function* ({ now, before, revision }, { world }) {
   if (!now && before?.kind === 'Namespace') {
     const left = [...world.inNamespace(before.metadata.name)].map(nameOf);
@@ -55,10 +55,10 @@ export const namespaces: Rule = function* ({ now, before, revision }, { world })
   const { namespace } = now?.metadata ?? {};
   if (!now || before || namespace === undefined) return;
   const home = [...world.kind('Namespace')].find(({ metadata }) => metadata.name === namespace);
-  if (!home) yield `${nameOf(now)}: made in a namespace that there is not`;
+  if (!home) yield `${nameOf(now)}: created in a namespace that does not exist`;
 };
 
-/** What belongs to something that is gone does not stay: looked at when all is quiet. */
+/** Objects whose owners are gone are deleted; checked at rest. */
 export function* orphans(world: { all(): Iterable<StoredObject>; byUid(uid: string): unknown }): Iterable<string> {
   for (const thing of world.all()) {
     const owners = thing.metadata.ownerReferences ?? [];

@@ -7,10 +7,10 @@ import { late, Recent, type Rule } from './rule.ts';
 import { controllerOf, isLeaving } from '../model/stored-object.ts';
 import type { ObjectIndex } from '../model/object-index.ts';
 
-/** What somebody who slept or was cut off had begun is over after that. */
+/** A stopped or disconnected process finishes within this time what it had started. */
 const lateMs = 25_000;
 const troubleMs = 10_000;
-/** Of what is controlled by one object, told with a breach. */
+/** The changes of the controlled objects, printed with a violation. */
 const remembered = 40;
 
 const clock = () => new Date().toISOString().slice(11, 23);
@@ -19,7 +19,7 @@ const noThing = { kind: '', apiVersion: '', metadata: { name: '', uid: '' } };
 /** Applies every rule to every change. */
 export class RuleChecker {
   readonly breaches: string[] = [];
-  /** Those that upstream's loops allow themselves too, where an answer is lost or a leader is late. */
+  /** Violations that upstream's controllers allow too, after a lost response or with a late leader. */
   readonly excused: string[] = [];
   changes = 0;
   readonly #past = new Map<string, string[]>();
@@ -56,7 +56,7 @@ export class RuleChecker {
     for (const rule of this.#rules) for (const what of rule(change, scene)) this.#breach(what, change);
   }
 
-  /** What happened last to what one object controls. */
+  /** The latest changes of the objects that one object controls. */
   #remember({ revision, now, before }: Change): void {
     const thing = now ?? before;
     const owner = thing && controllerOf(thing);

@@ -1,25 +1,25 @@
 import type { Change } from '../model/history.ts';
 import type { ObjectIndex } from '../model/object-index.ts';
 
-/** What a rule may know besides the change. */
+/** The context of a change. */
 export interface Scene {
-  /** With the change in it. */
+  /** The objects, with the change applied. */
   readonly world: ObjectIndex;
-  /** Uids of pods that were asked to be gone at once. */
+  /** Uids of pods that were deleted with grace period 0. */
   readonly forced: ReadonlySet<string>;
-  /** Uids of pods that the eviction API was asked for. */
+  /** Uids of pods that were evicted through the API. */
   readonly evicted: ReadonlySet<string>;
-  /** A leader that slept or was cut off may have gone on with what it had begun, as upstream's do. */
+  /** True if a stopped or disconnected leader may have continued what it had started, as upstream's do. */
   readonly lateLeader: boolean;
 }
 
-/** Looks at each change as it happens; what it returns are breaches, in words. */
+/** Checks each change as it happens; returns violations as text. */
 export type Rule = (change: Change, scene: Scene) => Iterable<string>;
 
-/** The end of a breach for which `lateLeader` is an excuse. */
+/** The suffix of a violation that `lateLeader` excuses. */
 export const late = ' (a leader was late)';
 
-/** The values that something has had within the last milliseconds, the present one included: what a loop that is not up to date may still act on. */
+/** The values within the last milliseconds, the present one included: what a stale controller may still act on. */
 export class Recent<T> {
   readonly #windowMs: number;
   readonly #values = new Map<string, { at: number; value: T }[]>();
@@ -30,7 +30,7 @@ export class Recent<T> {
 
   note(key: string, value: T, at: number): void {
     const values = this.#values.get(key) ?? [];
-    // the last one of before the window was still the present one at its beginning
+    // the last value before the window was current at its beginning
     while (values.length > 1 && (values[1]?.at ?? at) < at - this.#windowMs) values.shift();
     values.push({ at, value });
     this.#values.set(key, values);
@@ -44,7 +44,7 @@ export class Recent<T> {
       .filter((_, index) => (values[index + 1]?.at ?? Number.POSITIVE_INFINITY) >= at - this.#windowMs)
       .map(({ value }) => value);
   }
-  /** When it last changed. */
+  /** The time of the last change. */
   since(key: string): number {
     return this.#values.get(key)?.at(-1)?.at ?? 0;
   }
