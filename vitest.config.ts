@@ -7,16 +7,16 @@ const everything = ['tools/**/*.test.mjs', '{packages,plugins,examples/plugins}/
 const inPackage = (...paths: string[]) => paths.map((path) => `**/test/**/${path}.test.ts`);
 const inPackages = (names: string) => [`**/${names}/test/**/*.test.ts`];
 
-/** They measure what the process uses, hold its loop, or replace modules of Node. */
+/** They measure the process, block its event loop, or replace modules of Node. */
 const measured = inPackage('{request-bombs,cost-estimate,rule-validation,leaks,large-bodies,list-turns,workqueue}', 'primary-address');
-/** They start daemons, clusters and processes, and are mostly what these do. */
+/** They mainly start daemons, clusters and processes. */
 const withProcesses = inPackages('{cli,cluster,csi-hostpath,network-bridge,runtime-*,storage-etcd,storage-embedded,testing,volume-csi}');
 /** They change rules and routes of the kernel. */
 const inNetworks = [
   ...inPackage('node-routes', 'forwarding', 'nft'),
   ...inPackages('{network-calico,policy-nftables,proxy-iptables,proxy-nftables}'),
 ];
-/** Those of more than fifteen seconds. */
+/** Files that take more than fifteen seconds. They start first. */
 const long = [
   'policy-nftables/test/calico-two-nodes',
   'policy-nftables/test/bridge-two-nodes',
@@ -39,8 +39,8 @@ const long = [
 ];
 
 /**
- * Every package runs its tests from source: `vitest run` for all of them, `vitest run packages/cel` for those of one. Most of what a test file costs is to load
- * what it tests: files share that with those before them in one process, unless they are named above.
+ * Every package runs its tests from source: `vitest run` for all, `vitest run packages/cel` for one. Loading modules is most of the cost of a test file, so
+ * files share a process unless they are named above.
  */
 export default defineConfig({
   resolve: { conditions },
@@ -50,11 +50,11 @@ export default defineConfig({
     maxWorkers: 4,
     passWithNoTests: false,
     sequence: { sequencer: longestFirst(long) },
-    // a guard against what hangs, not a measure: machines are slow and busy
+    // a guard against hanging tests, not a measure: machines are slow and busy
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // real daemons on a busy machine: one that only fails when it is late is tried again, and shows up as retried
+    // real daemons on a busy machine: a late one is retried, and reported as retried
     retry: process.env['CI'] ? 1 : 0,
     projects: [
       {
@@ -73,7 +73,7 @@ export default defineConfig({
           name: 'networks',
           include: inNetworks,
           exclude: ['**/node_modules/**'],
-          // a file that is not in one yet runs itself again in one: `inOwnNetwork` of @oarlock/testing
+          // a file outside of a network namespace starts itself again in one: `inOwnNetwork` of @oarlock/testing
           ...(canIsolateNetwork && { pool: bareNetworkPool, env: { OARLOCK_TEST_NETWORK: 'own' } }),
         },
       },

@@ -1,8 +1,8 @@
-// What the commands in tools/ are given: nothing of it is passed over in silence, and `--help` runs nothing.
+// Arguments of the commands in tools/: unknown ones are errors, and `--help` runs nothing.
 
 /**
- * Takes arguments apart, or ends the program: with 0 for `--help`, with 2 for what makes no sense.
- * `flags` stand alone, `values` are followed by a value, which is one of a list where there is one. The rest are `names`.
+ * Parses arguments, or exits: with 0 for `--help`, with 2 for invalid ones.
+ * `flags` have no value; `values` take one, from a list if the list is not empty. The rest are `names`.
  */
 export function argumentsOf(usage, { flags = [], values = {} } = {}, given = process.argv.slice(2)) {
   const found = { names: [] };
@@ -21,9 +21,9 @@ export function argumentsOf(usage, { flags = [], values = {} } = {}, given = pro
       const value = given[++at];
       const choices = values[word];
       if (value === undefined) wrong(`${word} needs a value`);
-      if (choices.length > 0 && !choices.includes(value)) wrong(`${word}: there is no ${value}; there are ${choices.join(', ')}`);
+      if (choices.length > 0 && !choices.includes(value)) wrong(`${word}: ${value} is not one of ${choices.join(', ')}`);
       found[word] = value;
-    } else if (word.startsWith('-')) wrong(`there is no option ${word}`);
+    } else if (word.startsWith('-')) wrong(`${word} is not an option`);
     else found.names.push(word);
   }
   return found;

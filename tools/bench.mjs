@@ -1,10 +1,10 @@
-// `npm run bench [-- name]`: each prints its figures beside a reference from the same run. Timing decides nothing.
+// `npm run bench [-- name]`: each bench prints its figures beside a reference from the same run. Timing decides no test.
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';
 
 const source = ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register'];
-// these measure what the build made, as processes; only the bench itself is TypeScript
+// these measure the build, as processes; only the bench itself is TypeScript
 const outside = (name) => ['--import', '@oxc-node/core/register', `e2e/bench/${name}.ts`];
 const benches = {
   'cold-start': outside('cold-start'),
@@ -35,7 +35,7 @@ const withComponents = ['services', 'policies', 'network', 'cold-start', 'api', 
 const { names: wanted } = argumentsOf(`npm run bench [-- NAME ...]\n  NAME  one of ${Object.keys(benches).join(', ')}; none: all of them`);
 const unknown = wanted.filter((name) => !Object.hasOwn(benches, name));
 if (unknown.length > 0) {
-  console.error(`there is no bench ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}`);
+  console.error(`${unknown.join(', ')}: no such bench; one of ${Object.keys(benches).join(', ')}`);
   process.exit(2);
 }
 await setup({ system: wanted.length === 0 || wanted.some((name) => withComponents.includes(name)) });

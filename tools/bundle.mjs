@@ -1,5 +1,5 @@
-// Joins what the compiler made into one file, and keeps what V8 compiles of it: opening and compiling hundreds of modules was most of a cold
-// start. Plugins of others import our packages as compiled; slots and errors are known by name, so that both copies agree.
+// Bundles the compiled packages into one file and stores V8's code cache beside it: loading hundreds of modules was most of a cold start.
+// External plugins import the compiled packages; slots and errors are identified by name, so both copies work together.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,13 +7,13 @@ import { run } from './setup.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'packages', 'cli', 'bundle');
-// what a package that is no more has left behind is not built
+// output of a removed package is not bundled
 const isBuilt = (group, name, module) =>
   existsSync(join(root, group, name, 'package.json')) && existsSync(join(root, group, name, 'dist', `${module}.js`));
 
-/** @throws what esbuild could not do, with its messages */
+/** @throws the errors of esbuild */
 export async function bundle() {
-  const { build } = await import('esbuild'); // not there before the packages are
+  const { build } = await import('esbuild'); // does not exist before the packages are built
   const modules = ['packages', 'plugins'].flatMap((group) =>
     readdirSync(join(root, group)).flatMap((name) =>
       ['plugin', 'builtin', 'plugins/registry']
@@ -39,11 +39,11 @@ export async function bundle() {
     target: 'node20.19',
     charset: 'ascii',
     mainFields: ['module', 'main'],
-    // patches what is global; the others are only there for who develops
+    // one package patches globals; the others are only needed in development
     external: ['reflect-metadata', 'esbuild', '@oxc-node/core', 'pino-pretty'],
     supported: { 'dynamic-import': false },
     define: { 'import.meta.url': 'bundleUrl' },
-    // a function of what a module of Node is given: a text of megabytes that is put together at each start is copied at each start
+    // a function instead of a string: a template of megabytes would be copied at each start
     banner: {
       js: "(function (exports, require, module, __filename, __dirname) { const bundleUrl = require('node:url').pathToFileURL(__filename).href;",
     },
@@ -55,7 +55,7 @@ export async function bundle() {
     [join(root, 'tools', 'warm-up.mjs'), 'config', 'validate', '-f', join(root, 'clusters', 'embedded.yaml')],
     { env: { ...process.env, OARLOCK_WRITE_COMPILE_CACHE: '1' } },
   );
-  if (code !== 0) throw new Error(`what was joined does not run:\n${output}`);
+  if (code !== 0) throw new Error(`the bundle does not run:\n${output}`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await bundle();

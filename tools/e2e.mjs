@@ -1,4 +1,4 @@
-// `npm run e2e -- [filter] [-t name] [--write-matrix]`: sets up, then runs the end-to-end tests whose file matches, and of those the ones of that name.
+// `npm run e2e -- [filter] [-t name] [--write-matrix]`: sets up, then runs the end-to-end tests whose file and name match.
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { root, run, setup } from './setup.mjs';

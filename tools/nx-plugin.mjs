@@ -8,7 +8,7 @@ const hasTests = (directory) =>
   );
 const json = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {});
 
-/** Every package and plugin has the same targets, so they are said once, here, and not in fifty package.json files. */
+/** All packages and plugins have the same targets, which are defined here once. */
 export const createNodesV2 = [
   '{packages,plugins,examples/plugins}/*/package.json',
   (files, _options, { workspaceRoot }) =>
@@ -19,7 +19,7 @@ export const createNodesV2 = [
         .map(() => '..')
         .join('/');
       const run = (command) => ({ command, options: { cwd: root } });
-      // what the sources import, as tools/sync-tsconfig.mjs wrote it down: tests may import in circles, sources may not
+      // the references that tools/sync-tsconfig.mjs derives from imports: tests may have cycles, sources may not
       const needs = (json(join(workspaceRoot, root, 'tsconfig.json')).references ?? []).map(
         ({ path }) => json(join(workspaceRoot, root, path, 'package.json')).name,
       );
@@ -30,7 +30,7 @@ export const createNodesV2 = [
             [root]: {
               root,
               targets: {
-                // examples run from source, by the path that cluster.yaml names
+                // examples run from source, by the path in cluster.yaml
                 ...(existsSync(join(workspaceRoot, root, 'tsconfig.json')) && {
                   build: { ...run('tsc -b'), dependsOn: needs.map((name) => ({ projects: [name], target: 'build' })) },
                 }),

@@ -1,5 +1,5 @@
-// Brings a fresh checkout to where it can run: right Node, packages, build, and for tests the system components.
-// Uses nothing that is not in Node itself, because nothing else is there yet.
+// Prepares a fresh checkout: checks Node, installs packages, builds, and installs system components for tests.
+// Uses only modules of Node, because no package is installed yet.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,13 +9,13 @@ import { fileURLToPath } from 'node:url';
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const minimum = [20, 19];
 
-/** Ends the program with a sentence that tells what to do. */
+/** Exits with a message that states what to do. */
 export function fail(what, remedy) {
   console.error(`\n✖ ${what}\n  ${remedy}`);
   process.exit(1);
 }
 
-/** Runs a program; its output is shown only when it fails, or always with `show`. */
+/** Runs a program; prints its output if it fails, or always with `show`. */
 export function run(command, args, { cwd = root, env = process.env, show = false, timeoutMs = 30 * 60_000 } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd, env, stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'], timeout: timeoutMs });
@@ -34,7 +34,7 @@ export function run(command, args, { cwd = root, env = process.env, show = false
   });
 }
 
-/** One step with a line of progress; ends the program with `remedy` when it fails. */
+/** Runs one step with a progress line; exits with `remedy` if it fails. */
 export async function step(title, work, remedy) {
   const began = performance.now();
   process.stdout.write(`• ${title} ...`);
@@ -74,7 +74,7 @@ async function installPackages() {
   writeFileSync(stampFile, lockHash());
 }
 
-/** One run of the compiler over every package, in the order of their references (what has not changed is not built again), then one of the bundler. */
+/** Compiles all packages in the order of their references (unchanged ones are not built again), then bundles them. */
 async function build() {
   const folders = ['packages', 'plugins']
     .flatMap((group) => readdirSync(join(root, group)).map((name) => join(group, name)))
@@ -85,11 +85,11 @@ async function build() {
       const compiled = await run(join(root, 'node_modules', '.bin', 'tsc'), ['-b', ...folders]);
       return compiled.code === 0 ? run(process.execPath, [join(root, 'tools', 'bundle.mjs')]) : compiled;
     },
-    "This is a fault of the checkout: see the compiler's messages above.",
+    "This is a defect of the checkout: see the compiler's messages above.",
   );
 }
 
-/** Debian packages that the tests of real components use, and a file that shows each is there. */
+/** Debian packages for tests of real components, and a file that shows that each is installed. */
 const components = [
   ['containerd', '/usr/bin/containerd'],
   ['runc', '/usr/sbin/runc'],
@@ -117,7 +117,7 @@ async function installComponents() {
     return;
   }
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  // policy-rc.d keeps the packages from starting daemons of their own: the tests start theirs
+  // policy-rc.d keeps the packages from starting daemons: the tests start their own
   const guard = '/usr/sbin/policy-rc.d';
   if (!existsSync(guard)) writeFileSync(guard, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
   await step(

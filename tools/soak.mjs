@@ -1,11 +1,11 @@
-// `npm run soak -- control-plane|node [seed] [minutes]`: long random use and random failures, with every rule held against every change. Not part of CI.
+// `npm run soak -- control-plane|node [seed] [minutes]`: long random use and random faults, with every change checked against the rules. Not part of CI.
 import { join } from 'node:path';
 import { root, run, setup } from './setup.mjs';
 
 const [name = 'control-plane', ...args] = process.argv.slice(2);
 const names = ['control-plane', 'node'];
 if (!names.includes(name)) {
-  console.error(`there is no soak ${name}; there are ${names.join(', ')}`);
+  console.error(`${name}: no such soak; one of ${names.join(', ')}`);
   process.exit(2);
 }
 await setup({ system: true });

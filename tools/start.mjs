@@ -1,4 +1,4 @@
-// `npm start`: sets up, then runs a cluster on the embedded defaults in the foreground. Arguments go to `oarlock up`.
+// `npm start`: sets up, then runs a cluster with the embedded defaults in the foreground. Arguments are passed to `oarlock up`.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { root, setup } from './setup.mjs';

@@ -1,5 +1,5 @@
-// Writes the tsconfig.json of every package from what it imports, and holds its package.json against that.
-// `--check` writes nothing and fails when something would change.
+// Writes the tsconfig.json of every package from its imports, and checks its package.json against them.
+// `--check` writes nothing and fails if a file is out of date.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { builtinModules } from 'node:module';

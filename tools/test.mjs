@@ -1,6 +1,6 @@
 // `npm test`: sets up, then format, boundaries, lint, types, unit and contract tests, and the end-to-end matrix.
-// What fails runs once more from scratch, and a test that passes only then is named as unstable.
-// The last line counts what ran. Arguments: `--only check|unit|e2e`.
+// Files with failures run once more from scratch; a test that passes only then is reported as unstable.
+// The last line counts the tests. Arguments: `--only check|unit|e2e`.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
@@ -18,14 +18,14 @@ if (names.length > 0) {
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const bin = (name) => join(root, 'node_modules', '.bin', name);
 
-/** The suites (files) of a report of vitest. */
+/** Returns the suites (files) of a vitest report. */
 const suitesOf = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).testResults : []);
 /** `packages/x`, `plugins/x`, `examples/plugins/x`, or `e2e`. */
 const ownerOf = ({ name }) => relative(root, name).split(/\/(test|journeys|matrix|conformance|failures|harness)\//, 1)[0];
 const testsOf = (suites, ...statuses) =>
   suites.flatMap(({ assertionResults }) => assertionResults.filter(({ status }) => statuses.includes(status)));
 const failuresOf = (suites) => [
-  // a file that does not even load has no tests to count
+  // a file that fails to load has no tests to count
   ...suites
     .filter(({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0)
     .map(({ name, message }) => ({ name, why: message })),
@@ -48,7 +48,7 @@ function count(suites) {
     for (const { fullName } of testsOf([suite], 'pending', 'skipped')) console.log(`- skipped: ${ownerOf(suite)}: ${fullName}`);
 }
 
-/** Runs test files, all of a config or the given ones, and reads the report. */
+/** Runs all test files of a config, or the given ones, and reads the report. */
 async function vitest(config, report, files = []) {
   const file = join(root, '.reports', `${report}.json`);
   rmSync(file, { force: true });
@@ -69,7 +69,7 @@ async function suite(title, config, report) {
     const names = again.map(({ name }) => name);
     const second = await vitest(config, `${report}-again`, names);
     count(second.suites);
-    // a run that ended without a report, or badly without a failed test, has failed as well
+    // a run without a report, or with a failure exit code but no failed test, has failed as well
     if (second.suites.length < again.length || (second.code !== 0 && second.suites.every(({ status }) => status === 'passed')))
       totals.failed += 1;
   } else if (code !== 0 || suites.length === 0) totals.failed += 1;

@@ -1,5 +1,5 @@
-// Runs what the build joined once, so that V8 keeps what it compiles: every plugin of the default composition is loaded, and a cluster in memory
-// is started and answers. Its arguments are those of a command.
+// Runs the bundle once, so that V8's code cache covers a start: loads every plugin of the default composition, and starts a cluster in memory that
+// handles a request. Its arguments are those of a command.
 import { joined } from '../packages/cli/bin/joined.js';
 
 const { main, startTestCluster } = joined();

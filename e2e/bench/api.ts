@@ -35,9 +35,9 @@ async function measure(stage: BenchEnvironment, etcd: string | undefined) {
   const body = (index: number) => JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `load-${index}` }, data });
   const pods = '/api/v1/namespaces/default/pods';
   const account = JSON.stringify({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } });
-  // no controller makes it
+  // no controller creates it
   await load.request('POST', '/api/v1/namespaces/default/serviceaccounts', account);
-  /** With the processor time of the server's process for each, in microseconds: other work on the machine hardly changes it. */
+  /** Includes the processor time of the server's process per request, in microseconds: other load on the machine hardly changes it. */
   const measured = async (count: number, parallel: number, work: (index: number) => Promise<unknown>) => {
     const began = await cpuSeconds(cluster.pid);
     const rate = await load.rate(count, parallel, work);

@@ -1,4 +1,4 @@
-// What it costs to know who asks, whether they may, and whether what they write is right. In process, from source; the last one is a whole cluster.
+// The cost of authentication, authorization and admission. In process, from source; the last part runs a whole cluster.
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import 'reflect-metadata';
 import audit from '@oarlock/audit-log/plugin';
@@ -43,7 +43,7 @@ import { median, print, type Figure } from './support/statistics.ts';
 
 const group = 'rbac.authorization.k8s.io';
 
-/** Microseconds of one call, of this process's CPU, collections among it: what else the machine does is not counted. The median of rounds. */
+/** Returns the microseconds of one call in this process's CPU time, garbage collection included: the median of several batches. */
 async function microseconds(call: () => unknown, calls = 20_000, batches = 9): Promise<number> {
   const once = async () => {
     const began = process.cpuUsage();
@@ -167,7 +167,7 @@ async function auditLine(): Promise<readonly Figure[]> {
   return [{ what: 'an audit event, written down by audit-log', value, unit: 'us' }];
 }
 
-/** Creates through a whole pipeline, with and without a plugin of one's own, in turns. */
+/** Creates through the whole request pipeline, alternately with and without a plugin. */
 async function ownPlugin(): Promise<readonly Figure[]> {
   const plugin = Admission.plugin({
     id: 'admission-bench',
@@ -184,7 +184,7 @@ async function ownPlugin(): Promise<readonly Figure[]> {
   const create = (cluster: typeof bare) => () =>
     cluster.client.create(configMaps, { metadata: { namespace: 'default', name: `m-${n++}`, labels } }, { dryRun: true });
   const [without, more]: [number[], number[]] = [[], []];
-  // what else the machine does hits both of a round alike
+  // other load on the machine affects both of a pair alike
   for (let round = 0; round < 60; round++) {
     const alone = await microseconds(create(bare), 250, 1);
     without.push(alone);

@@ -19,7 +19,7 @@ import { residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 const runs = 5;
 const idleSeconds = Number(process.env['OARLOCK_BENCH_IDLE_SECONDS'] ?? 60);
 
-/** Asks again and again on raw connections: the answer of a server that is up counts, not when it says so. */
+/** Polls on raw connections: the first response counts, not the message of the process. */
 async function readyAfter(cluster: Cluster): Promise<number> {
   const began = performance.now();
   cluster.launch();
@@ -101,7 +101,7 @@ await BenchEnvironment.with(async (stage) => {
       metadata: { name: 'first', labels: { app: 'first' } },
       spec: { terminationGracePeriodSeconds: 0, containers: [{ name: 'main', image: busyboxImage, command: ['sleep', '3600'] }] },
     };
-    // refused until the namespace has its service account, as upstream
+    // pods are rejected until the namespace has its service account, as upstream
     await until(
       'the pod is accepted',
       async () => (await api.call('POST', '/api/v1/namespaces/default/pods', { body: pod })).status === 201,

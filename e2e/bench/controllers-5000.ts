@@ -1,6 +1,6 @@
-// 5,000 simulated nodes (or as many as the first argument says) and all else in one process: ten pods a node made, and at rest. Then a tenth as many nodes
-// more, in a process of their own, a rolling update of a fifth of the pods, and those nodes lost at once and back. Reference: what upstream's defaults allow. A
-// step that takes longer than the second argument says, in minutes, is left as it is.
+// 5,000 simulated nodes (or the first argument) and all components in one process: ten pods per node are created, then the cluster idles. Then a tenth as
+// many nodes in another process, a rolling update of a fifth of the pods, and the loss and return of those nodes. Reference: the limits of upstream's
+// defaults. A step that exceeds the second argument, in minutes, is abandoned.
 import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,13 +11,13 @@ import { NodeCounter } from './support/node-counter.ts';
 import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 import { Steps } from './support/steps.ts';
 
-/** A machine that others use too may take long: what counts is processor time. */
+/** Generous, because other load on the machine slows it down: processor time is what counts. */
 const [nodes = 5_000, minutes = 60] = process.argv.slice(2).map(Number);
 const [apart, pods, rolled] = [nodes / 10, nodes * 10, nodes * 2];
 const patienceMs = minutes * 60_000;
-/** Until old versions of what was made are forgotten: storage is compacted every five minutes. Then what is measured, and for how long nodes are lost. */
+/** Old versions of the created objects are kept until storage is compacted, every five minutes. Then the idle phase, and how long nodes are lost. */
 const [settleMs, restMs, lostMs] = [11 * 60_000, 60_000, 120_000];
-/** Nodes a second that are tainted, and with it emptied, in a zone of which less than 55 % is lost: --node-eviction-rate. */
+/** Nodes per second that are tainted, and so emptied, in a zone of which less than 55 % is lost: --node-eviction-rate. */
 const evictionRate = 0.1;
 
 interface Deployment extends Item {
@@ -144,7 +144,7 @@ await BenchEnvironment.with(async (stage) => {
     () => String(nodeCounter),
     (signal) => nodeCounter.until(({ ready }) => ready === nodes, signal),
   );
-  // those that were noticed first may be emptied already
+  // the first nodes that were detected may be empty already
   const [noticed, before] = [performance.now(), nodeCounter.emptied];
   await delay(lostMs);
   const emptied = nodeCounter.emptied - before;

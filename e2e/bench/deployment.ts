@@ -1,5 +1,5 @@
-// A Deployment of 100 replicas (or as many as the first argument says) on as many nodes that are objects only: from its POST until all pods exist, and until all are bound,
-// by a watch. API server, controllers and scheduler are one process.
+// A Deployment of 100 replicas (or the first argument) on as many nodes without kubelets: the time from its POST until all pods exist, and until all are
+// bound, measured by a watch. API server, controllers and scheduler are one process.
 import type { Item, PodItem } from '../harness/api.ts';
 import { createReadyNode } from './support/node-object.ts';
 import { deploymentOf, deploymentsPath } from './support/deployment-objects.ts';
@@ -19,7 +19,7 @@ await BenchEnvironment.with(async (stage) => {
     spec: {
       roles: ['apiserver', 'controllers', 'scheduler'],
       storage: 'storage-memory',
-      // nobody looks after these nodes
+      // no kubelet reports for these nodes
       settings: { controllers: { disable: ['node-lifecycle'] } },
     },
   });
@@ -55,13 +55,18 @@ await BenchEnvironment.with(async (stage) => {
     used.push((await cpuSeconds(cluster.pid)) - cpuBefore);
     stop.abort();
     await load.request('DELETE', `${deploymentsPath}/${name}`);
-    // no kubelet says that they have ended
+    // no kubelet reports their termination
     for (const pod of seen.bound) await api.call('DELETE', `${podsPath}/${pod}?gracePeriodSeconds=0`);
     await api.until('its pods are gone', podsPath, (all) => all.length === 0);
   }
   load.close();
   print([
-    { what: `${replicas} replicas, all pods exist, median of ${repetitions}`, value: median(exist), unit: 's', upstream: `${upstream.exist} s` },
+    {
+      what: `${replicas} replicas, all pods exist, median of ${repetitions}`,
+      value: median(exist),
+      unit: 's',
+      upstream: `${upstream.exist} s`,
+    },
     { what: '  all pods bound', value: median(bound), unit: 's', upstream: `${upstream.bound} s` },
     { what: '  first and best', value: bound[0] ?? Number.NaN, unit: 's', reference: { what: 'the best', value: Math.min(...bound) } },
     { what: '  processor time of API server, loops and scheduler', value: median(used), unit: 's' },

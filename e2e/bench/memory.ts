@@ -7,14 +7,14 @@ import { LoadGenerator } from './support/load-generator.ts';
 import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 
 const goals = (process.argv[2] ?? '1000,10000,50000,100000').split(',').map(Number);
-/** Writes at each of the sizes by which their cost is known. */
+/** The number of writes at each size, from which their cost is computed. */
 const probes = 2_000;
 const width = 32;
 const probe = (path: string, port: number) => ({ httpGet: { path, port }, periodSeconds: 10, timeoutSeconds: 1, failureThreshold: 3 });
 
 const nameOf = (index: number) => `web-${index % 500}-5d4f8c7b9-${String(index).padStart(5, '0')}`;
 
-/** About what a Deployment's pod is on its way: 2 to 3 KB of JSON once it is stored with defaults. */
+/** About the size of a Deployment's pod: 2 to 3 KB of JSON once it is stored with defaults. */
 const pod = (index: number) =>
   JSON.stringify({
     apiVersion: 'v1',
@@ -59,24 +59,24 @@ await BenchEnvironment.with(async (stage) => {
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const empty = await residentMiB(pids());
   const load = new LoadGenerator(cluster.api);
-  // no controller makes it, and none takes away pods whose owner there never was
+  // no controller creates it, and none deletes pods whose owner never existed
   const account = JSON.stringify({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } });
   await load.request('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, account);
   await load.rate(200, width, (index) => load.request('POST', path, pod(1_000_000 + index)));
   print([{ what: 'memory with nothing but the cluster itself', value: empty, unit: 'MiB' }]);
-  /** Microseconds of the server for one of `count` requests, and how many there were in a second. */
+  /** Returns the server's microseconds for one of `count` requests, and the requests per second. */
   const cost = async (count: number, work: (index: number) => Promise<unknown>) => {
     const began = await cpuSeconds(pids());
     const { perSecond } = await load.rate(count, width, work);
     return { perSecond, each: ((await cpuSeconds(pids())) - began) * (1e6 / count) };
   };
-  // what is compiled only when it is hot is not to make the first figures larger than the others
+  // warms up the code, so that the first figures are not larger than the others
   await cost(probes, (index) => load.request('POST', path, pod(2_000_000 + index)));
   await cost(probes, (index) => load.request('DELETE', `${path}/${nameOf(2_000_000 + index)}`));
   let first: { readonly patches: number; readonly patch: number; readonly create: number } | undefined;
   for (const [at, goal] of goals.entries()) {
     const from = goals[at - 1] ?? 0;
-    // the last of them are those that are made where there are as many as that
+    // the last of them are created at the full size
     const last = Math.min(probes, goal - from);
     await load.rate(goal - from - last, width, (index) => load.request('POST', path, pod(from + index)));
     const create = await cost(last, (index) => load.request('POST', path, pod(goal - last + index)));

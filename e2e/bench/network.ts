@@ -25,7 +25,7 @@ const seconds = 1;
 const port = '5201';
 const hostMac = 'ee:ee:ee:ee:ee:ee';
 
-/** A network namespace, for as long as its process lives. */
+/** A network namespace that exists as long as its process. */
 class Space {
   readonly #holder: ChildProcess;
   private constructor(holder: ChildProcess) {
@@ -68,7 +68,7 @@ const make = async () => {
 const rangeOf = (node: number) => `10.244.${node}.0/24`;
 const addressOf = (node: number) => `192.0.2.${node}`;
 
-/** Two nodes on a cable, each with the way to the other's pods. */
+/** Two nodes on a cable, each with routes to the other's pods. */
 async function twoNodes(): Promise<readonly [Space, Space]> {
   const [one, two] = [await make(), await make()];
   await one.run('ip', 'link', 'add', 'wire', 'type', 'veth', 'peer', 'name', 'wire', 'netns', two.pid);
@@ -82,7 +82,7 @@ async function twoNodes(): Promise<readonly [Space, Space]> {
   return [one, two];
 }
 
-/** By hand: a cable and a route. */
+/** The reference: a cable and a route, configured by hand. */
 async function plainPod(node: Space, ip: string, name: string): Promise<Pod> {
   const space = await make();
   await node.run('ip', 'link', 'add', name, 'address', hostMac, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', space.pid);
@@ -99,7 +99,7 @@ async function plainPod(node: Space, ip: string, name: string): Promise<Pod> {
   return { space, ip };
 }
 
-/** Begins with a node's number, the paths of its pods' namespaces and `policies` or nothing; says the pods' addresses and stays until its input ends. */
+/** Takes a node's number, the paths of its pods' namespaces and `policies` or nothing; prints the pods' addresses and runs until its stdin ends. */
 async function ourNode(number: number, paths: readonly string[], withPolicies: boolean): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'bench-network-'));
   const context = { log: silentLogger, clock: systemClock, tracer: noTracer, dataDir };
@@ -144,7 +144,7 @@ async function ourNode(number: number, paths: readonly string[], withPolicies: b
     await policies.protect({ ...pod, labels, ips: result.ips });
   }
   console.log(JSON.stringify(ips));
-  for await (const _ of process.stdin); // until the bench is over
+  for await (const _ of process.stdin); // until the bench ends
   await policies.stop();
   await driver.stop();
   await api.stop();

@@ -18,7 +18,7 @@ const body = (name: string, command: readonly string[]) => ({
   metadata: { name },
   spec: { terminationGracePeriodSeconds: 30, containers: [{ name: 'main', image: busyboxImage, command }] },
 });
-/** Ends at once when it is told to. */
+/** Exits at once on SIGTERM. */
 const obedient = ['sh', '-c', 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'];
 
 async function oneAtATime(times: PodTimes, runtime: BareRuntime): Promise<readonly Figure[]> {
@@ -95,7 +95,7 @@ async function idling(times: PodTimes, cluster: Cluster): Promise<readonly Figur
     });
     return (((await cpuSeconds(cluster.pid)) - cpu) / ((performance.now() - from) / 1000)) * 100;
   };
-  await measure(); // what the starts have left to do
+  await measure(); // waits for work that the starts have left
   return [{ what: `${idlePods} idle pods, all of Oarlock (goal: 3)`, value: await measure(), unit: '% of a core' }];
 }
 

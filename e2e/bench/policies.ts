@@ -1,5 +1,5 @@
-// What policy-nftables takes for 1,000 policies over 1,000 pods of a node (or as many as the first argument says), and for one policy, one
-// pod and one label more with them there. Reference: nft alone, with the same rules as a file. Needs root; makes a network namespace of its own.
+// The time that policy-nftables needs for 1,000 policies over 1,000 pods of a node (or the first argument), and for one more policy, pod or label.
+// Reference: nft alone, with the same rules as a file. Requires root; creates its own network namespace.
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { namespaces, networkPolicies, pods } from '@oarlock/api/resources';
@@ -34,7 +34,7 @@ const pod = (index: number): Pod => ({
   spec: { nodeName: 'here', containers: [{ name: 'main', image: 'none', ports: [{ name: 'http', containerPort: 8080 }] }] },
   status: { phase: 'Running', podIPs: [{ ip: ipOf(index) }] },
 });
-/** Each pod is reached by its neighbour at three ports, and reaches the next one. */
+/** Each pod is reached by its neighbor at three ports, and reaches the next one. */
 const policy = (index: number, name = `policy-${index}`): NetworkPolicy => ({
   metadata: { namespace, name },
   spec: {

@@ -10,7 +10,7 @@ import { cpuSeconds, BenchEnvironment } from './support/bench-environment.ts';
 interface Workload {
   readonly pods: number;
   readonly pod: (index: number) => { readonly labels?: object; readonly spec?: object };
-  /** Nodes are full of pods that matter less. */
+  /** Nodes are full of pods of lower priority. */
   readonly full?: boolean;
 }
 const zone = 'topology.kubernetes.io/zone';
@@ -33,7 +33,7 @@ const workloads: Readonly<Record<string, Workload>> = {
   'inter-pod anti-affinity': {
     pods: 3000,
     pod: (index) => {
-      const group = { group: String(index % 30) }; // 100 pods, none of them beside another
+      const group = { group: String(index % 30) }; // 100 pods with anti-affinity to each other
       return {
         labels: group,
         spec: {
@@ -54,7 +54,7 @@ const workloads: Readonly<Record<string, Workload>> = {
     }),
   },
 };
-/** Of kube-scheduler 1.36 on such a machine, plain pods. */
+/** The figures of kube-scheduler 1.36 on such a machine, plain pods. */
 const upstream: Readonly<Record<number, number>> = { 1000: 496, 5000: 277 };
 
 const resources = { cpu: '32', memory: '256Gi', pods: '110' };
@@ -62,7 +62,7 @@ const spec = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { 
 
 interface Drained {
   readonly perSecond: number;
-  /** Of the one process that is API server and scheduler. */
+  /** Processor time of the one process that runs API server and scheduler. */
   readonly perProcessorSecond: number;
 }
 
@@ -82,7 +82,7 @@ async function drain(stage: BenchEnvironment, nodes: number, { pods, pod, full =
     await api.until<Item>('the scheduler', '/apis/coordination.k8s.io/v1/leases', (all) =>
       all.some(({ metadata }) => metadata.name === 'bench'),
     );
-    // it stops when another leads, and begins when that has gone
+    // it stops while another instance leads, and starts when that lease is released
     const held = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/bench';
     await load.patch(
       held,

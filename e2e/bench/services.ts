@@ -1,4 +1,4 @@
-// What the proxies in the kernel take for 10,000 Services, and for one endpoint more with them there. Needs root; makes a network namespace of its own.
+// The time that the kernel proxies need for 10,000 Services, and for one more endpoint. Requires root; creates its own network namespace.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';

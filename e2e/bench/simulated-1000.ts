@@ -11,7 +11,7 @@ import { median, print, quantile } from './support/statistics.ts';
 import { cpuSeconds, residentMiB, BenchEnvironment } from './support/bench-environment.ts';
 
 const replicas = 10_000;
-/** Events and backoffs of the start, then what is measured. */
+/** Waits for events and backoffs of the start, then for the measured interval. */
 const [restAfterMs, restMs] = [30_000, 60_000];
 interface Deployment extends Item {
   readonly status: { readonly readyReplicas?: number };

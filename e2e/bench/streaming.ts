@@ -33,7 +33,7 @@ await BenchEnvironment.with(async (stage) => {
     await times.create(body);
     await times.ready(pod);
 
-    await execRoundTrips(cluster, pod, repetitions); // until the code is warm
+    await execRoundTrips(cluster, pod, repetitions); // warms up the code
     const [trips, tripCpu] = await measured(() => execRoundTrips(cluster, pod, repetitions));
     print([
       {

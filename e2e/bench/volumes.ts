@@ -57,7 +57,7 @@ await BenchEnvironment.with(async (stage) => {
     return performance.now() - began;
   };
 
-  // the driver is started by the first
+  // the first claim starts the driver
   const first = await one('first', true);
   await clear();
   const [plain, claimed]: [number[], number[]] = [[], []];

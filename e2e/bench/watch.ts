@@ -1,5 +1,5 @@
 // Events per second to many watchers of one resource. The watchers only count lines, in a process of their own. Reference of the same
-// run: the same writes with nobody watching.
+// run: the same writes without watchers.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
@@ -21,7 +21,7 @@ interface Order {
 if (process.send !== undefined) await watch();
 else await BenchEnvironment.with(direct);
 
-/** In the child: opens every watch, then counts until each has seen the last write. */
+/** In the child: opens all watches, then counts until each has received the last write. */
 async function watch(): Promise<void> {
   const [order] = (await once(process, 'message')) as [Order];
   const { host, port, tls, path, revision } = order;

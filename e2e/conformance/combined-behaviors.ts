@@ -1,6 +1,6 @@
 /**
- * Behaviours of the conformance list that a test of another name looks at, by that test's name: some are looked at together, some are called a
- * little differently here. Names are without their marks (`[Conformance]`).
+ * Behaviors of the conformance list that a test of another name covers, by that test's name: some are covered together, some have a slightly
+ * different name here. Names are without their marks (`[Conformance]`).
  */
 export const combinedBehaviors: Readonly<Record<string, readonly string[]>> = {
   // sig-node

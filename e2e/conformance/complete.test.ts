@@ -10,16 +10,16 @@ import { parse } from 'yaml';
 import { nodeStages } from './node-environments.ts';
 import { combinedBehaviors } from './combined-behaviors.ts';
 
-/** The behaviours of a conformant cluster, in words. They are not part of the repository. */
+/** The behaviors of a conformant cluster. The list is not part of the repository. */
 const facts = fileURLToPath(new URL('../../../shared/spec/conformance-v1.36.yaml', import.meta.url));
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const e2e = fileURLToPath(new URL('../', import.meta.url));
 /** The others are in packages/apiserver/test/conformance. */
 const areas = ['node', 'network', 'storage', 'cli', 'instrumentation', 'apps', 'scheduling', 'architecture'].map((area) => `sig-${area}`);
-/** Where tests of behaviours are that need no nodes of their own. */
+/** Folders with tests of behaviors that need no nodes of their own. */
 const elsewhere = ['packages/apiserver/test/conformance', 'packages/scheduler/test/conformance'];
 
-/** Without its marks (`[Conformance]`, `[Serial]`), which say how a behaviour is run. */
+/** Removes the marks (`[Conformance]`, `[Serial]`), which describe how a behavior is run. */
 const bare = (title: string) =>
   title
     .replaceAll(/ ?\[(?!sig-)[A-Z][\w:.-]*\]/g, '')
@@ -27,7 +27,7 @@ const bare = (title: string) =>
     .trim();
 const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Whole names of all tests of these folders, as vitest collects them; nothing is run. */
+/** Returns the full names of all tests of these folders, as vitest collects them, without running any. */
 async function collected(): Promise<readonly string[]> {
   const directory = await mkdtemp(join(tmpdir(), 'oarlock-titles-'));
   try {
@@ -45,7 +45,7 @@ interface Source {
   readonly text: string;
   readonly titles: readonly string[];
 }
-/** Texts of tests that are not collected here, with what is written in quotes. */
+/** Returns the texts of tests that are not collected here, with their quoted names. */
 function testSources(): readonly Source[] {
   const files = elsewhere.flatMap((folder) => readdirSync(root + folder).map((name) => `${root}${folder}/${name}`));
   return files.map((file) => {
@@ -55,14 +55,14 @@ function testSources(): readonly Source[] {
   });
 }
 
-/** Each way to part a behaviour's name into what it is about and what that does. */
+/** Returns every way to split a behavior's name into subject and behavior. */
 function* parts(behaviour: string): Generator<readonly [area: string, group: string, what: string]> {
   const [area = '', ...words] = behaviour.split(' ');
   for (let at = 1; at < words.length - 1; at++) yield [area.slice(1, -1), words.slice(0, at).join(' '), words.slice(at).join(' ')];
 }
-/** Names may go on: `should do this (Always)`, `should do this; should do that`. */
+/** A title may continue after the name: `should do this (Always)`, `should do this; should do that`. */
 const titleContains = (title: string, what: string) => new RegExp(`(^|[ .,;])${escaped(what)}($|[,:.;]| \\()`).test(title);
-/** Names that are written with holes, into which the rows of a table are put. */
+/** Titles that are templates, filled from the rows of a table. */
 const mayContain = (title: string, what: string) =>
   /[a-z]{4} /.test(title) &&
   /%s|\$\{/.test(title) &&

@@ -7,30 +7,30 @@ import { everythingIsNeeded } from '../harness/machine.ts';
 import { componentMissing } from '../harness/component-availability.ts';
 import { netnsMissing } from '../harness/netns.ts';
 
-/** What a node runs its pods on. */
+/** The container runtime of a node. */
 export interface NodeRuntime {
   readonly socket: string;
-  /** Where the network plugin writes its conflist, for a runtime that calls CNI itself. */
+  /** The directory of the network plugin's conflist, for a runtime that calls CNI itself. */
   readonly cniConfDir: string | null;
-  /** Puts an archive of images where pods find them. */
+  /** Imports an archive of images. */
   importImages(archive: string): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** One runtime below the behaviours of nodes. */
+/** A runtime under the node behaviors. */
 export interface NodeEnvironmentSpec {
-  /** Why it cannot be had on this machine. */
+  /** Why it is unavailable on this machine. */
   missing(): Promise<string | undefined>;
   start(options: { readonly dir: string; readonly enter?: readonly string[] }): Promise<NodeRuntime>;
-  /** What it cannot do, by the test's title, and why not; undefined: on this machine it can. */
+  /** Returns why the runtime does not support the behavior of a test, by title; undefined if it does. */
   readonly cannot: Readonly<Record<string, string | undefined>>;
-  /** What CI leaves to request, by groups and titles of tests, and why it tells little of this runtime. */
+  /** Tests that CI runs on request only, by group and title, and why they depend little on this runtime. */
   readonly onRequest: readonly (readonly [tests: RegExp, because: string])[];
 }
 
 export type NodeStageName = 'containerd' | 'docker';
 
-/** Some that the kernel knows may be denied to everybody, as in a container or a small virtual machine. */
+/** Capabilities that the kernel has but that the machine may withhold, as in a container or a small virtual machine. */
 function hasEveryCapability(): boolean {
   if (process.platform !== 'linux') return false;
   const [, held = ''] = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
@@ -52,7 +52,7 @@ export const nodeStages: Readonly<Record<NodeStageName, NodeEnvironmentSpec>> = 
     missing: componentMissing.docker,
     start: async (options) => Object.assign(await startDocker(options), { cniConfDir: null }),
     cannot: {
-      'a pod with users of its own is root inside only, and owns its files (KEP-127)':
+      'a pod with a user namespace is root inside only, and owns its files (KEP-127)':
         'the engine maps users for all of its containers or for none (userns-remap)',
       'Security Context When creating a pod with privileged should run the container as unprivileged when false': hasEveryCapability()
         ? undefined
@@ -65,25 +65,22 @@ export const nodeStages: Readonly<Record<NodeStageName, NodeEnvironmentSpec>> = 
         /^\[sig-storage\] (?!EmptyDir|Subpath)/,
         'the kubelet writes these volumes, and the engine binds them as it binds those that are tried',
       ],
-      [/^\[sig-(cli|instrumentation|auth)\] (?!Kubectl logs|ServiceAccounts)/, 'the engine has no part in it'],
+      [/^\[sig-(cli|instrumentation|auth)\] (?!Kubectl logs|ServiceAccounts)/, 'does not depend on the engine'],
       [/^\[sig-node\] when the others are done, /, 'pods leave a tainted node as they are deleted elsewhere here'],
-      [
-        /^\[sig-network\] .* nodes (Service|Endpoint|DNS should provide DNS|traffic)/,
-        'proxies and names do not know which runtime they serve',
-      ],
+      [/^\[sig-network\] .* nodes (Service|Endpoint|DNS should provide DNS|traffic)/, 'proxies and names do not depend on the runtime'],
     ],
   },
 };
 
-/** As for the matrix: all of it is run where there is time. */
+/** As in the matrix: everything runs if there is time. */
 const takesAll = !process.env['CI'] || process.env['OARLOCK_MATRIX'] === 'all';
 
-/** Why two nodes cannot be had on it here; undefined: they can, or must. */
+/** Returns why two nodes cannot run here, or undefined if they can or must. */
 export async function noNodesOn(name: NodeStageName): Promise<string | undefined> {
   return everythingIsNeeded ? undefined : ((await nodeStages[name].missing()) ?? (await netnsMissing()));
 }
 
-/** Tests of the suite that this is called in leave out what the runtime cannot do, and what is left to request, and say why. */
+/** Skips tests of the calling suite that the runtime does not support or that run on request, with the reason. */
 export function leaveOutWhatCannotBe(name: NodeStageName): void {
   const { cannot, onRequest } = nodeStages[name];
   beforeEach(({ task, skip }) => {

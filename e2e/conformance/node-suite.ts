@@ -25,8 +25,8 @@ const suites = {
 } as const;
 
 /**
- * Tests are named after behaviours of the conformance list; one may stand for several that are looked at together. All of them share one
- * cluster and run beside each other: they wait most of the time. To be called at the top of a test file.
+ * Tests have the names of behaviors of the conformance list; one may cover several. All of them share one
+ * cluster and run concurrently: they mostly wait. Call it at the top of a test file.
  */
 export async function nodeBehavioursOn(stage: NodeStageName): Promise<void> {
   const none = await noNodesOn(stage);

@@ -9,7 +9,7 @@ import type { NodeStageName } from './node-environments.ts';
 import { startTwoNodes, type TwoRealNodes } from './two-real-nodes.ts';
 
 export type Spec = Readonly<Record<string, unknown>>;
-/** What says how it is called. */
+/** An object with a name. */
 export type Named = Spec & { readonly metadata: Spec & { readonly name: string } };
 export interface Ended {
   readonly pod: FullPod;
@@ -17,7 +17,7 @@ export interface Ended {
   readonly log: string;
 }
 
-/** Two nodes for a test file, in one namespace: tests run beside each other and name their objects apart. */
+/** Two nodes for a test file, in one namespace: tests run concurrently and give their objects different names. */
 export class NodeWorkbench {
   readonly machine = Machine.use();
   readonly namespace = 'behaviour';
@@ -58,7 +58,7 @@ export class NodeWorkbench {
     return this.#pods;
   }
 
-  /** The path of a resource of the core group, or of `group/version/resource`, in the namespace. */
+  /** Returns the path of a core resource, or of `group/version/resource`, in the namespace. */
   at(resource: string, namespace = this.namespace): string {
     const [version, name] = resource.includes('/')
       ? [resource.slice(0, resource.lastIndexOf('/')), resource.split('/').at(-1)]
@@ -68,7 +68,7 @@ export class NodeWorkbench {
   name(word: string): string {
     return `${word}-${++this.#numbers}`;
   }
-  /** Creates an object; one that an earlier attempt has left goes first. */
+  /** Creates an object; deletes one that an earlier attempt left. */
   create<T extends Item = Item>(path: string, body: Spec & { readonly metadata: Spec & { readonly name: string } }): Promise<T> {
     return this.api.renew<T>(path, body);
   }
@@ -82,7 +82,7 @@ export class NodeWorkbench {
     return this.cluster.kubectl.run(['-n', this.namespace, ...args]);
   }
 
-  /** A busybox container that runs a script, or `more` says what. */
+  /** A busybox container that runs a script, or what `more` specifies. */
   container(script: string, more: Spec = {}): Spec {
     return { name: 'main', image: busyboxImage, imagePullPolicy: 'IfNotPresent', command: ['sh', '-c', script], ...more };
   }
@@ -102,7 +102,7 @@ export class NodeWorkbench {
     return body;
   }
 
-  /** Runs a pod to its end and forgets it. @throws Error when it fails, unless that is wanted */
+  /** Runs a pod to completion and forgets it. @throws Error if it fails, unless that is expected */
   async run(
     spec: Spec | string,
     { metadata = {}, fails = false }: { readonly metadata?: Spec; readonly fails?: boolean } = {},
@@ -117,7 +117,7 @@ export class NodeWorkbench {
     return { pod, log };
   }
 
-  /** What a pod's script says, when it ends well. */
+  /** Returns the output of a pod's script if it succeeds. */
   async outputOf(spec: Spec | string): Promise<string> {
     return (await this.run(spec)).log;
   }
@@ -139,7 +139,7 @@ export class NodeWorkbench {
   async exec(name: string, ...command: string[]): Promise<string> {
     return this.k('exec', name, '-c', this.pods.get(name)?.spec.containers[0]?.name ?? 'main', '--', ...command);
   }
-  /** Deletes a pod and does not wait. */
+  /** Deletes a pod without waiting. */
   forget(name: string): void {
     void this.api.call('DELETE', `${this.at('pods')}/${name}?gracePeriodSeconds=0`).catch(() => undefined);
   }

@@ -58,7 +58,7 @@ export class PodFollower {
     return this.#pods.get(name);
   }
 
-  /** @throws Error with what was last seen, after the deadline */
+  /** @throws Error with the latest state, after the deadline */
   async until(name: string, what: string, wanted: (pod: FullPod) => boolean, timeoutMs = patienceMs): Promise<FullPod> {
     return this.#wait(`${name} to ${what}`, name, (pod) => (pod !== undefined && wanted(pod) ? pod : undefined), timeoutMs);
   }

@@ -13,12 +13,12 @@ import { nodeStages, type NodeRuntime, type NodeStageName } from './node-environ
 export const nodeNames = ['node-a', 'node-b'] as const;
 export type NodeName = (typeof nodeNames)[number];
 
-/** Two nodes, each on a runtime of its own; the second is behind a link, and their pods reach each other over VXLAN. */
+/** Two nodes, each with its own runtime; the second is behind a link, and their pods reach each other over VXLAN. */
 export interface TwoRealNodes {
   readonly cluster: Cluster;
   /** InternalIP by node. */
   readonly addresses: ReadonlyMap<string, string>;
-  /** Puts an archive of images on both nodes. */
+  /** Imports an archive of images on both nodes. */
   importImages(archive: string): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ interface NodeItem extends Item {
   };
 }
 
-/** Starts both; the machine ends them. */
+/** Starts both nodes; the machine stops them. */
 export async function startTwoNodes(machine: Machine, stage: NodeStageName): Promise<TwoRealNodes> {
   const far = await otherMachine();
   machine.undo('network namespace', () => far.remove());
@@ -41,7 +41,7 @@ export async function startTwoNodes(machine: Machine, stage: NodeStageName): Pro
   const runtimes = await Promise.all([startRuntime(`near-${stage}`), startRuntime(`far-${stage}`, far.enterNetwork)]);
   const spec = composition({ storage: 'memory', runtime: stage, network: 'bridge' });
   const vxlan = { device: `oar-vx${randomInt(100, 1000)}`, id: randomInt(100, 10_000) };
-  // of pods with host ports, portmap leaves the chains that lead to them
+  // portmap leaves the chains of pods with host ports
   machine.undo('host ports', () => mustRun('sh', ['-c', 'iptables-save -t nat | grep -v CNI- | iptables-restore -T nat']));
   machine.undo('VXLAN', () => runProgram('ip', ['link', 'del', vxlan.device]));
   const on = ({ socket, cniConfDir: confDir }: NodeRuntime) => ({
@@ -53,7 +53,7 @@ export async function startTwoNodes(machine: Machine, stage: NodeStageName): Pro
   await joinNode(machine, cluster, {
     enter: far.enterNetwork,
     server: addresses.get('node-a') ?? '',
-    // each proxy serves what pods of the other's node ask for
+    // the proxy of each node also serves requests of the other node's pods
     spec: { ...on(runtimes[1]), proxy: 'proxy-iptables', settings: spec.settings },
   });
   return {
@@ -67,7 +67,7 @@ export async function startTwoNodes(machine: Machine, stage: NodeStageName): Pro
 
 interface Joining {
   readonly enter: readonly [file: string, ...args: string[]];
-  /** Where the API server is reached from there. */
+  /** The address of the API server from there. */
   readonly server: string;
   readonly spec: object;
 }

@@ -155,7 +155,9 @@ export class Daemon {
         const found = find();
         if (found) settle(() => resolve(found));
         else if (this.#ended)
-          settle(() => reject(new Error(`${this.child.spawnfile} exited before its output matched ${pattern}:\n${this.output.slice(-4000)}`)));
+          settle(() =>
+            reject(new Error(`${this.child.spawnfile} exited before its output matched ${pattern}:\n${this.output.slice(-4000)}`)),
+          );
       };
       const timer = setTimeout(
         () =>

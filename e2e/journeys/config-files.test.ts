@@ -24,7 +24,12 @@ const mistakes: readonly {
     remedy: /network/,
   },
   { what: 'a wrong type', text: `${head}spec:\n  server: { port: many }\n`, line: 5, message: /port.*number/i },
-  { what: 'a wrong kind of document', text: 'apiVersion: oarlock.dev/v1\nkind: Klaster\nspec: {}\n', line: 2, message: /Klaster|"Cluster"/ },
+  {
+    what: 'a wrong kind of document',
+    text: 'apiVersion: oarlock.dev/v1\nkind: Klaster\nspec: {}\n',
+    line: 2,
+    message: /Klaster|"Cluster"/,
+  },
   {
     what: 'a plugin that is not installed',
     text: `${head}spec:\n  storage: storage-memroy\n`,

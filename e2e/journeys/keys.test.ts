@@ -150,7 +150,9 @@ describe.skipIf(reason !== undefined)(`another CA${reason === undefined ? '' : `
   it('signs after `use`: the node has new certificates, and those of the former CA remain valid', async () => {
     await take('use');
     const second = await ca('ca');
-    await untilValue('the certificate that the node serves', shownByNode, (certificates) => certificates.every((certificate) => issuedBy(certificate, second)));
+    await untilValue('the certificate that the node serves', shownByNode, (certificates) =>
+      certificates.every((certificate) => issuedBy(certificate, second)),
+    );
     await untilBothWays();
     expect(await cluster.kubectl.run(['--kubeconfig', await formerAdmin(), 'get', 'pods', '-o', 'name'])).toBe('pod/far\n');
   });

@@ -109,7 +109,11 @@ describe('kubectl', () => {
       await untilOutputMatches(/ScalingReplicaSet/, 'describe', 'deployment', 'web');
       // the newest kubectl prints no events if it describes several objects
       const [first = ''] = (await k('get', 'pods', '-l', 'app=web', '-o', 'name')).split('\n');
-      await untilOutputMatches(/Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/, 'describe', first);
+      await untilOutputMatches(
+        /Started\s+\S+\s+kubelet\s+(spec\.containers\{main\}: )?(Container started|Started container main)/,
+        'describe',
+        first,
+      );
       expect(await k('describe', 'replicasets')).toMatch(/Controlled By:\s+Deployment\/web/);
       expect(await kubectl.run(['describe', 'namespace', namespace])).toMatch(/Status:\s+Active/);
     });

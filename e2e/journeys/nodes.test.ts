@@ -103,7 +103,9 @@ describe.skipIf(reason !== undefined)(`a second node${reason === undefined ? '' 
     expect(await tryJoin({ '--token': 'nonsense' })).toMatch(/^2 --token must have the form .*$/);
     expect(await tryJoin({ '--node-name': 'Not_A_Name' })).toMatch(/^2 --node-name: Not_A_Name is not a lowercase DNS name$/);
     expect(await tryJoin({ '--server': 'nonsense' })).toMatch(/^2 --server: .*$/);
-    expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(/^1 .*kubernetes belongs to the API server; a node must not serve under it$/);
+    expect(await tryJoin({ '--node-name': 'kubernetes' })).toMatch(
+      /^1 .*kubernetes belongs to the API server; a node must not serve under it$/,
+    );
   });
 
   it('joins with a token and runs pods, whose logs and exec the API server reaches', async () => {

@@ -1,7 +1,7 @@
 import { idOf } from './spec.mjs';
 import { quote } from './schema.mjs';
 
-/** Embedded structs of versions that are served no more: there is no definition to ask. */
+/** Embedded structs of versions that are no longer served: they have no definition. */
 const unserved = /\.v1beta1\.IngressRuleValue$/;
 
 /**

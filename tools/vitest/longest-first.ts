@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSequencerConstructor, type TestSpecification } from 'vitest/node';
 
-/** Starts the named files first, in this order, so that none of them runs alone at the end; `long` holds parts of their paths. */
+/** Starts the named files first, in this order, so that no long file runs alone at the end; `long` contains parts of their paths. */
 export const longestFirst = (long: readonly string[]): TestSequencerConstructor =>
   class extends BaseSequencer {
     override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -3,19 +3,19 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import type { PoolOptions, PoolRunnerInitializer, PoolWorker, WorkerRequest } from 'vitest/node';
 
-/** Test files can be kept apart: they see neither each other's interfaces, rules and routes nor each other's mounts. */
+/** True if test files can be isolated from each other's interfaces, rules, routes and mounts. */
 export const canIsolateNetwork =
   process.platform === 'linux' && process.getuid?.() === 0 && spawnSync('unshare', ['--net', '--mount', 'ip', 'link']).status === 0;
 
-/** A program and its leading arguments, in whose place the rest of the arguments is run as a program. */
+/** A program with leading arguments that runs its remaining arguments as a program. */
 type Before = readonly [file: string, ...args: string[]];
 
-/** A network without anything, not even the loopback. */
+/** A network namespace without interfaces, not even the loopback. */
 const bareNetwork: Before = ['unshare', '--net'];
 
 /**
- * A network with the loopback, one link with an address and a default route, as machines have them, and mounts of its own with an empty `/run`. Name servers of
- * the machine stay written where they were.
+ * A network namespace with the loopback, one link with an address and a default route, as machines have them, and its own mounts with an empty `/run`.
+ * The machine's name servers stay configured.
  */
 const machineParts = `
 set -e
@@ -36,9 +36,9 @@ const pool = (name: string, before: Before): PoolRunnerInitializer => ({
   name,
   createPoolWorker: (options) => new ApartWorker(name, before, options),
 });
-/** Runs each test file in a process with a network of its own that has nothing yet; needs root. */
+/** Runs each test file in a process with its own empty network namespace; requires root. */
 export const bareNetworkPool = pool('bare network', bareNetwork);
-/** Runs each test file in a process that finds a machine of its own, as far as network and mounts go; needs root. */
+/** Runs each test file in a process whose network and mounts look like a separate machine; requires root. */
 export const machineNamespacePool = pool('own machine', machine);
 
 class ApartWorker implements PoolWorker {
@@ -62,7 +62,7 @@ class ApartWorker implements PoolWorker {
   async start(): Promise<void> {
     const { distPath, env, execArgv } = this.#options;
     const [execPath, ...before] = this.#before;
-    // every program replaces the one before: signals and the channel reach the last, which is Node
+    // each program replaces the one before: signals and the channel reach the last, which is Node
     this.#child = fork(join(distPath, 'workers', 'forks.js'), [], {
       execPath,
       execArgv: [...before, process.execPath, ...execArgv],

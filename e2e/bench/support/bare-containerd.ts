@@ -10,19 +10,19 @@ import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
 import { busyboxImage } from '../../fixtures/test-image.ts';
 
 export interface BareRuntime {
-  /** Sandbox with network, container, start: what is left of a pod without Kubernetes. Returns the sandbox. */
+  /** Creates a sandbox with network and starts a container in it: a pod without Kubernetes. Returns the sandbox. */
   startPod(): Promise<string>;
   removePod(sandbox: string): Promise<void>;
-  /** Runs `true` in a container of its own so often. Milliseconds each. */
+  /** Runs `true` in its own container so many times. Returns the milliseconds of each. */
   execTimes(times: number): Promise<readonly number[]>;
-  /** What comes out of a command in a pod's first container. It ends with the signal. */
+  /** Counts the output of a command in a pod's first container until the signal aborts. */
   output(pod: string, command: readonly string[], signal: AbortSignal): Promise<Readable>;
-  /** A connection to a port of a pod. */
+  /** Connects to a port of a pod. */
   forward(pod: string, port: number): Promise<Duplex>;
   close(): Promise<void>;
 }
 
-/** containerd by CRI calls, without a cluster: the reference for everything that starts pods. */
+/** containerd through CRI calls, without a cluster: the reference for everything that starts pods. */
 export async function bareRuntime(socket: string): Promise<BareRuntime> {
   const dir = await mkdtemp(join(tmpdir(), 'oarlock-bare-'));
   const driver = new ContainerdRuntime(
@@ -82,7 +82,7 @@ export async function bareRuntime(socket: string): Promise<BareRuntime> {
     async output(pod, command, signal) {
       const [container] = await driver.listContainers({ labels: { 'io.kubernetes.pod.name': pod } }, call);
       const stdout = new PassThrough({ highWaterMark: 256 * 1024 });
-      // it ends by the signal, and says so
+      // it ends by the signal and reports that
       driver.exec(container?.id ?? '', command, { tty: false, stdout }, { signal }).catch(() => stdout.destroy());
       return stdout;
     },

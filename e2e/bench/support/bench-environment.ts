@@ -7,7 +7,7 @@ import { Cluster, type ClusterOptions } from '../../harness/cluster.ts';
 import { startEtcd, type RunningEtcd } from '../../harness/etcd.ts';
 import { endProcessesBelow } from '../../harness/programs.ts';
 
-/** A directory, daemons and clusters for one bench, all of it gone afterwards, also when a signal stops the bench. */
+/** The directory, daemons and clusters of one bench, all removed afterwards, also when a signal stops the bench. */
 export class BenchEnvironment {
   readonly #cleanup = new Cleanup();
   readonly #base: string;
@@ -63,13 +63,13 @@ export class BenchEnvironment {
   }
 }
 
-/** Resident memory of a process and what came out of it, in MiB. */
+/** Returns the resident memory of a process and its descendants, in MiB. */
 export async function residentMiB(pid: number): Promise<number> {
   const kib = /VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kib ?? 0) / 1024;
 }
 
-/** Seconds of processor time a process has used. */
+/** Returns the processor time of a process in seconds. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

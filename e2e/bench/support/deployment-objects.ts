@@ -1,6 +1,6 @@
 export const deploymentsPath = '/apis/apps/v1/namespaces/default/deployments';
 
-/** A Deployment of pods with a label of its name. */
+/** A Deployment whose pods have a label with its name. */
 export const deploymentOf = (name: string, replicas: number, podSpec: object) => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',

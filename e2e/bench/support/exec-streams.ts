@@ -4,7 +4,7 @@ import { WebSocket } from 'ws';
 import type { Cluster } from '../../harness/cluster.ts';
 import { Daemon } from '../../harness/programs.ts';
 
-/** Runs `true` in a pod so often, one after the other, by WebSocket as kubectl does. Milliseconds each. */
+/** Runs `true` in a pod so many times, one after the other, by WebSocket as kubectl does. Returns the milliseconds of each. */
 export async function execRoundTrips({ api }: Cluster, pod: string, times: number): Promise<readonly number[]> {
   const url = `${api.server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/${pod}/exec?command=true&stdout=true`;
   const took: number[] = [];
@@ -14,7 +14,7 @@ export async function execRoundTrips({ api }: Cluster, pod: string, times: numbe
       const socket = new WebSocket(url, 'v5.channel.k8s.io', api.tls);
       let status = '';
       socket.on('message', (data: Buffer) => {
-        if (data[0] === 3) status += data.subarray(1).toString('utf8'); // the channel of the outcome
+        if (data[0] === 3) status += data.subarray(1).toString('utf8'); // the error channel, which carries the status
       });
       socket.once('error', reject).once('close', () => {
         if (status.includes('Success')) resolve();
@@ -32,7 +32,7 @@ export interface Measured {
 }
 
 const measuredMs = 5_000;
-/** A command that never stops to write. */
+/** A command that writes without end. */
 export const endless = ['cat', '/dev/zero'];
 /** A command that serves a file which takes long enough to send. */
 export const server = (port: number) => [
@@ -41,7 +41,7 @@ export const server = (port: number) => [
   `dd if=/dev/zero of=/tmp/zeros bs=1 count=1 seek=100G && exec httpd -f -p ${port} -h /tmp`,
 ];
 
-/** What an endless command writes in a while, by WebSocket as kubectl does it. */
+/** Reads the output of an endless command for a while, by WebSocket as kubectl does. */
 export async function execOutput({ api }: Cluster, pod: string): Promise<Measured> {
   const command = endless.map((word) => `command=${encodeURIComponent(word)}`).join('&');
   const url = `${api.server.replace(/^http/, 'ws')}/api/v1/namespaces/default/pods/${pod}/exec?${command}&stdout=true`;
@@ -61,7 +61,7 @@ export async function execOutput({ api }: Cluster, pod: string): Promise<Measure
   return { bytes, perSecond };
 }
 
-/** What an HTTP server sends of a file without an end worth mentioning, in a while. */
+/** Reads a practically endless file from an HTTP server for a while. */
 export async function received(socket: Duplex): Promise<Measured> {
   socket.write('GET /zeros HTTP/1.0\r\n\r\n');
   const measured = await flowing(socket);
@@ -69,7 +69,7 @@ export async function received(socket: Duplex): Promise<Measured> {
   return measured;
 }
 
-/** How much comes in a while, from the first bytes on. */
+/** Counts the bytes that arrive in a while, from the first one on. */
 export async function flowing(source: Readable): Promise<Measured> {
   let bytes = 0;
   const from = await new Promise<number>((resolve, reject) => {
@@ -84,7 +84,7 @@ export async function flowing(source: Readable): Promise<Measured> {
   return { bytes, perSecond: bytes / ((performance.now() - from) / 1000) };
 }
 
-/** How fast a pod's bytes come through kubectl, API server, kubelet and runtime. */
+/** Measures the throughput of a pod's output through kubectl, API server, kubelet and runtime. */
 export async function forwardedBytes({ kubectl }: Cluster, pod: string, port: number): Promise<Measured> {
   const forward = new Daemon(kubectl.file, ['port-forward', pod, `:${port}`], { env: kubectl.env });
   try {

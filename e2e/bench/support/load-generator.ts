@@ -1,7 +1,7 @@
 import { connect, constants, type ClientHttp2Session } from 'node:http2';
 import type { Api } from '../../harness/api.ts';
 
-/** A small load generator: one HTTP/2 connection, so many requests under way at any time. */
+/** A small load generator: one HTTP/2 connection with a fixed number of concurrent requests. */
 export class LoadGenerator {
   readonly #session: ClientHttp2Session;
 
@@ -14,12 +14,12 @@ export class LoadGenerator {
     this.#session.close();
   }
 
-  /** A merge patch. @throws Error when the status is not 2xx */
+  /** Sends a merge patch. @throws Error if the status is not 2xx */
   patch(path: string, body: string): Promise<number> {
     return this.request('PATCH', path, body, 'application/merge-patch+json');
   }
 
-  /** Resolves with the length of the answer. @throws Error when the status is not 2xx */
+  /** Resolves with the length of the body. @throws Error if the status is not 2xx */
   request(method: string, path: string, body?: string, type = 'application/json'): Promise<number> {
     return new Promise((resolve, reject) => {
       const stream = this.#session.request({
@@ -45,7 +45,7 @@ export class LoadGenerator {
     });
   }
 
-  /** Requests per second over `count` requests, `width` of them under way at any time. */
+  /** Returns the requests per second over `count` requests, `width` of them concurrent. */
   async rate(
     count: number,
     width: number,

@@ -15,7 +15,7 @@ const isReady = ({ status }: Node) => status.conditions?.some(({ type, status: i
 const isEmptied = ({ spec }: Node) =>
   spec.taints?.some(({ key, effect }) => key === 'node.kubernetes.io/unreachable' && effect === 'NoExecute') ?? false;
 
-/** How many nodes there are, how many of them are ready, and from how many pods are evicted; counted event by event, for there are thousands. */
+/** Counts nodes, ready nodes, and nodes whose pods are evicted, event by event, because there are thousands. */
 export class NodeCounter {
   readonly #api: Api;
   readonly #known = new Map<string, Known>();
@@ -40,7 +40,7 @@ export class NodeCounter {
     return `${this.#ready} of ${this.all} nodes ready, ${this.#emptied} emptied`;
   }
 
-  /** Follows the nodes until the signal aborts; begins anew when the watch is cut. */
+  /** Watches the nodes until the signal aborts; lists again when the watch is cut. */
   async follow(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -62,7 +62,7 @@ export class NodeCounter {
     }
   }
 
-  /** Resolves when it is so. @throws the signal's reason */
+  /** Resolves when the condition holds. @throws the signal's reason */
   until(wanted: (counter: NodeCounter) => boolean, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void) => {

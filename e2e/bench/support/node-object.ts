@@ -1,6 +1,6 @@
 import type { LoadGenerator } from './load-generator.ts';
 
-/** A node that is an object only and says that it is ready. */
+/** A Node object that is Ready and has no kubelet. */
 export async function createReadyNode(
   load: LoadGenerator,
   name: string,

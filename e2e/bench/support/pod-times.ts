@@ -8,7 +8,7 @@ interface Life {
   address?: string | undefined;
 }
 
-/** When pods became ready and were gone, as one watch tells it. Milliseconds. */
+/** Records when pods became ready and were deleted, from one watch, in milliseconds. */
 export class PodTimes {
   readonly #api: Api;
   readonly #path: string;
@@ -22,7 +22,7 @@ export class PodTimes {
     this.#path = `/api/v1/namespaces/${namespace}/pods`;
   }
 
-  /** Returns when it watches. */
+  /** Resolves when the watch is established. */
   static async follow(api: Api, namespace: string): Promise<PodTimes> {
     const times = new PodTimes(api, namespace);
     const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(times.#path);
@@ -40,7 +40,7 @@ export class PodTimes {
     this.#lives.set(pod.metadata.name, { created: performance.now() });
     await this.#api.json('POST', this.#path, { body: pod });
   }
-  /** How long it took from its creation. */
+  /** Returns the time from its creation. */
   ready(name: string): Promise<number> {
     return this.#when(name, ({ created, ready }) => (ready === undefined ? undefined : ready - created));
   }
@@ -48,7 +48,7 @@ export class PodTimes {
     await this.ready(name);
     return this.#when(name, ({ address }) => address);
   }
-  /** Deletes a pod. How long it took until it was gone. */
+  /** Deletes a pod and returns the time until it was gone. */
   async remove(name: string, graceSeconds?: number): Promise<number> {
     const from = performance.now();
     await this.#api.json('DELETE', `${this.#path}/${name}${graceSeconds === undefined ? '' : `?gracePeriodSeconds=${graceSeconds}`}`);

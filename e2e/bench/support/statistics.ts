@@ -12,13 +12,13 @@ export interface Figure {
   readonly what: string;
   readonly value: number;
   readonly unit: string;
-  /** Measured in the same run: what the value is compared with. */
+  /** The reference of the same run. */
   readonly reference?: { readonly what: string; readonly value: number };
-  /** Published for Kubernetes on a comparable machine. */
+  /** The published figure of Kubernetes on a comparable machine. */
   readonly upstream?: string;
 }
 
-/** One line per figure: value, ratio to its reference of the same run, and what upstream is known for. */
+/** Prints one line per figure: value, ratio to its reference of the same run, and upstream's figure. */
 export function print(figures: readonly Figure[]): void {
   for (const { what, value, unit, reference, upstream } of figures) {
     const ratio =

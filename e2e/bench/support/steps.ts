@@ -2,37 +2,37 @@ import { cpuSeconds, residentMiB } from './bench-environment.ts';
 
 const reportIntervalMs = 30_000;
 
-/** What one step came to. */
+/** The result of one step. */
 export interface Outcome {
-  /** It came to its end within the patience there was. */
+  /** True if it completed within its time limit. */
   readonly done: boolean;
   readonly seconds: number;
-  /** Processor seconds of the process that is measured. */
+  /** Processor seconds of the measured process. */
   readonly cpu: number;
   readonly residentMiB: number;
 }
 
 /**
- * The steps of a bench that takes long: says every half minute how far it is, and goes on to the next step when one takes too long, so that
- * there is a result in any case.
+ * Runs the steps of a long bench: prints progress every half minute, and continues with the next step when one exceeds its time limit, so that
+ * every run has a result.
  */
 export class Steps {
   readonly #pid: number;
   readonly #patienceMs: number;
   readonly #late: string[] = [];
 
-  /** @param patienceMs milliseconds that each step may take */
+  /** @param patienceMs the time limit of each step, in milliseconds */
   constructor(pid: number, patienceMs: number) {
     this.#pid = pid;
     this.#patienceMs = patienceMs;
   }
 
-  /** The steps that did not come to their end. */
+  /** The steps that did not complete. */
   get late(): readonly string[] {
     return this.#late;
   }
 
-  /** @param far how far it is, in words */
+  /** @param far describes the progress */
   async run(what: string, far: () => string | Promise<string>, work: (signal: AbortSignal) => Promise<unknown>): Promise<Outcome> {
     const [began, cpuBefore] = [performance.now(), await cpuSeconds(this.#pid)];
     const measure = async () => ({

@@ -8,7 +8,7 @@ import { replicas } from './replicas.ts';
 import { statefulSets } from './stateful-sets.ts';
 import { workbench } from './workbench.ts';
 
-// one cluster for all of them; they run at the same time, each in a namespace of its own
+// one cluster for all behaviors; they run concurrently, each in its own namespace
 const bench = workbench(Machine.use());
 cronJobs(bench);
 deployments(bench);

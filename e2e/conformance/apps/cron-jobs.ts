@@ -13,7 +13,7 @@ const cron = (more: object = {}, command: readonly string[] = ['sleep', '3600'])
   },
 });
 const minuteMs = 60_000;
-/** Nothing has been run for a while: the last time that was missed is made up for at once, so that tests need not wait for two whole minutes. */
+/** A CronJob whose last run is long ago: the missed run starts at once, so that tests need not wait for two minutes. */
 const lapse = (space: Space) =>
   space.patch(
     'cronjobs',
@@ -23,7 +23,7 @@ const lapse = (space: Space) =>
   );
 const active = (all: readonly Thing[]) => all.filter(({ status }) => Number(status?.['active'] ?? 0) > 0);
 
-/** Behaviours of a minute and more: all of them wait at the same time. */
+/** Behaviors of a minute and more: they wait concurrently. */
 export function cronJobs(bench: Workbench): void {
   describe.concurrent('[sig-apps] CronJob', () => {
     it('should support CronJob API operations', async () => {
@@ -67,7 +67,7 @@ export function cronJobs(bench: Workbench): void {
       const space = await bench.space();
       await space.create('cronjobs', 'c', cron({ suspend: true }));
       await lapse(space);
-      // others that are not suspended have run meanwhile
+      // CronJobs that are not suspended have run meanwhile
       const other = await bench.space();
       await other.create('cronjobs', 'c', cron());
       await lapse(other);
@@ -89,7 +89,7 @@ export function cronJobs(bench: Workbench): void {
       await lapse(space);
       const [first] = await space.until('jobs', 'a job', (all) => active(all).length === 1);
       await space.api.until(
-        'another in its place',
+        'another replaces it',
         space.path('jobs'),
         (all) => all.length === 1 && !named(first?.metadata.name ?? '')(all[0] as Thing),
         5 * minuteMs,
@@ -101,13 +101,8 @@ export function cronJobs(bench: Workbench): void {
       await space.create('cronjobs', 'c', cron({ concurrencyPolicy: 'Forbid' }));
       await lapse(space);
       const [first] = await space.until('jobs', 'a job', (all) => active(all).length === 1);
-      // the next time comes and is let pass
-      await space.api.until(
-        'a time that is let pass',
-        space.path('events'),
-        (all) => all.some(has({ reason: 'JobAlreadyActive' })),
-        5 * minuteMs,
-      );
+      // the next scheduled time passes without a job
+      await space.api.until('a skipped time', space.path('events'), (all) => all.some(has({ reason: 'JobAlreadyActive' })), 5 * minuteMs);
       expect((await space.list('jobs')).items.map(({ metadata }) => metadata.name)).toEqual([first?.metadata.name]);
     });
   });

@@ -17,7 +17,7 @@ export function daemonSets(bench: Workbench): void {
       await space.remove('pods', lost?.metadata.name ?? '');
       await space.until(
         'pods',
-        'another in its place',
+        'another replaces it',
         (all) => all.filter(ready).length === count && !all.some(({ metadata }) => metadata.uid === lost?.metadata.uid),
       );
     });
@@ -86,10 +86,10 @@ export function daemonSets(bench: Workbench): void {
       );
       const after = await space.until(
         'pods',
-        'all as they were',
+        'all pods as before',
         (pods) => pods.length === count && pods.every((pod) => ready(pod) && imageOf(pod) === 'web:1'),
       );
-      // those that the update had not come to were left alone
+      // pods that the update had not reached were not restarted
       expect(kept.length).toBeGreaterThanOrEqual(count - 1);
       const uids = (pods: readonly Thing[]) => new Set(pods.map(({ metadata }) => metadata.uid));
       expect([...uids(kept)].filter((uid) => !uids(after).has(uid))).toEqual([]);
@@ -129,7 +129,7 @@ export function daemonSets(bench: Workbench): void {
       const owners = { labels, ownerReferences: metadata.ownerReferences };
       await space.create('controllerrevisions', 'second', { data, revision: 2 }, owners);
       await space.until('controllerrevisions', 'two revisions', (some) => some.length === 2);
-      // one that is the same takes its place
+      // an identical one replaces it
       await space.remove('controllerrevisions', name);
       expect((await all()).map((each) => each.metadata.name)).toEqual(['second']);
       const updated = await space.update('controllerrevisions', 'second', (each) => ({
@@ -140,8 +140,8 @@ export function daemonSets(bench: Workbench): void {
       await space.until('controllerrevisions', 'a revision of the new template', (some) => some.length === 2);
       await space.untilHas('daemonsets', 'ds', { status: { observedGeneration: 2, ...available.status } });
       await space.removeAll('controllerrevisions', 'second=updated');
-      // the newest stays, and is written down anew when it is needed
-      const left = await space.until('controllerrevisions', 'the newest alone', (some) => some.length === 1);
+      // the newest revision stays, and is created again when it is needed
+      const left = await space.until('controllerrevisions', 'only the newest revision', (some) => some.length === 1);
       expect(left[0]?.revision).toBe(3);
     });
   });

@@ -28,7 +28,7 @@ export function deployments(bench: Workbench): void {
 
     it('RollingUpdateDeployment should delete old pods and create new ones', async () => {
       const space = await bench.space();
-      // a set that was there before becomes the deployment's own
+      // an existing ReplicaSet is adopted
       await space.create(
         'replicasets',
         'old',
@@ -64,7 +64,7 @@ export function deployments(bench: Workbench): void {
       await space.create('replicasets', 'old', { spec: { replicas: 1, selector, template: template() } }, { labels });
       await space.untilReady(1);
       const strategy = { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } };
-      // its pods never become ready, so it never gets done
+      // its pods never become ready, so the rollout never completes
       await space.create('deployments', 'd', {
         spec: {
           replicas: 1,
@@ -88,7 +88,7 @@ export function deployments(bench: Workbench): void {
       await space.untilHas('deployments', 'd', rolledOut(1));
       await space.until(
         'replicasets',
-        'only the newest with replicas',
+        'replicas in the newest set only',
         (all) => all.length === 3 && all.filter((set) => replicasOf(set) > 0).length === 1,
       );
       expect((await space.untilReady(1)).filter(ready).map(imageOf)).toEqual(['web:3']);
@@ -99,7 +99,7 @@ export function deployments(bench: Workbench): void {
       const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 3, maxUnavailable: 2 } };
       await space.create('deployments', 'd', deployment(10, { strategy }));
       await space.untilHas('deployments', 'd', rolledOut(10));
-      // pods that never become ready hold the rollout: 8 of the old, 5 of the new
+      // pods that never become ready block the rollout: 8 of the old, 5 of the new
       await space.patch(
         'deployments',
         'd',
@@ -113,11 +113,11 @@ export function deployments(bench: Workbench): void {
           .join();
       await space.until(
         'replicasets',
-        'a rollout that is held',
+        'a blocked rollout',
         (all) => counts(all) === '5,8' && all.every((set) => Number(set.status?.['replicas']) === replicasOf(set)),
       );
       await space.patch('deployments', 'd', { spec: { replicas: 30 } });
-      await space.until('replicasets', 'both sets grown in proportion', (all) => counts(all) === '13,20');
+      await space.until('replicasets', 'both sets scaled in proportion', (all) => counts(all) === '13,20');
     });
 
     it('should run the lifecycle of a Deployment', async () => {

@@ -74,11 +74,7 @@ export function disruptions(bench: Workbench): void {
       await space.patch('poddisruptionbudgets', 'pdb', budget(2));
       await space.untilHas('poddisruptionbudgets', 'pdb', statusOf(3, 1));
       expect((await space.evict(name)).status).toBe(201);
-      await space.until(
-        'pods',
-        'another in its place',
-        (all: readonly Thing[]) => !all.some(named(name)) && all.filter(ready).length === 3,
-      );
+      await space.until('pods', 'another replaces it', (all: readonly Thing[]) => !all.some(named(name)) && all.filter(ready).length === 3);
       expect(isTrue(pods[0] as Thing, 'DisruptionTarget')).toBe(false);
     });
   });

@@ -6,7 +6,7 @@ interface JobOptions extends Fields {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly restartPolicy?: string;
 }
-/** A job whose pods do this: the simulated runtime knows what `sleep`, `exit` and `true` mean. */
+/** A job whose pods run this script: the simulated runtime supports `sleep`, `exit` and `true`. */
 const job = (command: readonly string[], { annotations = {}, restartPolicy = 'Never', ...spec }: JobOptions = {}) => ({
   spec: {
     template: {
@@ -95,7 +95,7 @@ export function jobs(bench: Workbench): void {
       const space = await bench.space();
       await space.create('jobs', 'j', job(['exit', index], indexed(3, { backoffLimitPerIndex: 1 })));
       const done = await space.untilTrue('jobs', 'j', 'Failed');
-      // one more attempt for each index that fails
+      // one retry for each failing index
       expect(done.status).toMatchObject({ failed: 4, succeeded: 1, failedIndexes: '1,2', completedIndexes: '0' });
       expect(reasonOf(done, 'Failed')).toBe('FailedIndexes');
     });
@@ -163,7 +163,7 @@ export function jobs(bench: Workbench): void {
       await space.patch('pods', name, {
         metadata: { labels: { 'batch.kubernetes.io/controller-uid': null, 'controller-uid': null, 'job-name': null } },
       });
-      await space.until('pods', 'the pod let go', (all) => ownersOf(all).length === 0);
+      await space.until('pods', 'the pod released', (all) => ownersOf(all).length === 0);
     });
 
     it('should apply changes to a job status', async () => {

@@ -5,7 +5,7 @@ const replicaSet = (replicas: number) => ({ spec: { replicas, selector, template
 const controller = (replicas: number) => ({ spec: { replicas, selector: labels, template: template() } });
 const orphan = { spec: { containers: [container()] } };
 
-/** A pod that was there before is adopted, and let go when it does not match any more. */
+/** An existing pod is adopted, and released when it no longer matches. */
 async function adopts(space: Space, plural: Plural, owner: string, body: object): Promise<void> {
   await space.create('pods', 'orphan', orphan, { labels });
   await space.create(plural, owner, body);
@@ -15,7 +15,7 @@ async function releases(space: Space, pod: string): Promise<void> {
   await space.patch('pods', pod, { metadata: { labels: { app: 'other' } } });
   await space.until(
     'pods',
-    'one pod let go and one in its place',
+    'one pod released and one created',
     (pods) => pods.length === 2 && (pods.find(named(pod))?.metadata.ownerReferences ?? []).length === 0,
   );
 }
@@ -119,7 +119,7 @@ export function replicas(bench: Workbench): void {
       await space.create('resourcequotas', 'q', { spec: { hard: { pods: '2' } } });
       await space.untilHas('resourcequotas', 'q', { status: { hard: { pods: '2' } } });
       await space.create('replicationcontrollers', 'rc', controller(3));
-      await space.until('replicationcontrollers', 'a failure told', (all) => all.some((each) => isTrue(each, 'ReplicaFailure')));
+      await space.until('replicationcontrollers', 'a reported failure', (all) => all.some((each) => isTrue(each, 'ReplicaFailure')));
       await space.patch('replicationcontrollers', 'rc', { spec: { replicas: 2 } });
       await space.until('replicationcontrollers', 'no failure any more', (all) => all.every((each) => !isTrue(each, 'ReplicaFailure')));
     });

@@ -4,7 +4,7 @@ import { imageOf, labels, newImage, ready, selector, template, type Thing, type 
 const set = (replicas: number, more: object = {}, annotations: Readonly<Record<string, string>> = {}) => ({
   spec: { replicas, serviceName: 'test', selector, template: template('web:1', {}, annotations), ...more },
 });
-/** The first probe of a pod is the one that counts: those that fail are not ready. */
+/** Only the first probe of a pod counts: a pod that fails it is not ready. */
 const probed = { readinessProbe: { exec: { command: ['probe'] }, periodSeconds: 1, failureThreshold: 1 } };
 const unreadyUntil = 'simulated.oarlock.dev/ready-after';
 const withProbe = (replicas: number, more: object = {}) => {
@@ -50,7 +50,7 @@ export function statefulSets(bench: Workbench): void {
         return after?.status?.['currentRevision'];
       };
       expect(await rollTo('web:2')).not.toBe(first.status?.['currentRevision']);
-      // what was before is found again
+      // the earlier revision is reused
       expect(await rollTo('web:1')).toBe(first.status?.['currentRevision']);
     });
 
@@ -73,7 +73,7 @@ export function statefulSets(bench: Workbench): void {
       // a canary
       await space.patch('statefulsets', 'ss', { spec: strategy(2) });
       await space.until('pods', 'the canary', updated(['ss-2']));
-      // what is deleted comes back as what it was
+      // a deleted pod is created again in its revision
       for (const name of ['ss-0', 'ss-2']) await space.remove('pods', name);
       await space.until('pods', 'restored pods', updated(['ss-2']));
       for (const [partition, wanted] of [
@@ -83,7 +83,7 @@ export function statefulSets(bench: Workbench): void {
         await space.patch('statefulsets', 'ss', { spec: strategy(partition) });
         await space.until('pods', `phase ${partition}`, updated(wanted));
       }
-      await space.until('statefulsets', 'an update that is done', ([one]) => one?.status?.['currentRevision'] === update);
+      await space.until('statefulsets', 'a completed update', ([one]) => one?.status?.['currentRevision'] === update);
     });
 
     it('Scaling should happen in predictable order and halt if any stateful pod is unhealthy [Slow]', async () => {
@@ -94,7 +94,7 @@ export function statefulSets(bench: Workbench): void {
       const order: string[] = [];
       await space.until('pods', 'three pods, one after another', (pods) => {
         for (const { metadata } of pods) if (!order.includes(metadata.name)) order.push(metadata.name);
-        expect(pods.length, 'a pod was made before the one before it was ready').toBeLessThanOrEqual(pods.filter(ready).length + 1);
+        expect(pods.length, 'a pod was created before the previous one was ready').toBeLessThanOrEqual(pods.filter(ready).length + 1);
         return pods.filter(ready).length === 3;
       });
       expect(order).toEqual(['ss-0', 'ss-1', 'ss-2']);
@@ -127,9 +127,9 @@ export function statefulSets(bench: Workbench): void {
       const space = await bench.space();
       await space.create('statefulsets', 'ss', set(1));
       const [evicted] = await space.untilReady(1);
-      // as a node says of a pod that it refuses or evicts
+      // as a node reports a pod that it rejects or evicts
       await space.patch('pods', 'ss-0', { status: { phase: 'Failed', reason: 'Evicted' } }, { subresource: 'status' });
-      await space.until('pods', 'ss-0 made again', (pods) =>
+      await space.until('pods', 'ss-0 created again', (pods) =>
         pods.some((pod) => pod.metadata.name === 'ss-0' && pod.metadata.uid !== evicted?.metadata.uid && ready(pod)),
       );
     });

@@ -42,7 +42,7 @@ const patches = {
 
 const rootOf = (plural: Plural): string => (kinds[plural][0] === 'v1' ? '/api/v1' : `/apis/${kinds[plural][0]}`);
 
-/** Whether an object has all that is in the pattern; lists are compared whole. */
+/** Returns whether an object contains everything in the pattern; lists are compared as a whole. */
 export function has(pattern: unknown): (value: unknown) => boolean {
   return (value) => {
     if (typeof pattern !== 'object' || pattern === null) return pattern === value || (pattern === undefined && value === null);
@@ -64,7 +64,7 @@ export const named =
   ({ metadata }: Thing): boolean =>
     metadata.name === name;
 
-/** A namespace of its own for one behaviour. */
+/** A namespace for one behavior. */
 export class Space {
   readonly name: string;
   readonly api: Api;
@@ -99,7 +99,7 @@ export class Space {
   ): Promise<Thing> {
     return this.api.json('PATCH', this.path(plural, name, subresource), { body, headers: { 'content-type': patches[type] } });
   }
-  /** Reads, changes and writes, again when a loop was faster. */
+  /** Reads, changes and writes an object, and retries after a conflict with a controller. */
   async update(plural: Plural, name: string, change: (thing: Thing) => object, subresource?: string): Promise<Thing> {
     for (;;) {
       const thing = await this.get(plural, name, subresource);
@@ -124,7 +124,7 @@ export class Space {
   until(plural: Plural, what: string, wanted: (items: readonly Thing[]) => boolean): Promise<readonly Thing[]> {
     return this.api.until<Thing>(`${what} in ${this.name}`, this.path(plural), wanted);
   }
-  /** Until one object has what the pattern says. */
+  /** Waits until one object matches the pattern. */
   async untilHas(plural: Plural, name: string, pattern: unknown): Promise<Thing> {
     const like = has(pattern);
     const items = await this.until(plural, `${name} with ${JSON.stringify(pattern)}`, (all) =>
@@ -143,7 +143,7 @@ export class Space {
     return this.until(plural, `no ${plural}`, (all) => all.length === 0);
   }
 
-  /** A watch sees what is done meanwhile: the types of the events, as long as `wanted` is not told. */
+  /** Asserts that a watch reports the changes: collects the types of events until `wanted` are complete. */
   async watching(plural: Plural, action: () => Promise<unknown>, wanted: (type: string, thing: Thing) => boolean): Promise<void> {
     const { metadata } = await this.list(plural);
     const stop = new AbortController();
@@ -155,14 +155,14 @@ export class Space {
     })();
     try {
       await action();
-      expect(await seen, `a watch of ${plural} did not see what was done`).toBe(true);
+      expect(await seen, `a watch of ${plural} did not report the changes`).toBe(true);
     } finally {
       clearTimeout(timer);
       stop.abort();
     }
   }
 
-  /** The scale subresource: read, updated and patched. */
+  /** Reads, updates and patches the scale subresource. */
   async scales(plural: Plural, name: string, from: number): Promise<void> {
     expect((await this.get(plural, name, 'scale')).spec).toMatchObject({ replicas: from });
     await this.update(plural, name, () => ({ spec: { replicas: from + 1 } }), 'scale');
@@ -172,7 +172,7 @@ export class Space {
     await this.untilReady(from + 2);
   }
 
-  /** The status subresource: read, updated and patched, each seen by a watch, and nothing else changed. */
+  /** Reads, updates and patches the status subresource: a watch reports each change, and the spec stays the same. */
   async hasStatus(plural: Plural, name: string): Promise<void> {
     const { spec, status } = await this.get(plural, name, 'status');
     expect(status).toBeDefined();
@@ -197,7 +197,7 @@ export interface Workbench {
   space(): Promise<Space>;
 }
 
-/** An API server alone in one process; controllers, scheduler and the kubelet of four simulated nodes in another, which know it by a kubeconfig. */
+/** An API server in one process; controllers, scheduler and the kubelet of four simulated nodes in another, which connects with a kubeconfig. */
 export function workbench(machine: Machine): Workbench {
   let server: Cluster;
   let count = 0;
@@ -211,7 +211,7 @@ export function workbench(machine: Machine): Workbench {
       },
       args: ['--kubeconfig', server.kubeconfig],
     });
-    // as in the folder of keys of a machine of the control plane
+    // as in the pki directory of a control plane machine
     await mkdir(managers.dataDir, { recursive: true });
     await cp(join(server.dataDir, 'pki'), join(managers.dataDir, 'pki'), { recursive: true });
     const daemon = managers.launch();
@@ -226,7 +226,7 @@ export function workbench(machine: Machine): Workbench {
     async space() {
       const name = `apps-${++count}`;
       await server.api.json('POST', '/api/v1/namespaces', { body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } } });
-      // pods are refused until there is an account for them
+      // pods are rejected until their service account exists
       await server.api.until('the default account', `/api/v1/namespaces/${name}/serviceaccounts`, (all) => all.length > 0);
       return new Space(server.api, name);
     },

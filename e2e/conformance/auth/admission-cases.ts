@@ -2,13 +2,13 @@ import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { claim, clerk, csr, inNamespace, keys, limits, named, pod, pods, signing, type Json } from './admission-objects.ts';
 
-/** What a plugin makes of one request: it refuses it with these words, or hands on an object that has these parts. */
+/** The effect of a plugin on one request: a rejection with this message, or an object with these fields. */
 export interface Case {
   readonly plugin: string;
   readonly method?: 'POST' | 'PUT' | 'PATCH';
   readonly path: string;
   readonly body: object;
-  /** User and groups, where it is not the administrator. */
+  /** User and groups, if not the administrator. */
   readonly as?: readonly [user: string, ...groups: string[]];
   readonly rejection?: readonly [code: number, words: string];
   readonly becomes?: Json;
@@ -184,7 +184,10 @@ export const cases: readonly Case[] = [
     body: pod({
       affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: 'zone', labelSelector: {} }] } },
     }),
-    rejection: [403, 'affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed'],
+    rejection: [
+      403,
+      'affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed',
+    ],
   },
   {
     plugin: 'admission-deny-service-external-ips',

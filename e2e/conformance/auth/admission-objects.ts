@@ -49,7 +49,7 @@ export const csr = async (name: string, subject: string) => {
 export const signing = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
 export const rbac = 'rbac.authorization.k8s.io';
 
-/** Somebody who may write what is looked at here, and no more. */
+/** A user with write access to the tested resources only. */
 export const clerk = ['clerk', 'system:authenticated'] as const;
 const clerkRules = [
   {
@@ -61,7 +61,7 @@ const clerkRules = [
   { apiGroups: [''], resources: ['configmaps'], verbs: ['create', 'update', 'patch'] },
 ];
 
-/** What is there before, by where it is written. */
+/** Objects that exist before the tests, by the path they are posted to. */
 export const before: readonly (readonly [path: string, object: Named])[] = [
   ['/api/v1/namespaces', namespace('limited')],
   ['/api/v1/namespaces', namespace('full')],

@@ -11,12 +11,12 @@ import { cases, type Case } from './admission-cases.ts';
 import { before } from './admission-objects.ts';
 import { jsonService, type JsonService } from './sender.ts';
 
-/** Whose own tests over HTTPS are elsewhere: journeys/admission.test.ts has webhooks and policies. */
+/** Plugins with their own tests over HTTPS: journeys/admission.test.ts covers webhooks and policies. */
 const elsewhere = ['admission-webhooks', 'admission-validating-policy', 'admission-mutating-policy'];
-/** What stands last, after everything that changes. */
+/** Plugins that run last, after all mutations. */
 const last = ['admission-resource-quota'];
 
-/** All admission plugins there are in one chain, and for each a request over HTTPS that only it refuses or changes. */
+/** All admission plugins in one chain, and for each a request over HTTPS that only this plugin rejects or changes. */
 describe('admission plugins', () => {
   const machine = Machine.use();
   let cluster: Cluster;
@@ -46,7 +46,7 @@ describe('admission plugins', () => {
     });
     for (const [path, object] of before) await cluster.api.renew(path, object);
     for (const namespace of ['default', 'limited', 'safe', 'west', 'tolerant'])
-      await until('the namespace has its account', async () => {
+      await until('the namespace has its service account', async () => {
         const path = `/api/v1/namespaces/${namespace}/serviceaccounts/default`;
         return (await cluster.api.call('GET', path)).status === 200;
       });
@@ -66,9 +66,9 @@ describe('admission plugins', () => {
 
   it.each(cases)('$plugin', async (each) => {
     const { rejection, becomes } = each;
-    // what others have written is heard of a moment later: quotas, limits, annotations of namespaces
+    // objects written before take effect a moment later: quotas, limits, annotations of namespaces
     const answer = await untilValue(
-      `${each.plugin} is at work`,
+      `${each.plugin} is in force`,
       () => send(each),
       ({ status, body }) =>
         rejection === undefined ? status < 300 : status === rejection[0] && body.includes(JSON.stringify(rejection[1]).slice(1, -1)),
@@ -88,7 +88,7 @@ describe('admission plugins', () => {
           type: 'Normal',
         },
       });
-    const rejection = await untilValue('it is enough', event, ({ status }) => status === 429);
+    const rejection = await untilValue('the limit is reached', event, ({ status }) => status === 429);
     expect(rejection.body).toContain('limit reached on type Namespace for key west');
   });
 
@@ -103,7 +103,7 @@ describe('admission plugins', () => {
     expect(metadata.labels).toEqual({ 'topology.kubernetes.io/zone': 'a' });
   });
 
-  it('are all there', () => {
+  it('cover all admission plugins', () => {
     const seen = new Set([
       ...cases.map(({ plugin }) => plugin),
       ...elsewhere,
@@ -114,7 +114,7 @@ describe('admission plugins', () => {
   });
 });
 
-/** Lists that have at least these members, in any order. */
+/** Replaces lists by matchers that require at least these members, in any order. */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value))
     return expect.arrayContaining(

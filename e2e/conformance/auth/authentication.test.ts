@@ -8,7 +8,7 @@ import { Machine } from '../../harness/machine.ts';
 import { untilValue } from '../../harness/until.ts';
 import { bearer, certificateOf, jsonService, send, whoIs, type JsonService, type Shown } from './sender.ts';
 
-/** Every authenticator there is in one chain, each known by a request of its own over HTTPS. */
+/** All authenticators in one chain, each tested by its own request over HTTPS. */
 describe('authentication', () => {
   const machine = Machine.use();
   const services: JsonService[] = [];
@@ -65,31 +65,31 @@ describe('authentication', () => {
     for (const each of services) each.close();
   });
 
-  it('knows whoever shows a certificate of the CA', async () => {
+  it('authenticates holders of a client certificate of the CA', async () => {
     const { cert, key } = cluster.api.tls;
     expect(await is({ cert, key })).toBe('kubernetes-admin [system:masters system:authenticated]');
     expect(await is(await certificateOf(cluster.api, 'ada', 'O=devs,CN=ada'))).toBe('ada [devs system:authenticated]');
   });
 
-  it('knows tokens and passwords of files', async () => {
+  it('authenticates tokens and passwords of files', async () => {
     expect(await is(bearer('of-the-file'))).toBe('tom [devs ops system:authenticated]');
     expect(await is(bearer('of-another-file'))).toBe('401');
     expect(await is(basic('paula:hunter2'))).toBe('paula [devs system:authenticated]');
     expect(await is(basic('paula:hunter3'))).toBe('401');
   });
 
-  it('knows machines that join, until their token ends', async () => {
+  it('authenticates joining machines until their bootstrap token expires', async () => {
     const { stdout } = await cluster.oarlock('token', 'create');
     const token = /--token (\S+)/.exec(stdout)?.[1] ?? '';
     const id = token.slice(0, 6);
-    // a machine is nobody who may ask who it is, and is told no in its own name
+    // a bootstrap token has no permission for self subject reviews; the 403 names its user
     const asked = () => send(cluster.api, 'GET', '/api/v1/namespaces', bearer(token));
     expect((await asked()).body).toContain(`User \\"system:bootstrap:${id}\\" cannot list resource`);
     await cluster.api.json('DELETE', `/api/v1/namespaces/kube-system/secrets/bootstrap-token-${id}`);
     expect((await asked()).status).toBe(401);
   });
 
-  it('knows service accounts by their tokens, for the audience that they are for, until they are gone', async () => {
+  it('authenticates service account tokens for their audience until the account is deleted', async () => {
     const accounts = '/api/v1/namespaces/default/serviceaccounts';
     await cluster.api.renew(accounts, { metadata: { name: 'robot' } });
     const token = async (audiences?: string[]) =>
@@ -103,16 +103,16 @@ describe('authentication', () => {
     expect(await is(bearer(own))).toBe(robot);
     expect(await is(bearer(await token(['vault'])))).toBe('401');
     await cluster.api.json('DELETE', `${accounts}/robot`);
-    // what was known by its hash is known for at most ten seconds
+    // results are cached by token hash for at most ten seconds
     await untilValue(
-      'the token is refused',
+      'the token is rejected',
       () => is(bearer(own)),
       (seen) => seen === '401',
       { timeoutMs: 30_000 },
     );
   });
 
-  it('knows users of an OpenID Connect issuer, as CEL says who they are', async () => {
+  it('authenticates users of an OpenID Connect issuer, with claims mapped by CEL', async () => {
     const token = async (claims: object, audience = 'oarlock') =>
       new SignJWT({ email: 'olga@example.com', email_verified: true, groups: ['devs'], ...claims })
         .setProtectedHeader({ alg: 'ES256', kid: 'one' })
@@ -126,12 +126,12 @@ describe('authentication', () => {
     expect(await is(bearer(await token({}, 'elsewhere')))).toBe('401');
   });
 
-  it('knows whom a webhook knows', async () => {
+  it('authenticates users through a webhook', async () => {
     expect(await is(bearer('of-the-webhook'))).toBe('wendy [web system:authenticated]');
     expect(await is(bearer('of-no-webhook'))).toBe('401');
   });
 
-  it('believes the headers of a proxy that shows its certificate, and of nobody else', async () => {
+  it('accepts the headers of the front proxy with its certificate, and of no other client', async () => {
     const headers = { 'x-remote-user': 'remo', 'x-remote-group': 'far' };
     const proxy = await certificateOf(cluster.api, 'front-proxy', 'CN=front-proxy');
     expect(await is({ ...proxy, headers })).toBe('remo [far system:authenticated]');
@@ -139,7 +139,7 @@ describe('authentication', () => {
     expect(await is({ headers })).toBe('401');
   });
 
-  it('lets those without credentials look at what they may, and at nothing else', async () => {
+  it('allows anonymous access to health and version, and to nothing else', async () => {
     const of = async (path: string, credentials: Shown = {}) => (await send(cluster.api, 'GET', path, credentials)).status;
     expect(await of('/version')).toBe(200);
     expect(await of('/readyz')).toBe(401);
@@ -147,7 +147,7 @@ describe('authentication', () => {
     expect(await of('/version', bearer('wrong'))).toBe(401);
   });
 
-  it('lets who may impersonate be somebody else: kubectl auth whoami', async () => {
+  it('impersonates for users with permission: kubectl auth whoami', async () => {
     const output = await cluster.kubectl.run(['auth', 'whoami', '--as', 'ida', '--as-group', 'devs', '--as-uid', 'u1', '-o', 'json']);
     const { userInfo } = (JSON.parse(output) as { status: { userInfo: object } }).status;
     expect(userInfo).toMatchObject({ username: 'ida', uid: 'u1', groups: ['devs', 'system:authenticated'] });

@@ -8,12 +8,12 @@ import { until, untilValue } from '../../harness/until.ts';
 import { jsonService, type JsonService } from './sender.ts';
 
 const spec = { ...composition({ storage: 'memory', runtime: 'simulated', network: 'host' }), roles: ['apiserver'] };
-/** As somebody else, whom the administrator impersonates. */
+/** Headers with which the administrator impersonates another user. */
 const as = (user: string, ...groups: string[]) => ({
   headers: { 'impersonate-user': user, ...(groups.length > 0 && { 'impersonate-group': groups.join(',') }) },
 });
 
-/** Every authorizer there is, asked by requests over HTTPS. */
+/** All authorizers, tested by requests over HTTPS. */
 describe('authorization', () => {
   const machine = Machine.use();
   let cluster: Cluster;
@@ -28,7 +28,7 @@ describe('authorization', () => {
     service = await jsonService((review) => {
       const { user } = (review as { spec: { user: string } }).spec;
       asked.push(user);
-      return { status: { allowed: user === 'wendy', denied: user === 'eve', reason: `the service knows ${user}` } };
+      return { status: { allowed: user === 'wendy', denied: user === 'eve', reason: `the service allows ${user}` } };
     });
     const dir = machine.path('files');
     await mkdir(dir, { recursive: true });
@@ -62,7 +62,7 @@ describe('authorization', () => {
   });
   afterAll(() => service.close());
 
-  it('RBAC allows what roles say, and says which', async () => {
+  it('RBAC allows what roles grant, and reports the role', async () => {
     expect(await status(maps, 'ruth')).toBe(403);
     await cluster.kubectl.apply([
       {
@@ -88,26 +88,26 @@ describe('authorization', () => {
     const why = await cluster.oarlock('auth', 'why', 'ruth', 'list', 'configmaps', '-n', 'default');
     expect(why.stdout).toContain('allowed by RoleBinding "ruth/default" of Role "reader" to User "ruth"');
     expect(why.stdout).toContain('authz-rbac');
-    // it says that there are authorizers whose rules cannot be listed
+    // the response states that rules of some authorizers cannot be listed
     const can = await cluster.kubectl.try(['auth', 'can-i', '--list', '--as', 'ruth']);
     expect(can.stderr).toContain('webhook authorizer does not support user rule resolution');
     expect(can.stdout).toMatch(/configmaps +\[\] +\[\] +\[list\]/);
   });
 
-  it('ABAC allows what the file says, and the webhook what a service says', async () => {
+  it('ABAC allows what its file grants, and the webhook what its service grants', async () => {
     expect(await status(maps, 'abby')).toBe(200);
     expect(await status('/api/v1/namespaces/default/secrets', 'abby')).toBe(403);
     expect(await status(maps, 'wendy')).toBe(200);
     const forbidden = await cluster.api.call('GET', maps, as('eve'));
-    expect([forbidden.status, forbidden.body]).toEqual([403, expect.stringContaining('the service knows eve')]);
-    // answers are kept, and who does not meet the conditions is not asked about
+    expect([forbidden.status, forbidden.body]).toEqual([403, expect.stringContaining('the service allows eve')]);
+    // decisions are cached, and requests that do not match the conditions are not sent
     asked.length = 0;
     expect(await status(maps, 'wendy')).toBe(200);
     expect(await status(maps, 'nobody')).toBe(403);
     expect(asked).toEqual([]);
   });
 
-  it('Node lets a node have what is its own', async () => {
+  it('Node allows a node to access its own objects', async () => {
     const node = (path: string) => status(path, 'system:node:n1', 'system:nodes');
     await cluster.api.renew('/api/v1/nodes', { metadata: { name: 'n1' } });
     expect(await node('/api/v1/nodes/n1')).toBe(200);
@@ -115,7 +115,7 @@ describe('authorization', () => {
     expect(await node('/api/v1/namespaces/default/secrets')).toBe(403);
   });
 
-  it('answers reviews in four forms, and lists rules', async () => {
+  it('responds to the four kinds of access review, and lists rules', async () => {
     const review = async (kind: string, body: object, path = '', user = 'ruth') =>
       (
         await cluster.api.json<{ status: { allowed?: boolean; resourceRules?: object[] } }>(
@@ -136,7 +136,7 @@ describe('authorization', () => {
     expect(rules.resourceRules).toContainEqual(expect.objectContaining({ resources: ['configmaps'] }));
   });
 
-  it('writes down who decided what, for every request', async () => {
+  it('records the authorizer and reason of every request in the audit log', async () => {
     await cluster.api.call('GET', `${maps}/audited`, as('abby'));
     await cluster.api.call('DELETE', `${maps}/audited`, as('abby'));
     interface Event {
@@ -162,7 +162,7 @@ describe('authorization', () => {
   it.each([
     [['authz-masters', 'authz-always-allow'], 200],
     [['authz-masters', 'authz-always-deny', 'authz-always-allow'], 403],
-  ] as const)('%j: anybody else is answered %i', async (authz, wanted) => {
+  ] as const)('%j: other users get %i', async (authz, wanted) => {
     const other = await machine.cluster({ spec: { ...spec, ...{ authz } } });
     expect((await other.api.call('GET', '/api/v1/secrets', as('ada'))).status).toBe(wanted);
     await machine.dispose(other);

@@ -10,14 +10,14 @@ import { until } from '../../harness/until.ts';
 x509.cryptoProvider.set(webcrypto);
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
-/** What a request shows of its sender: nothing else of the test does. */
+/** The credentials of a request; tests send no others. */
 export interface Shown {
   readonly cert?: string;
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** One request on a connection of its own, over HTTPS. */
+/** Sends one request on a new connection over HTTPS. */
 export function send(api: Api, method: string, path: string, { cert, key, headers = {} }: Shown = {}, body?: object): Promise<Answer> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   return new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ export function send(api: Api, method: string, path: string, { cert, key, header
 
 export const bearer = (token: string): Shown => ({ headers: { authorization: `Bearer ${token}` } });
 
-/** `name [groups]` of whoever the server takes the sender for, or the status. */
+/** Returns `name [groups]` as the server authenticates the sender, or the status code. */
 export async function whoIs(api: Api, credentials: Shown): Promise<string> {
   const { status, body } = await send(api, 'POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', credentials, {});
   if (status !== 201) return String(status);
@@ -49,7 +49,7 @@ export async function whoIs(api: Api, credentials: Shown): Promise<string> {
   return `${userInfo.username} [${userInfo.groups.join(' ')}]`;
 }
 
-/** A client certificate of the cluster's CA, asked for and approved as an administrator would. */
+/** Obtains a client certificate of the cluster's CA through a request that an administrator approves. */
 export async function certificateOf(api: Api, name: string, subject: string): Promise<Required<Pick<Shown, 'cert' | 'key'>>> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const csr = await x509.Pkcs10CertificateRequestGenerator.create({ name: subject, keys, signingAlgorithm: algorithm });
@@ -79,7 +79,7 @@ export interface JsonService {
   readonly url: string;
   close(): void;
 }
-/** A service of this machine that answers JSON with JSON. */
+/** Starts a service on this machine that responds to JSON with JSON. */
 export async function jsonService(answer: (body: unknown, path: string) => object | Promise<object>): Promise<JsonService> {
   const server: Server = createServer((message, response) => {
     let text = '';

@@ -5,7 +5,7 @@ import { until } from '../../harness/until.ts';
 const mount = '/var/run/secrets/kubernetes.io/serviceaccount';
 const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, never>;
 
-/** Tokens in pods. Others of sig-auth need no node and are in packages/testing. */
+/** Tokens in pods. Other behaviors of sig-auth need no node and are in packages/testing. */
 export function serviceAccountBehaviours(bench: NodeWorkbench): void {
   const review = (token: string) =>
     bench.api.json<{ status: { authenticated?: boolean; user?: { username: string; extra?: Record<string, string[]> } } }>(
@@ -22,13 +22,13 @@ export function serviceAccountBehaviours(bench: NodeWorkbench): void {
     const [token, namespace, ca] = (await Promise.all(['token', 'namespace', 'ca.crt'].map(read))) as [string, string, string];
     expect(namespace).toBe(bench.namespace);
     expect(ca).toContain('BEGIN CERTIFICATE');
-    // it is the pod's, and known as such for as long as there is the pod
+    // the token is bound to the pod, and valid as long as the pod exists
     expect(claimsOf(token)['kubernetes.io']).toMatchObject({ pod: { name: metadata.name }, serviceaccount: { name: account } });
     const known = (await review(token)).status;
     expect(known.user?.username).toBe(`system:serviceaccount:${bench.namespace}:${account}`);
     expect(known.user?.extra?.['authentication.kubernetes.io/pod-name']).toEqual([metadata.name]);
     bench.forget(metadata.name);
-    await until('the token has gone with its pod', async () => (await review(token)).status.authenticated !== true);
+    await until('the token is invalid after its pod is deleted', async () => (await review(token)).status.authenticated !== true);
   });
 
   it('ServiceAccounts should mount projected service account token [Conformance]', async () => {
@@ -40,7 +40,7 @@ export function serviceAccountBehaviours(bench: NodeWorkbench): void {
       ],
     });
     expect(claimsOf(log)).toMatchObject({ aud: ['vault'], sub: `system:serviceaccount:${bench.namespace}:default` });
-    // it is meant for somebody else
+    // its audience is another service
     expect((await review(log)).status.authenticated).not.toBe(true);
   });
 }

@@ -8,7 +8,7 @@ import { Daemon } from '../../harness/programs.ts';
 import { until, untilValue } from '../../harness/until.ts';
 import type { NodeWorkbench, Spec } from '../node-workbench.ts';
 
-/** What kubectl does, asked of the real one. */
+/** Behaviors of kubectl, tested with the real binary. */
 export function kubectlBehaviours(bench: NodeWorkbench): void {
   const k = (...args: string[]) => bench.k(...args);
   const apply = (object: object) => bench.cluster.kubectl.apply(object, { namespace: bench.namespace });
@@ -82,7 +82,7 @@ export function kubectlBehaviours(bench: NodeWorkbench): void {
     await ready('guestbook-primary', 1);
     const address = await k('get', 'service', 'guestbook-primary', '-o', 'jsonpath={.spec.clusterIP}');
     await untilValue(
-      'the application answers',
+      'the application responds',
       () => k('exec', pod, '--', 'wget', '-q', '-O', '-', `http://${address}:80/`),
       (text) => text === 'hello from guestbook-primary\n',
       { everyMs: 500 },
@@ -126,7 +126,7 @@ export function kubectlBehaviours(bench: NodeWorkbench): void {
     expect(await k('get', 'service', rm2, '-o', 'jsonpath={.spec.ports[0].port} {.spec.ports[0].targetPort}')).toBe('1234 8080');
     await k('expose', 'service', rm2, `--name=${rm3}`, '--port=2345', '--target-port=8080');
     await until(
-      'the endpoints are there',
+      'the endpoints exist',
       async () =>
         (await k(
           'get',

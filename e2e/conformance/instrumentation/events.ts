@@ -13,7 +13,7 @@ interface EventItem {
 /** Events of both API groups. */
 export function eventBehaviours(bench: NodeWorkbench): void {
   const lists = { core: '/api/v1/namespaces/default/events', events: '/apis/events.k8s.io/v1/namespaces/default/events' } as const;
-  /** An event of a test: others are made at the same time. */
+  /** Creates an event with a unique name: other tests create events concurrently. */
   const named = (name: string, group: keyof typeof lists, test: string) => {
     const about = { kind: 'Pod', namespace: 'default', name: 'nobody' };
     const metadata = { name, namespace: 'default', labels: { 'testevent-constant': test } };
@@ -57,7 +57,7 @@ export function eventBehaviours(bench: NodeWorkbench): void {
       const patched = await api.get<EventItem>(at);
       expect(patched).toMatchObject(change);
       expect((await api.json<EventItem>('PUT', at, { body: { ...patched, series: series(100) } })).series?.count).toBe(100);
-      // both groups show the same object
+      // both groups return the same object
       expect((await api.get<EventItem>(at.replace(lists[group], lists[group === 'core' ? 'events' : 'core']))).metadata.name).toBe(name);
       await api.json('DELETE', at);
       await until('it is gone', async () => (await api.call('GET', at)).status === 404);

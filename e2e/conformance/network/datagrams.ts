@@ -5,24 +5,24 @@ import { busyboxImage } from '../../fixtures/test-image.ts';
 import { untilValue } from '../../harness/until.ts';
 import type { Body, TwoNodes } from './two-nodes.ts';
 
-/** busybox knows no UDP, so pods run this machine's Node.js out of a volume. */
+/** busybox does not support UDP, so pods run this machine's Node.js out of a volume. */
 const node = realpathSync(process.execPath);
 const inHost = (script: string, ...args: readonly (string | number)[]) => ['chroot', '/host', node, '-e', script, ...args.map(String)];
 const port = 8080;
 
-/** Says its name to every datagram and, from when it listens for those, over HTTP. */
+/** A server that returns its name for every datagram and, once it listens for those, over HTTP. */
 const talk = `const name = require('os').hostname();
 const socket = require('dgram').createSocket('udp4');
 socket.on('message', (_, from) => socket.send(name, from.port, from.address));
 socket.bind(${port}, () => require('http').createServer((_, response) => response.end(name + '\\n')).listen(${port}));`;
-/** Sends a datagram and prints what is answered; nothing when nobody does. */
+/** Sends a datagram and prints the response; prints nothing if there is none. */
 const ask = `const socket = require('dgram').createSocket('udp4');
 const [host, port] = process.argv.slice(1);
 setTimeout(() => process.exit(), 3000);
 socket.on('error', () => process.exit()).on('message', (said) => { console.log(String(said)); process.exit(); });
 socket.send('who?', Number(port), host);`;
 
-/** What is answered to a datagram of this process, which is on the first node; nothing when nobody does. */
+/** Sends a datagram from this process, which is on the first node, and returns the response; empty if there is none. */
 function askFromNode(host: string): Promise<string> {
   const socket = createSocket('udp4');
   return new Promise<string>((resolve, reject) => {
@@ -35,7 +35,7 @@ function askFromNode(host: string): Promise<string> {
   }).finally(() => socket.close());
 }
 
-/** Pods that speak UDP, among themselves, from nodes, and beside TCP at one port of a Service. */
+/** Pods that use UDP: between pods, from nodes, and beside TCP at one port of a Service. */
 export function datagramBehaviours(two: TwoNodes): void {
   const start = async (on: string) => {
     const name = `talker-${on}`;
@@ -61,10 +61,10 @@ export function datagramBehaviours(two: TwoNodes): void {
   let starting: ReturnType<typeof startAll> | undefined;
   const startAll = () => Promise.all(two.nodes.map(start));
   const talkers = () => (starting ??= startAll());
-  /** Who answers a datagram from a pod on a node. */
+  /** Returns the name of the server that responds to a datagram from a pod on a node. */
   const responseOf = (on: string, host: string, at = port) =>
     two.cluster.kubectl.run(['-n', two.namespace, 'exec', `talker-${on}`, '--', ...inHost(ask, host, at)]).then((text) => text.trim());
-  /** Each of them, and nobody else. */
+  /** Waits until exactly these servers have responded. */
   const answered = (on: string, host: string, wanted: readonly string[], at = port) => {
     const seen = new Set<string>();
     return untilValue(

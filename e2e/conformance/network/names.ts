@@ -3,9 +3,9 @@ import type { Item } from '../../harness/api.ts';
 import { untilValue } from '../../harness/until.ts';
 import type { TwoNodes } from './two-nodes.ts';
 
-/** Names, and what stands behind them: EndpointSlices and Endpoints. */
+/** DNS names, EndpointSlices and Endpoints. */
 export function nameBehaviours(two: TwoNodes): void {
-  /** Addresses that a pod finds. */
+  /** The addresses that a pod resolves. */
   const looksUp = async (name: string, pod?: string): Promise<readonly string[]> => {
     const output = await two.run(`nslookup ${name} 2>/dev/null | sed -n '/^Name:/,$p' | sed -n 's/^Address: *//p' | sort -u`, pod);
     return output === '' ? [] : output.split('\n');

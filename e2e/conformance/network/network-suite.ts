@@ -6,7 +6,7 @@ import { reachBehaviours } from './reach.ts';
 import { serviceBehaviours } from './services.ts';
 import { TwoNodes } from './two-nodes.ts';
 
-/** Tests are named after behaviours of the conformance list; one may stand for several that are looked at together. To be called at the top of a test file. */
+/** Tests have the names of behaviors of the conformance list; one may cover several. Call it at the top of a test file. */
 export async function networkBehavioursOn(stage: NodeStageName): Promise<void> {
   const none = await noNodesOn(stage);
   const title = `[sig-network] on two ${stage} nodes${none === undefined ? '' : ` (${none})`}`;

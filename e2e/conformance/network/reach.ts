@@ -5,7 +5,7 @@ import { freePort } from '../../harness/programs.ts';
 import { untilValue } from '../../harness/until.ts';
 import type { TwoNodes } from './two-nodes.ts';
 
-/** Pods among themselves, from nodes, through the API server, and at ports of nodes. */
+/** Traffic between pods, from nodes, through the API server, and at host ports. */
 export function reachBehaviours(two: TwoNodes): void {
   const servers = async () => (await two.api.get<{ items: readonly PodItem[] }>(`${two.at('pods')}?labelSelector=app%3Dserver`)).items;
 
@@ -37,7 +37,7 @@ export function reachBehaviours(two: TwoNodes): void {
       imagePullPolicy: 'IfNotPresent',
       command: ['sh', '-c', `mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w`],
       ports: [{ containerPort, hostPort, hostIP, protocol }],
-      // a container that runs need not listen yet
+      // a running container need not listen yet
       readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 },
     });
     const pod = (name: string, protocol: string, hostIP: string) =>
@@ -67,8 +67,12 @@ export function reachBehaviours(two: TwoNodes): void {
       '/api/v1/namespaces/default/endpoints/kubernetes',
     );
     expect(slices.items[0]?.endpoints[0]?.addresses[0]).toBe(endpoints.subsets[0]?.addresses[0]?.ip);
-    // also from the node that it is not on
+    // also from the node that it does not run on
     for (const node of two.nodes)
-      await two.untilOutput(`nc -w 10 ${service.spec.clusterIP} 443 < /dev/null && echo open`, (output) => output.includes('open'), `client-${node}`);
+      await two.untilOutput(
+        `nc -w 10 ${service.spec.clusterIP} 443 < /dev/null && echo open`,
+        (output) => output.includes('open'),
+        `client-${node}`,
+      );
   });
 }

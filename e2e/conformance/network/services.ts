@@ -6,7 +6,7 @@ import type { TwoNodes } from './two-nodes.ts';
 
 const both = ['server-node-a', 'server-node-b'] as const;
 
-/** Services in every form, from both nodes. */
+/** Services of every type, from both nodes. */
 export function serviceBehaviours(two: TwoNodes): void {
   const at = (name: string) => `${two.at('services')}/${name}`;
 
@@ -39,7 +39,7 @@ export function serviceBehaviours(two: TwoNodes): void {
       () => two.ask(spec.clusterIP),
       ([by]) => by !== '',
     );
-    // who does not answer in time has not answered as another
+    // a response that comes too late counts as no response
     const answers = (await two.ask(spec.clusterIP, { times: 12 })).filter((by) => by !== '');
     expect(new Set(answers).size).toBe(1);
     await two.merge(at('sticky'), { spec: { sessionAffinity: 'None' } });
@@ -56,7 +56,7 @@ export function serviceBehaviours(two: TwoNodes): void {
       for (const node of two.nodes) await two.answers(address, both, { pod: `client-${node}`, port });
     // from outside of the pods, at the other node
     const outside = () => httpGet(`http://${two.addresses.get('node-b')}:${port}/hostname`).then(({ body }) => body.trim(), String);
-    await untilValue('an answer of the other node', outside, (by) => both.includes(by as 'server-node-a'));
+    await untilValue('a response of the other node', outside, (by) => both.includes(by as 'server-node-a'));
     await two.merge(at('node-port'), { spec: { sessionAffinity: 'ClientIP' } });
     const different = async () => new Set(await two.ask(two.addresses.get('node-a') ?? '', { times: 12, port })).size;
     await untilValue('one endpoint for each client', different, (count) => count === 1);
@@ -83,7 +83,9 @@ export function serviceBehaviours(two: TwoNodes): void {
         ports: [{ name: 'http', port: 80 }],
       });
       expect(external.clusterIP ?? '').toBe('');
-      await two.untilOutput(`nslookup -type=cname ${host}.`, (output) => output.includes('canonical name = server.network.svc.cluster.local'));
+      await two.untilOutput(`nslookup -type=cname ${host}.`, (output) =>
+        output.includes('canonical name = server.network.svc.cluster.local'),
+      );
     }
   });
 
@@ -91,7 +93,7 @@ export function serviceBehaviours(two: TwoNodes): void {
     await two.service('status', { type: 'LoadBalancer', ports: [{ name: 'http', port: 80, targetPort: 8080 }] });
     const status = { loadBalancer: { ingress: [{ ip: '203.0.113.77' }] } };
     expect(await two.merge(`${at('status')}/status`, { metadata: { annotations: { patched: 'true' } }, status })).toMatchObject({ status });
-    // its address is served on every node, as if the load balancer had sent it there
+    // the address is served on every node, as if the load balancer had sent the packet there
     for (const node of two.nodes) await two.answers('203.0.113.77', both, { pod: `client-${node}` });
     await two.merge(`${at('status')}/status`, { status: { loadBalancer: { ingress: null } } });
     expect(await two.api.get(`${at('status')}/status`)).toMatchObject({ metadata: { annotations: { patched: 'true' } } });

@@ -10,10 +10,10 @@ import { nodeNames, startTwoNodes } from '../two-real-nodes.ts';
 export type Body = Readonly<Record<string, unknown>>;
 
 const ports = [{ name: 'http', containerPort: 8080 }];
-/** Says its name over HTTP. */
+/** A server that returns its name over HTTP. */
 const server = 'mkdir /tmp/w; hostname > /tmp/w/hostname; exec httpd -f -p 8080 -h /tmp/w';
 
-/** Two nodes, the second behind a link of its own, with pods that reach each other over VXLAN. */
+/** Two nodes, the second behind its own link, with pods that reach each other over VXLAN. */
 export class TwoNodes {
   readonly machine = Machine.use();
   readonly namespace = 'network';
@@ -54,7 +54,7 @@ export class TwoNodes {
     const slash = resource.lastIndexOf('/');
     return `${slash < 0 ? '/api/v1' : `/apis/${resource.slice(0, slash)}`}/namespaces/${namespace}/${resource.slice(slash + 1)}`;
   }
-  /** Creates an object; one that an earlier attempt has left goes first. */
+  /** Creates an object; deletes one that an earlier attempt left. */
   create<T extends Item = Item>(path: string, body: Body & { readonly metadata: Body & { readonly name: string } }): Promise<T> {
     return this.api.renew<T>(path, body);
   }
@@ -65,7 +65,7 @@ export class TwoNodes {
     await this.api.json('DELETE', path, {});
   }
 
-  /** A pod that says its name, ready. */
+  /** Creates a pod that returns its name, and waits until it is ready. */
   async server(name: string, node: string, labels: Body = { app: 'server' }, more: Body = {}): Promise<PodItem> {
     await this.create(this.at('pods'), {
       metadata: { name, labels },
@@ -93,7 +93,7 @@ export class TwoNodes {
       `${this.at('pods')}?fieldSelector=metadata.name%3D${name}`,
       (pods) => pods[0]?.status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true,
     );
-    if (!pod) throw new Error(`there is no pod ${name}`);
+    if (!pod) throw new Error(`pod ${name} does not exist`);
     return pod;
   }
 
@@ -108,15 +108,15 @@ export class TwoNodes {
     });
   }
 
-  /** Runs a script in a pod: by default one that is no server, on a node. */
+  /** Runs a script in a pod: by default a client pod on a node. */
   run(script: string, pod = 'client-node-a'): Promise<string> {
     return this.cluster.kubectl.run(['-n', this.namespace, 'exec', pod, '--', 'sh', '-c', script]).then((output) => output.trim());
   }
-  /** What a script in a pod prints, when it is as wanted: names and rules are taken up a moment after they were written. */
+  /** Repeats a script in a pod until its output matches: names and rules take effect a moment after they are written. */
   untilOutput(script: string, wanted: (output: string) => boolean, pod?: string): Promise<string> {
     return untilValue(script, () => this.run(`{ ${script}; } 2>&1 || true`, pod), wanted);
   }
-  /** Who answers, asked so often; empty lines where nobody did. */
+  /** Returns the names of the servers that respond to so many requests; empty lines for requests without a response. */
   async ask(
     address: string,
     { times = 1, pod = 'client-node-a', port = 80 }: { times?: number; pod?: string; port?: number } = {},
@@ -128,7 +128,7 @@ export class TwoNodes {
     );
     return output.split('\n');
   }
-  /** Until exactly these have answered, and nobody else. */
+  /** Waits until exactly these servers respond. */
   async answers(
     address: string,
     wanted: readonly string[],

@@ -3,7 +3,7 @@ import { busyboxImage } from '../../fixtures/test-image.ts';
 import type { NodeWorkbench, Spec } from '../node-workbench.ts';
 import { entrypointImage, userImage } from './images.ts';
 
-/** What containers run, as whom, with which environment, and what is said of them when they end. */
+/** Commands, users, environment and termination state of containers. */
 export function containerBehaviours(bench: NodeWorkbench): void {
   const only = (script: string, more: Spec = {}, pod: Spec = {}): Spec => ({ containers: [bench.container(script, more)], ...pod });
   const env = (variables: Readonly<Record<string, string | Spec>>) =>
@@ -55,7 +55,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
     ['Never', 'Failed', 0, false],
   ] as const)
     it(`Container Runtime blackbox test when starting a container that exits should run with the expected status (${policy})`, async () => {
-      // fails first, then ends well, then stays
+      // fails first, then succeeds, then keeps running
       const script = `n=$(cat /v/n 2>/dev/null || echo 0); echo $((n + 1)) > /v/n; [ $n = 0 ] && exit 1; [ $n = 1 ] && exit 0; sleep 600`;
       const { metadata } = await bench.pod({
         ...only(script, { volumeMounts: [{ name: 'v', mountPath: '/v' }] }),
@@ -147,7 +147,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
         env: env({ ONE: one, ABSENT: absent }),
         envFrom: [{ [`${kind}Ref`]: { name } }, { prefix: 'p-', [`${kind}Ref`]: { name } }, { prefix: '#$_', [`${kind}Ref`]: { name } }],
       };
-      const output = await bench.outputOf(only('', { ...more, command: ['env'] })); // a shell drops names that it cannot use itself
+      const output = await bench.outputOf(only('', { ...more, command: ['env'] })); // the shell drops names that are invalid for it
       for (const line of [
         'ONE=value-1',
         'data-1=value-1',
@@ -168,9 +168,11 @@ export function containerBehaviours(bench: NodeWorkbench): void {
   it('Security Context should support pod.Spec.SecurityContext.RunAsUser And RunAsGroup, also of the container', async () => {
     const pod = { securityContext: { runAsUser: 1001, runAsGroup: 2002, supplementalGroups: [3003], fsGroup: 4004 } };
     expect(await bench.outputOf(only(uid, {}, pod))).toBe('1001\n2002\n2002 3003 4004\n');
-    expect(await bench.outputOf(only('id -u; id -g', { securityContext: { runAsUser: 1005, runAsGroup: 2006 } }, pod))).toBe('1005\n2006\n');
+    expect(await bench.outputOf(only('id -u; id -g', { securityContext: { runAsUser: 1005, runAsGroup: 2006 } }, pod))).toBe(
+      '1005\n2006\n',
+    );
   });
-  it('runs as the user of the image, and refuses to where root is not wanted', async () => {
+  it('runs as the user of the image, and rejects root with runAsNonRoot', async () => {
     expect(
       await bench.outputOf({
         containers: [{ name: 'main', image: userImage, command: ['id', '-u'], securityContext: { runAsNonRoot: true } }],
@@ -228,7 +230,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
       containers: [{ name: 'main', image: busyboxImage, command: ['/bin/false'] }],
       restartPolicy: 'Always',
     });
-    const { status } = await bench.pods.until(metadata.name, 'have ended once', (pod) => {
+    const { status } = await bench.pods.until(metadata.name, 'have terminated once', (pod) => {
       const { state, lastState } = pod.status.containerStatuses?.[0] ?? {};
       return (state?.terminated ?? lastState?.terminated) !== undefined;
     });
@@ -252,7 +254,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
       await bench.outputOf({ ...only('cat /etc/hosts', own), volumes: [{ name: 'own', hostPath: { path: '/etc/hosts', type: 'File' } }] }),
     ).not.toContain(managed);
   });
-  it('knows its name: hostname, subdomain, and the whole of it where it is asked for', async () => {
+  it('has its host name: hostname, subdomain, and the FQDN if setHostnameAsFQDN is set', async () => {
     expect(await bench.outputOf(only('hostname; hostname -f', {}, { hostname: 'called', subdomain: 'sub' }))).toBe(
       `called\ncalled.sub.${bench.namespace}.svc.cluster.local\n`,
     );
@@ -294,7 +296,7 @@ export function containerBehaviours(bench: NodeWorkbench): void {
   it('Variable Expansion should fail substituting values in a volume subpath with backticks', async () => {
     bench.forget(
       await expectFailure('..', {}, /must not contain/).catch(async (error: Error) => {
-        expect(error.message).toMatch(/422/); // refused before any kubelet sees it
+        expect(error.message).toMatch(/422/); // rejected before any kubelet receives it
         return 'nobody';
       }),
     );

@@ -1,4 +1,4 @@
-/** What an HTTP/2 server of the gRPC health service says to its first request, whatever that is: settings, headers, SERVING, status 0. */
+/** The bytes with which an HTTP/2 server of the gRPC health service responds to its first request: settings, headers, SERVING, status 0. */
 function grpcServing(): Buffer {
   const frame = (type: number, flags: number, stream: number, payload: Buffer) => {
     const head = Buffer.alloc(9);
@@ -20,7 +20,7 @@ function grpcServing(): Buffer {
   ]);
 }
 
-/** A busybox script that answers gRPC health checks on a port. It answers when the request has begun: some 80 bytes are there then. */
+/** A busybox script that responds to gRPC health checks on a port. It responds when some 80 bytes of the request have arrived. */
 export function grpcServer(port: number): string {
   const octal = [...grpcServing()].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('');
   return `printf '${octal}' > /tmp/answer; exec nc -ll -p ${port} -e sh -c 'head -c 80 > /dev/null; cat /tmp/answer; sleep 1'`;

@@ -1,6 +1,6 @@
 import { buildImage, busyboxLayer, imageArchive } from '../../fixtures/test-image.ts';
 
-/** Prints its arguments, `default arguments` unless others are given. */
+/** Prints its arguments; the default is `default arguments`. */
 export const entrypointImage = 'oarlock.test/entrypoint:1';
 /** busybox as user 1000. */
 export const userImage = 'oarlock.test/user:1';

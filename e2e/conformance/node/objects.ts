@@ -10,7 +10,7 @@ interface NodeInfo {
   readonly status: { readonly nodeInfo: { readonly containerRuntimeVersion: string } };
 }
 
-/** Objects of pods as the API and the kubelet treat them together, and volumes out of images. */
+/** Objects of pods that the API and the kubelet handle together, and image volumes. */
 export function objectBehaviours(bench: NodeWorkbench): void {
   it('ConfigMap should fail to create ConfigMap with empty key; Secrets should fail to create secret due to empty secret key', async () => {
     for (const [resource, value] of [
@@ -41,7 +41,7 @@ export function objectBehaviours(bench: NodeWorkbench): void {
     const noted = ({ status }: FullPod) => status.conditions?.some(({ type }) => type === 'oarlock.test/Noted') === true;
     await bench.pods.until(metadata.name, 'carry the condition', noted);
     const ready = ({ status }: FullPod) => status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
-    // what the kubelet says goes on beside what another said
+    // conditions of the kubelet and of other writers coexist
     const pod = await bench.pods.until(metadata.name, 'be ready with it', (one) => noted(one) && ready(one));
     expect(pod.metadata.labels).toMatchObject({ stage: 'patched' });
     await bench.remove(path, { gracePeriodSeconds: 0 });

@@ -5,7 +5,7 @@ import type { NodeWorkbench, Spec } from '../node-workbench.ts';
 import type { FullPod } from '../pod-follower.ts';
 import { grpcServer } from './grpc-answer.ts';
 
-/** The life of pods: hooks, probes, order, deadlines, deletion, and how they are reached. */
+/** The lifecycle of pods: hooks, probes, order, deadlines, deletion and access. */
 export function podBehaviours(bench: NodeWorkbench): void {
   const path = (name: string) => `${bench.at('pods')}/${name}`;
   const only = (script: string, more: Spec = {}, pod: Spec = {}): Spec => ({ containers: [bench.container(script, more)], ...pod });
@@ -15,7 +15,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     'mkdir -p /w; echo ok > /w/index.html; echo ok > /w/healthz; for f in poststart prestop; do echo hi > /w/$f-http; echo hi > /w/$f-exec; done; exec httpd -f -vv -p 8080 -h /w';
   const logContains = (name: string, word: string, query = '') =>
     until(`${name} says ${word}`, async () => (await bench.log(name, query)).includes(word), { everyMs: 200 });
-  /** Returns when the kubelet has counted so many results of a pod's probes. */
+  /** Waits until the kubelet has counted so many results of a pod's probes. */
   const probedOften = (name: string, result: 'successful' | 'failed', times: number) =>
     until(
       `probes of ${name} ${result} ${times} times`,
@@ -47,10 +47,8 @@ export function podBehaviours(bench: NodeWorkbench): void {
       bench.forget(metadata.name);
     });
   }
-  it('PreStop should call prestop when killing a pod, and sleep when told', async () => {
-    const pod = await bench.start(
-      only(idle, { lifecycle: { preStop: { sleep: { seconds: 2 } } } }, { terminationGracePeriodSeconds: 20 }),
-    );
+  it('PreStop should call prestop when killing a pod, and support the sleep action', async () => {
+    const pod = await bench.start(only(idle, { lifecycle: { preStop: { sleep: { seconds: 2 } } } }, { terminationGracePeriodSeconds: 20 }));
     const began = Date.now();
     await bench.remove(path(pod.metadata.name));
     await bench.gone(pod.metadata.name);
@@ -78,7 +76,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     );
     bench.forget(metadata.name);
   };
-  /** As upstream has it, one that is slow to begin has five attempts. */
+  /** As upstream: a slow starter has five attempts. */
   const patient = { failureThreshold: 5, initialDelaySeconds: 3 };
   const stays = async (spec: Spec) => {
     const { metadata } = await bench.start(spec);
@@ -177,7 +175,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
       bench.forget(metadata.name);
     });
   }
-  it('sidecars start in order before the rest, are restarted, and end last', async () => {
+  it('sidecars start in order before the other containers, are restarted, and end last', async () => {
     const stamp = (name: string) => `trap 'echo stopped ${name} >> /v/log; exit 0' TERM; echo started ${name} >> /v/log; sleep 600 & wait`;
     const volumeMounts = [{ name: 'v', mountPath: '/v' }];
     const { metadata } = await bench.start({
@@ -225,7 +223,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     await logContains(metadata.name, 'polo-second', '?container=second');
     await bench.pods.until(
       metadata.name,
-      'tell of both',
+      'report both',
       ({ status }) => status.ephemeralContainerStatuses?.map(({ name }) => name).join() === 'debugger,second',
     );
     bench.forget(metadata.name);
@@ -269,8 +267,8 @@ export function podBehaviours(bench: NodeWorkbench): void {
       'FOOSERVICE_PORT_8765_TCP=',
       'FOOSERVICE_PORT_8765_TCP_ADDR=',
     ];
-    // a kubelet hears of a Service a moment after it is there
-    await until('a pod that begins knows the Service', async () => {
+    // a kubelet learns of a Service a moment after its creation
+    await until('a new pod has the variables of the Service', async () => {
       const env = await bench.outputOf('env');
       return wanted.every((word) => env.includes(word));
     });
@@ -316,7 +314,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     bench.forget(metadata.name);
   });
   it('logs: the last lines, since when, with times, so many bytes, and of the attempt before', async () => {
-    // ends once, and then stays
+    // exits once, and then keeps running
     const script = 'echo line 1; echo line 2; sleep 1; echo line 3; [ -e /v/again ] && sleep 600; touch /v/again; exit 1';
     const volume = { volumeMounts: [{ name: 'v', mountPath: '/v' }] };
     const { metadata } = await bench.pod(only(script, volume, { restartPolicy: 'Always', volumes: [{ name: 'v', emptyDir: {} }] }));
@@ -336,7 +334,7 @@ export function podBehaviours(bench: NodeWorkbench): void {
     const at = '/apis/node.k8s.io/v1/runtimeclasses';
     await bench.create(at, { metadata: { name: 'heavy' }, handler: 'runc', overhead: { podFixed: { cpu: '10m', memory: '1Mi' } } });
     await bench.create(at, { metadata: { name: 'light' }, handler: 'runc' });
-    const { pod } = await bench.run(only('true', {}, { runtimeClassName: 'heavy' })); // the informer of the admission has it by then, or refuses
+    const { pod } = await bench.run(only('true', {}, { runtimeClassName: 'heavy' })); // the informer of the admission plugin has it by then, or rejects
     expect((pod.spec as unknown as { readonly overhead: Spec }).overhead).toEqual({ cpu: '10m', memory: '1Mi' });
     expect((await bench.run(only('true', {}, { runtimeClassName: 'light' }))).pod.spec).not.toHaveProperty('overhead');
     await bench.remove(`${at}/heavy`);

@@ -13,11 +13,11 @@ const same = (amount: readonly [cpu: string, memory: string]): Amounts => [amoun
 const milli = (cpu: string) => (cpu.endsWith('m') ? Number.parseInt(cpu, 10) : Number(cpu) * 1000);
 const bytes = (memory: string) => Number.parseInt(memory, 10) << 20;
 
-/** What cgroups say of a container: quota of cpu in 100 ms, and the limit of memory. */
+/** The limits of a container in its cgroup: CPU quota per 100 ms, and memory. */
 const limits = `if [ -f /sys/fs/cgroup/cpu.max ]; then cut -d ' ' -f 1 /sys/fs/cgroup/cpu.max; cat /sys/fs/cgroup/memory.max;
   else cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/memory/memory.limit_in_bytes; fi`;
 
-/** Resizes of running pods (KEP-1287): asked for, given, in place, and told. */
+/** Resizes of running pods (KEP-1287): requested, allocated, in place, and reported. */
 export function resizeBehaviours(bench: NodeWorkbench): void {
   const path = (name: string) => `${bench.at('pods')}/${name}`;
   const containers = (all: readonly Amounts[]) =>
@@ -52,7 +52,7 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
     const change = after.map((amounts, index) => ({ name: `c${index + 1}`, resources: resources(amounts) }));
     if (how === 'patch') await bench.merge(`${path(name)}/resize`, { spec: { containers: change } }, 'strategic-merge-patch');
     else {
-      // again when the kubelet has written meanwhile
+      // retried after a conflict with the kubelet
       await until('the pod is replaced', async () => {
         const now = await bench.api.get<FullPod>(path(name));
         const all = now.spec.containers.map((container, index) => ({ ...container, resources: change[index]?.resources }));
@@ -104,7 +104,7 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
     await resized([same(['20m', '30Mi'])], [same(['25m', '35Mi'])], 'replace');
   });
 
-  it('a pod that asks as a whole is resized in place, and bounds its containers (KEP-5419)', async () => {
+  it('pod-level resources are resized in place, and limit the containers (KEP-5419)', async () => {
     const whole = (cpu: string, memory: string) => ({ requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu, memory } });
     const [before, after] = [whole('200m', '64Mi'), whole('300m', '96Mi')];
     const { metadata } = await bench.start({ resources: before, containers: containers([['', '', '', '']]), restartPolicy: 'Always' });
@@ -112,7 +112,7 @@ export function resizeBehaviours(bench: NodeWorkbench): void {
     await verify(name, [['', '200m', '', '64Mi']]);
     await bench.merge(`${path(name)}/resize`, { spec: { resources: after } });
     const has = ({ status }: FullPod) => (status as { readonly resources?: { readonly limits?: Spec } }).resources?.limits?.['memory'];
-    const pod = await bench.pods.until(name, 'have what was asked for', (one) => has(one) === '96Mi');
+    const pod = await bench.pods.until(name, 'have the requested resources', (one) => has(one) === '96Mi');
     expect(pod.status).toMatchObject({ resources: after, allocatedResources: after.requests });
     expect(pod.status.containerStatuses?.[0]?.restartCount).toBe(0);
     await verify(name, [['', '300m', '', '96Mi']]);

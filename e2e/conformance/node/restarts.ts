@@ -2,9 +2,9 @@ import { expect, it } from 'vitest';
 import type { NodeWorkbench } from '../node-workbench.ts';
 import type { FullPod } from '../pod-follower.ts';
 
-/** Restarts by rules of containers (KEP-5307, KEP-5532). */
+/** Container restart rules (KEP-5307, KEP-5532). */
 export function restartBehaviours(bench: NodeWorkbench): void {
-  it('containers restart by rules of their own', async () => {
+  it('container restart rules override the policy of the pod', async () => {
     const rules = [{ action: 'Restart', exitCodes: { operator: 'In', values: [42] } }];
     const script = 'n=$(cat /v/n 2>/dev/null || echo 0); echo $((n + 1)) > /v/n; [ $n = 0 ] && exit 42; exit 7';
     const { metadata } = await bench.pod({
@@ -18,15 +18,15 @@ export function restartBehaviours(bench: NodeWorkbench): void {
     bench.forget(metadata.name);
   });
 
-  it('a container has all of them started anew, init containers too, in the sandbox that there is (KEP-5532)', async () => {
+  it('RestartAllContainers restarts all containers, init containers too, in the same sandbox (KEP-5532)', async () => {
     const volumeMounts = [{ name: 'v', mountPath: '/v' }];
     const rules = [{ action: 'RestartAllContainers', exitCodes: { operator: 'In', values: [88] } }];
-    // asks once, when the other runs
+    // exits once, when the other container runs
     const script = 'until [ -e /v/runs ]; do sleep 0.1; done; [ -e /v/asked ] && exec sleep 600; touch /v/asked; exit 88';
     const { metadata } = await bench.pod({
       initContainers: [bench.container('echo ran >> /v/init', { name: 'first', volumeMounts })],
       containers: [
-        // does not end when it is told to
+        // ignores SIGTERM
         bench.container("trap '' TERM; touch /v/runs; while :; do sleep 1; done", { volumeMounts }),
         bench.container(script, { name: 'asker', restartPolicy: 'Never', restartPolicyRules: rules, volumeMounts }),
       ],

@@ -11,13 +11,13 @@ interface NodeItem extends Item {
   readonly spec: { readonly taints?: readonly Taint[] };
 }
 
-/** Evictions by taints. They empty a node of the pods of all tests, so they run when the others are done, one after another. */
+/** Evictions by taints. They evict the pods of all tests from a node, so they run after the others, one after another. */
 export function taintBehaviours(bench: NodeWorkbench): void {
   const node = 'node-b';
   const evict = { key: 'kubernetes.io/e2e-evict-taint-key', value: 'evictTaintVal', effect: 'NoExecute' };
   const other = { ...evict, key: 'kubernetes.io/e2e-other-taint-key' };
   const path = `/api/v1/nodes/${node}`;
-  /** Puts exactly these of ours on the node. */
+  /** Sets exactly these test taints on the node. */
   const taint = async (...ours: readonly Taint[]) => {
     const { spec } = await bench.api.get<NodeItem>(path);
     const kept = (spec.taints ?? []).filter(({ key }) => key !== evict.key && key !== other.key);
@@ -31,8 +31,8 @@ export function taintBehaviours(bench: NodeWorkbench): void {
     effect,
     ...(tolerationSeconds !== undefined && { tolerationSeconds }),
   });
-  const left = (name: string) => bench.pods.until(name, 'be told to leave', ({ metadata }) => metadata.deletionTimestamp !== undefined);
-  /** When a pod was told to leave, in ms: its deletionTimestamp is that and its grace. */
+  const left = (name: string) => bench.pods.until(name, 'be evicted', ({ metadata }) => metadata.deletionTimestamp !== undefined);
+  /** The time of a pod's deletion request in ms: its deletionTimestamp minus its grace period. */
   const deletionOf = async (name: string) => {
     const { metadata } = await left(name);
     return Date.parse(metadata.deletionTimestamp ?? '') - (metadata.deletionGracePeriodSeconds ?? 0) * 1000;
@@ -61,7 +61,7 @@ export function taintBehaviours(bench: NodeWorkbench): void {
 
   it('NoExecuteTaintManager Single Pod removing taint cancels eviction', async () => {
     const stays = await tolerating(tolerated(evict, 30), tolerated(other));
-    // tells when the time of the other would be over
+    // its eviction shows when the toleration of the other would have expired
     const clock = await tolerating(tolerated(evict), tolerated(other, 32));
     try {
       await taint(evict);

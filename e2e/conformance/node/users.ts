@@ -6,7 +6,7 @@ interface NodeFeatures {
   readonly status: { readonly runtimeHandlers?: readonly { readonly features?: { readonly userNamespaces?: boolean } }[] };
 }
 
-/** Variables out of files, and users of a pod's own. */
+/** Environment variables from files, and user namespaces. */
 export function userBehaviours(bench: NodeWorkbench): void {
   it('variables are read from a file that an init container has written (KEP-3721)', async () => {
     const volumeMounts = [{ name: 'config', mountPath: '/data' }];
@@ -28,7 +28,7 @@ export function userBehaviours(bench: NodeWorkbench): void {
     expect(output).toBe('hello  $HOME|unset\n');
   });
 
-  it('a pod with users of its own is root inside only, and owns its files (KEP-127)', async (context) => {
+  it('a pod with a user namespace is root inside only, and owns its files (KEP-127)', async (context) => {
     const { items } = await bench.api.get<{ readonly items: readonly NodeFeatures[] }>('/api/v1/nodes');
     const able = items.every(({ status }) => status.runtimeHandlers?.some(({ features }) => features?.userNamespaces));
     context.skip(!able, 'the container runtime has no user namespaces (containerd before 2)');

@@ -3,7 +3,7 @@ import type { Item } from '../../harness/api.ts';
 import { until } from '../../harness/until.ts';
 import type { NodeWorkbench } from '../node-workbench.ts';
 
-/** Volumes of CSI drivers in a pod's own spec, as far as the API goes: whether some driver mounts them is the driver's. */
+/** Inline CSI volumes in a pod's spec, as far as the API is concerned; mounting is the driver's. */
 export function inlineVolumeBehaviours(bench: NodeWorkbench): void {
   it('CSIInlineVolumes should support CSIVolumeSource in Pod API', async () => {
     const driver = `${bench.name('inline')}.e2e.example.com`;

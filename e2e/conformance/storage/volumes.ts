@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { until } from '../../harness/until.ts';
 import type { NodeWorkbench, Spec } from '../node-workbench.ts';
 
-/** Volumes of objects, of the pod itself and of nothing; a title stands for a family of behaviours. */
+/** Volumes of objects, of the pod itself, and empty ones; a title stands for a family of behaviors. */
 export function volumeBehaviours(bench: NodeWorkbench): void {
   const base64 = (text: string | Buffer) => Buffer.from(text).toString('base64');
 
@@ -108,7 +108,9 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const bytes = Buffer.from([0xde, 0xca, 0xfe, 0xba, 0xd0, 0xfe, 0xff]);
     const name = await object('configMap', { text: 'value-1' }, { binaryData: { 'dump.bin': base64(bytes) } });
     const volume = volumeOf('configMap', false, name);
-    expect(await bench.outputOf(pod('cat /v/a/text; hexdump -v -e \'/1 "%02x"\' /v/a/dump.bin', { a: volume }))).toBe('value-1decafebad0feff');
+    expect(await bench.outputOf(pod('cat /v/a/text; hexdump -v -e \'/1 "%02x"\' /v/a/dump.bin', { a: volume }))).toBe(
+      'value-1decafebad0feff',
+    );
   });
   for (const kind of ['configMap', 'secret'] as const)
     it(`${kind === 'secret' ? 'Secrets' : 'ConfigMap'} should be immutable if \`immutable\` field is set`, async () => {
@@ -187,7 +189,7 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     expect(log).toBe(`${started.metadata.name}from-secretfrom-map`);
   });
 
-  // the bits of tmpfs's own, the sticky one, stay
+  // bits beyond the permissions, such as the sticky bit of tmpfs, are kept
   for (const [medium, type, mode] of [
     ['', '(overlayfs|ext2/ext3|xfs|btrfs|tmpfs|UNKNOWN)', '777'],
     ['Memory', 'tmpfs', '1777'],
@@ -195,7 +197,9 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const called = medium === '' ? 'default' : 'tmpfs';
     const volume = { a: { emptyDir: { medium } } };
     it(`EmptyDir volumes volume on ${called} should have the correct mode`, async () => {
-      expect(await bench.outputOf(pod("stat -c '%a %F' /v/a; stat -f -c %T /v/a", volume))).toMatch(new RegExp(`^${mode} directory\n${type}`));
+      expect(await bench.outputOf(pod("stat -c '%a %F' /v/a; stat -f -c %T /v/a", volume))).toMatch(
+        new RegExp(`^${mode} directory\n${type}`),
+      );
     });
     for (const user of ['root', 'non-root'])
       for (const mode of ['644', '666', '777'])
@@ -230,7 +234,8 @@ export function volumeBehaviours(bench: NodeWorkbench): void {
     const volumes = Object.fromEntries(names.map((name, index) => [`m${index}`, volumeOf('configMap', false, name)]));
     const wanted = names.map((_, index) => `value-${index}`).join('');
     const all = names.map((_, index) => `/v/m${index}/data-${index}`).join(' ');
-    for (const log of await Promise.all(Array.from({ length: 3 }, () => bench.outputOf(pod(`cat ${all}`, volumes))))) expect(log).toBe(wanted);
+    for (const log of await Promise.all(Array.from({ length: 3 }, () => bench.outputOf(pod(`cat ${all}`, volumes)))))
+      expect(log).toBe(wanted);
   });
 
   const subPath = (script: string, volume: Spec, mounts: Spec): Spec => ({

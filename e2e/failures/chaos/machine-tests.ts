@@ -20,9 +20,13 @@ export function machineTests(node: ChaosNode): void {
       await runProgram('dd', ['if=/dev/zero', `of=${full}`, 'bs=64k']);
       const volumes = [{ name: 'v', configMap: { name: content } }];
       await node.apply(pod(name, idle, { volumes }, { volumeMounts: [{ name: 'v', mountPath: '/v' }] }));
-      await until('the reason for waiting is reported', async () => /ENOSPC|no space left/.test(await node.events(name, '{.items[*].message}')), {
-        everyMs: 300,
-      });
+      await until(
+        'the reason for waiting is reported',
+        async () => /ENOSPC|no space left/.test(await node.events(name, '{.items[*].message}')),
+        {
+          everyMs: 300,
+        },
+      );
     } finally {
       await rm(full);
     }

@@ -92,7 +92,9 @@ export class WatchVerifier {
         this.#stored.shift();
         continue;
       }
-      this.faults.push(`a watch of ${this.#kind} received ${seen.text} at ${seen.revision}; stored was ${stored.text} at ${stored.revision}`);
+      this.faults.push(
+        `a watch of ${this.#kind} received ${seen.text} at ${seen.revision}; stored was ${stored.text} at ${stored.revision}`,
+      );
       if (seen.revision <= stored.revision) this.#seen.shift();
       if (stored.revision <= seen.revision) this.#stored.shift();
     }

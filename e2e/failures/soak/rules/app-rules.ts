@@ -187,5 +187,6 @@ export const cronJobs: Rule = function* ({ now, before }, { world, lateLeader })
   const cron = world.byUid(owner) as CronJob | undefined;
   if (owner === undefined || cron?.kind !== 'CronJob' || cron.spec.concurrencyPolicy !== 'Forbid') return;
   const active = [...world.controlledBy<Job>(owner, 'Job')].filter((job) => !isFinished(job)).length;
-  if (active > 1) yield `${nameOf(now)}: active job number ${active} of ${nameOf(cron)}, whose concurrency policy is Forbid${suffixOf(lateLeader)}`;
+  if (active > 1)
+    yield `${nameOf(now)}: active job number ${active} of ${nameOf(cron)}, whose concurrency policy is Forbid${suffixOf(lateLeader)}`;
 };

@@ -32,7 +32,8 @@ export function* convergenceFailures(world: ObjectIndex): Iterable<string> {
     const owner = world.byUid(controllerOf(pod))?.kind;
     if (owner !== 'Job' && !isOver(pod) && !isReady(pod) && !isFull(pod))
       yield `${nameOf(pod)}: ${pod.status?.phase} on ${pod.spec.nodeName} and not ready`;
-    if (isOver(pod) && pod.metadata.finalizers?.includes('batch.kubernetes.io/job-tracking')) yield `${nameOf(pod)}: finished and not counted`;
+    if (isOver(pod) && pod.metadata.finalizers?.includes('batch.kubernetes.io/job-tracking'))
+      yield `${nameOf(pod)}: finished and not counted`;
   }
   // a workload whose namespace has a quota may have fewer pods
   const free = (thing: { readonly metadata: { readonly namespace?: string } }) => thing.metadata.namespace !== 'soak-quota';

@@ -3,13 +3,13 @@ import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 import { PriceCache } from './price-cache.ts';
 
-/** Refuses Deployments that would cost more a month than their team may spend. A price service says what an instance costs. */
+/** Rejects Deployments whose monthly cost exceeds the budget of their team. A price service returns the price of an instance. */
 export default Admission.plugin({
   id: 'admission-cost-limits',
   config: z.strictObject({
-    /** Answers `GET <url>/prices/<class>` with `{ "monthly": number }`. */
+    /** Must respond to `GET <url>/prices/<class>` with `{ "monthly": number }`. */
     url: z.url(),
-    /** What a team may spend a month, by the value of its label `team`. */
+    /** The monthly budget of each team, by the value of the label `team`. */
     budgets: z.record(z.string(), z.number().nonnegative()),
     timeoutMs: z.int().min(1).default(1_000),
     cacheSeconds: z.int().min(0).default(60),
@@ -28,7 +28,7 @@ export default Admission.plugin({
         if (price === undefined) return deny(`there is no price class ${JSON.stringify(priceClass)}`, { reason: 'BadRequest' });
         const cost = price * (spec?.replicas ?? 1);
         annotate('cost', String(cost));
-        log.info({ team, cost }, 'asked for a price');
+        log.info({ team, cost }, 'price service called');
         return cost <= budget ? allow : deny(`it would cost ${cost} a month, and ${team} may spend ${budget}`);
       },
     };

@@ -9,7 +9,7 @@ export interface PriceCacheOptions {
 
 const maxKept = 1_000;
 
-/** Prices that were asked for, for a while. Who asks for one that is being asked for waits for the same answer. */
+/** Caches prices for a while. Concurrent requests for one price share one call. */
 export class PriceCache {
   readonly #options: PriceCacheOptions;
   readonly #prices = new Map<string, { readonly price: Promise<number | undefined>; readonly until: number }>();
@@ -18,7 +18,7 @@ export class PriceCache {
     this.#options = options;
   }
 
-  /** Undefined when there is no such class. Rejects when the service does not answer in time; that is not kept. */
+  /** Returns undefined if the class does not exist. Rejects if the service does not respond in time; errors are not cached. */
   of(priceClass: string): Promise<number | undefined> {
     const { clock, cacheSeconds } = this.#options;
     const known = this.#prices.get(priceClass);

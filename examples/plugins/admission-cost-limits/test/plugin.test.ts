@@ -32,7 +32,7 @@ afterEach(() => {
 });
 const blue = (replicas: number, annotations = {}) => deployment({ labels: { team: 'blue' }, replicas, annotations });
 
-it('refuses what costs more than there is', async () => {
+it('rejects a Deployment that exceeds the budget', async () => {
   await using test = await testAdmission(plugin, config);
   expect((await test.create(blue(5))).annotations).toEqual({ cost: '50' });
   expect((await test.create(blue(6))).message).toMatch(/it would cost 60 a month, and blue may spend 50$/);
@@ -41,7 +41,7 @@ it('refuses what costs more than there is', async () => {
   expect((await test.create(blue(1, { 'price-class': 'huge' }))).status?.code).toBe(400);
 });
 
-it('asks once in a while, also when many ask at once', async () => {
+it('calls the service once per price, also for concurrent requests', async () => {
   await using test = await testAdmission(plugin, config);
   await Promise.all([test.create(blue(1)), test.create(blue(2)), test.create(blue(3))]);
   expect(asked).toEqual(['/prices/small']);
@@ -50,7 +50,7 @@ it('asks once in a while, also when many ask at once', async () => {
   expect(asked).toHaveLength(2);
 });
 
-it('fails when there is no price to be had, and asks again', async () => {
+it('fails while the service is unavailable, and calls it again', async () => {
   await using test = await testAdmission(plugin, config);
   broken = true;
   await expect(test.create(blue(1))).rejects.toThrow('the price service answered 500');
@@ -58,7 +58,7 @@ it('fails when there is no price to be had, and asks again', async () => {
   expect((await test.create(blue(1))).allowed).toBe(true);
 });
 
-it('does so in a cluster, where Ignore lets in what cannot be priced', async () => {
+it('works in a cluster, where failurePolicy Ignore admits objects without a price', async () => {
   await using cluster = await startCluster({ plugins: [{ plugin, config, failurePolicy: 'Ignore' }], roles: ['apiserver'] });
   await expect(cluster.client.create(deployments, blue(6))).rejects.toThrow(/may spend 50/);
   broken = true;

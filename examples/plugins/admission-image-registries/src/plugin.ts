@@ -2,19 +2,19 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** The registry of an image, as container runtimes read its name: without a host it is Docker's own. */
+/** Returns the registry of an image as container runtimes read its name: without a host it is Docker Hub. */
 export function registryOf(image: string): string {
   const [first = '', ...rest] = image.split('/');
   const isHost = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost');
   return isHost ? first : 'docker.io';
 }
 
-/** Lets pods in whose images come from registries that are on a list. */
+/** Admits only pods whose images come from an allowed registry. */
 export default Admission.plugin({
   id: 'admission-image-registries',
   config: z.strictObject({
     allowed: z.array(z.string().min(1)).min(1),
-    /** Namespaces in which nothing is looked at. */
+    /** Namespaces that are exempt. */
     exempt: z.array(z.string().min(1)).default(['kube-system']),
   }),
   create: ({ config }) => ({

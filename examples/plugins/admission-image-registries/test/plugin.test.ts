@@ -13,11 +13,11 @@ it.each([
   ['ghcr.io/a/b@sha256:00', 'ghcr.io'],
   ['localhost/a', 'localhost'],
   ['host:5000/a:1', 'host:5000'],
-])('knows the registry of %s', (image, registry) => {
+])('finds the registry of %s', (image, registry) => {
   expect(registryOf(image)).toBe(registry);
 });
 
-it('refuses a pod with an image from elsewhere', async () => {
+it('rejects a pod with an image from another registry', async () => {
   await using test = await testAdmission(plugin, config);
   expect((await test.create(pod({ image: 'registry.example.com/web:1' }))).warnings).toEqual([]);
   expect((await test.create(pod({ image: 'evil.example.com/web:1' }))).message).toBe(
@@ -29,14 +29,14 @@ it('refuses a pod with an image from elsewhere', async () => {
   expect((await test.create(configMap())).matched).toBe(false);
 });
 
-it('warns of images that may change', async () => {
+it('warns of images whose tag may change', async () => {
   await using test = await testAdmission(plugin, config);
   for (const image of ['nginx', 'nginx:latest', 'registry.example.com:5000/nginx'])
     expect((await test.create(pod({ image: image.replace(':5000', '') }))).warnings).toHaveLength(1);
   for (const image of ['nginx:1.27', 'nginx@sha256:0123']) expect((await test.create(pod({ image }))).warnings).toEqual([]);
 });
 
-it('does so in a cluster', async () => {
+it('works in a cluster', async () => {
   await using cluster = await startCluster({ plugins: [{ plugin, config }], roles: ['apiserver'], spec: { admission: [] } });
   await expect(cluster.client.create(pods, pod({ image: 'evil.example.com/web:1' }))).rejects.toThrow(/is from evil\.example\.com/);
 });

@@ -1,7 +1,7 @@
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Refuses objects that do not carry the labels which everybody here has agreed on. */
+/** Rejects objects without the required labels. */
 export default Admission.plugin({
   id: 'admission-required-labels',
   config: z.strictObject({

@@ -2,7 +2,7 @@ import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
-it('refuses a config without labels, and one with a key it does not know', () => {
+it('rejects a config without labels, and one with an unknown key', () => {
   const codes = (config: unknown) =>
     new PluginHost()
       .add({ plugin, config })

@@ -32,7 +32,7 @@ admissionContract('admission-required-labels', () => {
         message: /: owner$/,
       },
       {
-        title: 'an update takes one away',
+        title: 'an update that removes one',
         expected: 'denied',
         request: admissionRequest('UPDATE', deployments, web({}), { old: labelled }),
         message: 'required labels are missing: owner, cost-center',

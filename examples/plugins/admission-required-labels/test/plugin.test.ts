@@ -16,7 +16,7 @@ it('names every label that is missing', async () => {
   expect((await test.create(pod())).matched).toBe(false);
 });
 
-it('does so in a cluster', async () => {
+it('works in a cluster', async () => {
   await using cluster = await startCluster({ plugins: [{ plugin, config }], roles: ['apiserver'] });
   await expect(cluster.client.create(deployments, deployment({ labels: { owner: 'ada' } }))).rejects.toThrow(/missing: cost-center$/);
 });

@@ -2,7 +2,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { Admission, allow } from '@oarlock/spi/admission';
 import { z } from 'zod';
 
-/** Puts a container beside those of pods that ask for it with an annotation: the same again changes nothing. */
+/** Adds a container to pods with an annotation. Idempotent: reinvocation changes nothing. */
 export default Admission.plugin({
   id: 'admission-sidecar',
   config: z.strictObject({
@@ -18,7 +18,7 @@ export default Admission.plugin({
       if (pod?.spec === undefined || pod.metadata?.annotations?.[config.annotation] !== 'true') return object ?? allow;
       const { initContainers = [] } = pod.spec;
       if (initContainers.some(({ name }) => name === config.name)) return pod;
-      // one that is restarted always starts before the others and ends after them
+      // a sidecar container (restartPolicy Always) starts before the others and ends after them
       const env = Object.entries(config.env).map(([name, value]) => ({ name, value }));
       // as Kubernetes stores objects: a list without items is left out
       const sidecar = { name: config.name, image: config.image, restartPolicy: 'Always', ...(env.length > 0 && { env }) };

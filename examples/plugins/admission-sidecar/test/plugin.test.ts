@@ -8,7 +8,7 @@ import plugin from '../src/plugin.ts';
 const config = { image: 'proxy:1', env: { LEVEL: 'info' } };
 const asking = { annotations: { 'sidecar.example.com/inject': 'true' } };
 
-it('puts the sidecar first, once', async () => {
+it('adds the sidecar as the first container, once', async () => {
   await using test = await testAdmission(plugin, config);
   const first = await test.create(pod({ ...asking, spec: { initContainers: [{ name: 'migrate', image: 'migrate:1' }] } }));
   expect(first.object.spec?.initContainers).toEqual([
@@ -18,13 +18,13 @@ it('puts the sidecar first, once', async () => {
   expect((await test.create(first.object)).changes).toEqual([]);
 });
 
-it('leaves others alone', async () => {
+it('leaves other pods unchanged', async () => {
   await using test = await testAdmission(plugin, config);
   expect((await test.create(pod())).changes).toEqual([]);
   expect((await test.update(pod(), pod(asking))).matched).toBe(false);
 });
 
-it('does so in a cluster', async () => {
+it('works in a cluster', async () => {
   await using cluster = await startCluster({ plugins: [{ plugin, config }], roles: ['apiserver'], spec: { admission: [] } });
   const made = await cluster.client.create(pods, pod(asking));
   expect(made.spec?.initContainers?.[0]).toMatchObject({ name: 'proxy', restartPolicy: 'Always' });

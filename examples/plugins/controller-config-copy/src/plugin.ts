@@ -4,7 +4,7 @@ import { Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 
-/** Keeps a copy of one ConfigMap in every namespace that has a label. The key of its work is the namespace. */
+/** Keeps a copy of one ConfigMap in every namespace with a label. Its keys are namespaces. */
 export default Controllers.plugin({
   id: 'controller-config-copy',
   config: z.strictObject({ namespace: z.string().min(1), name: z.string().min(1), label: z.string().min(1) }),
@@ -17,7 +17,7 @@ export default Controllers.plugin({
       name: 'config-copy',
       watches: [
         watch(all, ({ metadata }) => [metadata?.name ?? '']),
-        // a change of the original is work in every namespace, a change of a copy in its own
+        // a change of the original enqueues every namespace, a change of a copy its own
         watch(copies, ({ metadata }) =>
           metadata?.namespace === from ? all.list().map((each) => each.metadata?.name ?? '') : [metadata?.namespace ?? ''],
         ),
@@ -34,7 +34,7 @@ export default Controllers.plugin({
             await client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name }, data });
           else if (JSON.stringify(present.data ?? {}) !== JSON.stringify(data)) await client.update(configMaps, { ...present, data });
         } catch (error) {
-          // the cache was behind: the event that is on its way wakes this namespace again
+          // the cache was stale: the pending event enqueues this namespace again
           if (!isStatus(error, 'AlreadyExists', 'NotFound')) throw error;
         }
       },

@@ -42,7 +42,7 @@ controllerContract('controller-config-copy', {
   },
   scenarios: [
     {
-      title: 'a copy where the label is, and nowhere else',
+      title: 'a copy in labelled namespaces only',
       steps: [begin],
       expectResult: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
     },
@@ -58,7 +58,7 @@ controllerContract('controller-config-copy', {
       expectResult: (api) => expect(colors(api)).toEqual({ shared: 'blue', a: 'blue', b: 'blue' }),
     },
     {
-      title: 'a copy that somebody deletes comes back',
+      title: 'a deleted copy is created again',
       steps: [begin, (api) => api.remove(configMaps, { namespace: 'a', name: 'settings' })],
       expectResult: (api) => expect(colors(api)).toEqual({ shared: 'red', a: 'red' }),
     },

@@ -30,7 +30,7 @@ export default Scheduling.plugin({
         return success;
       },
       score: (state, _pod, node) => state.read<ReadonlyMap<string, number>>(counts)?.get(zoneOf(node)) ?? 0,
-      // fewer is better, and the range is 0 to 100
+      // fewer pods score higher, and the range is 0 to 100
       normalizeScore(_state, _pod, _nodes, scores) {
         let most = 0;
         for (const score of scores) most = Math.max(most, score);

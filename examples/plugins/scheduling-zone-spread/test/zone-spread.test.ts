@@ -27,6 +27,6 @@ it('counts neither other applications nor other namespaces', () => {
   expect(scores(web('new'), nodes)).toEqual([100, 100]);
 });
 
-it('has nothing to say on a pod without the label', () => {
+it('does not score a pod without the label', () => {
   expect(scores(podInfo({ name: 'plain' }), [node('a1', 'a')])).toBeUndefined();
 });
