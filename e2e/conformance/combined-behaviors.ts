@@ -62,7 +62,7 @@ export const combinedBehaviors: Readonly<Record<string, readonly string[]>> = {
   'Proxy version v1 A set of valid responses are returned for both pod and service ProxyWithPath: GET': [
     '[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service ProxyWithPath',
   ],
-  'Proxy version v1 A set of valid responses are returned for both pod and service Proxy: redirects stay behind it': [
+  'Proxy version v1 A set of valid responses are returned for both pod and service Proxy: redirects are rewritten to the proxy path': [
     '[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service Proxy',
   ],
   'EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service; should create and delete them for a Service with a selector':

@@ -89,28 +89,28 @@ function isTested(behaviour: string, titles: readonly string[], sources: readonl
   return false;
 }
 
-describe('behaviours of a conformant cluster', () => {
+describe('behaviors of a conformant cluster', () => {
   let titles: readonly string[] = [];
   beforeAll(async () => {
     titles = await collected();
   });
 
-  it('that are looked at together are in tests that there are', () => {
+  it('that are covered together name existing tests', () => {
     expect(titles.length).toBeGreaterThan(0);
     expect(Object.keys(combinedBehaviors).filter((test) => !titles.some((title) => title.endsWith(test)))).toEqual([]);
   });
 
-  it('that a runtime cannot show are in tests that there are', () => {
+  it('that a runtime does not support name existing tests', () => {
     const left = Object.values(nodeStages).flatMap(({ cannot }) => Object.keys(cannot));
     expect(left.filter((test) => !titles.some((title) => title.endsWith(bare(test))))).toEqual([]);
   });
 
-  describe.skipIf(!existsSync(facts))(`have a test of their name${existsSync(facts) ? '' : ' (the list is not here)'}`, () => {
-    const behaviours = existsSync(facts) ? (parse(readFileSync(facts, 'utf8')) as readonly { readonly codename: string }[]) : [];
-    const names = behaviours.map(({ codename }) => bare(codename));
+  describe.skipIf(!existsSync(facts))(`have a test of the same name${existsSync(facts) ? '' : ' (the list is not available)'}`, () => {
+    const behaviors = existsSync(facts) ? (parse(readFileSync(facts, 'utf8')) as readonly { readonly codename: string }[]) : [];
+    const names = behaviors.map(({ codename }) => bare(codename));
     const others = new Set(Object.values(combinedBehaviors).flat());
 
-    it('and tests name no others', () => {
+    it('and tests have no other names', () => {
       expect([...others].filter((name) => !names.includes(name))).toEqual([]);
     });
     it.each(areas)('%s', (area) => {
