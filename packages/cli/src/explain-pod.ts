@@ -29,7 +29,7 @@ export interface PodExplanation {
   readonly message?: string;
   readonly nodes: readonly {
     readonly node: string;
-    readonly refusedBy?: string;
+    readonly rejectedBy?: string;
     readonly reasons?: readonly string[];
     readonly score?: number;
     readonly scores?: Readonly<Record<string, number>>;
@@ -126,8 +126,8 @@ export function textOf({ namespace, name, bound, chosen, message, nodes }: PodEx
   const head = `pod ${namespace}/${name}: ${
     bound !== undefined ? `is on ${bound}` : chosen === undefined ? (message ?? 'would not be scheduled') : `would go to ${chosen}`
   }`;
-  const rows = nodes.map(({ node, refusedBy, reasons = [], score, scores = {} }) =>
-    refusedBy === undefined
+  const rows = nodes.map(({ node, rejectedBy, reasons = [], score, scores = {} }) =>
+    rejectedBy === undefined
       ? [
           node,
           String(Math.round(score ?? 0)),
@@ -135,7 +135,7 @@ export function textOf({ namespace, name, bound, chosen, message, nodes }: PodEx
             .map(([plugin, part]) => `${plugin} ${Math.round(part)}`)
             .join(', '),
         ]
-      : [node, 'no', `${refusedBy}: ${reasons.join(', ')}`],
+      : [node, 'no', `${rejectedBy}: ${reasons.join(', ')}`],
   );
   const table = [['NODE', 'SCORE', 'BECAUSE'], ...rows];
   const widths = [0, 1].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));

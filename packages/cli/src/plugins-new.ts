@@ -36,7 +36,7 @@ export async function create(slot: string, name: string, options: { readonly dir
     await mkdir(folder);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new CommandError(`${shown(folder)} already exists; nothing was written`, exitCodes.usage, { cause });
+    throw new CommandError(`${displayPath(folder)} already exists; nothing was written`, exitCodes.usage, { cause });
   }
   for (const [path, text] of files) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
@@ -44,7 +44,7 @@ export async function create(slot: string, name: string, options: { readonly dir
   }
   if (checkout === undefined) await linkInstallation(folder);
   const linked = inWorkspaces(folder, checkout);
-  console.log(`wrote ${[...files.keys()].join(', ')} to ${shown(folder)}\n`);
+  console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath(folder)}\n`);
   console.log(`${stanza(template, id, linked ? id : pluginPath(folder))}\n`);
   console.log(['Next steps:', ...commands(template, id, folder, checkout)].join('\n  '));
 }
@@ -229,10 +229,10 @@ function stanza({ section, config }: PluginTemplate, id: string, use: string): s
 function commands(template: PluginTemplate, id: string, folder: string, checkout: string | undefined): readonly string[] {
   if (checkout === undefined) {
     const develop = ['admission', 'authn', 'authz', 'scheduling', 'controller'].some((slot) => id.startsWith(`${slot}-`));
-    return [`cd ${shown(folder)}`, 'npx vitest run', ...(develop ? ['npx oarlock dev ./src/plugin.ts'] : [])];
+    return [`cd ${displayPath(folder)}`, 'npx vitest run', ...(develop ? ['npx oarlock dev ./src/plugin.ts'] : [])];
   }
   const test = `npx vitest run --config vitest.config.ts ${relative(checkout, folder).split(sep).join('/')}`;
-  const link = inWorkspaces(folder, checkout) ? `npm install   # links @oarlock/${id}` : `cd ${shown(checkout)}`;
+  const link = inWorkspaces(folder, checkout) ? `npm install   # links @oarlock/${id}` : `cd ${displayPath(checkout)}`;
   return [link, test, template.section === undefined ? 'npx tsc -p tsconfig.json' : 'npx oarlock config validate -f cluster.yaml'];
 }
 
@@ -244,7 +244,7 @@ function pluginPath(folder: string): string {
   return path.startsWith('../') ? join(folder, 'src', 'plugin.ts') : `./${path}`;
 }
 
-const shown = (path: string): string => {
+const displayPath = (path: string): string => {
   const short = relative(process.cwd(), path);
   return short.startsWith('..') ? path : short === '' ? '.' : short;
 };

@@ -10,7 +10,7 @@ describe('oarlock explain pod', () => {
         chosen: 'a',
         nodes: [
           { node: 'a', score: 120.4, scores: { NodeResourcesFit: 90.4, ImageLocality: 30 } },
-          { node: 'far-away', refusedBy: 'TaintToleration', reasons: ['node(s) had untolerated taint(s)'] },
+          { node: 'far-away', rejectedBy: 'TaintToleration', reasons: ['node(s) had untolerated taint(s)'] },
         ],
       }),
     ).toBe(

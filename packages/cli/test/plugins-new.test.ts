@@ -53,8 +53,8 @@ describe('a created package', () => {
     const { section } = await readTemplate(slot);
     if (section === undefined) return;
     const { spec } = parse(stanza) as { readonly spec: Record<string, unknown> };
-    const placed = [spec[section.key]].flat().map((use) => (typeof use === 'string' ? use : (use as { readonly use: string }).use));
-    expect(placed).toContain(id);
+    const entries = [spec[section.key]].flat().map((use) => (typeof use === 'string' ? use : (use as { readonly use: string }).use));
+    expect(entries).toContain(id);
   });
 
   it('passes the checks of the checkout', async () => {

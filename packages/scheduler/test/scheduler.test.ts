@@ -20,7 +20,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 let clock: FakeClock;
 let api: MemoryApi;
 let abort: AbortController;
-let told: { reason: string; message: string }[];
+let events: { reason: string; message: string }[];
 let scheduler: Scheduler;
 
 async function start(): Promise<void> {
@@ -41,7 +41,7 @@ async function start(): Promise<void> {
     events: {
       recorder: () => ({
         event: (_about: KubeObject, _type: string, reason: string, message: string) => {
-          told.push({ reason, message });
+          events.push({ reason, message });
         },
       }),
     },
@@ -57,7 +57,7 @@ beforeEach(() => {
   clock = new FakeClock();
   api = memoryApi({ clock });
   abort = new AbortController();
-  told = [];
+  events = [];
 });
 afterEach(async () => {
   abort.abort();
@@ -105,7 +105,7 @@ describe('scheduler', () => {
     await start();
     await submit(pod('a'));
     expect(placeOf('a')).toBe('n');
-    expect(told).toContainEqual({ reason: 'Scheduled', message: 'Successfully assigned d/a to n' });
+    expect(events).toContainEqual({ reason: 'Scheduled', message: 'Successfully assigned d/a to n' });
   });
 
   it('says why nothing fits, and tries again when a node comes', async () => {
@@ -122,7 +122,7 @@ describe('scheduler', () => {
       '0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. ' +
       'no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.';
     expect(scheduled('a')).toMatchObject({ status: 'False', reason: 'Unschedulable', message });
-    expect(told).toContainEqual({ reason: 'FailedScheduling', message });
+    expect(events).toContainEqual({ reason: 'FailedScheduling', message });
     await api.client().create(nodes, node('big', { cpu: '8' }));
     await clock.advance(1_100);
     expect(placeOf('a')).toBe('big');
@@ -206,7 +206,7 @@ describe('scheduler', () => {
     const answer = scheduler.explain([pod('a')])[0]?.nodes ?? [];
     expect(answer.find((each) => each.node === 'off')).toEqual({
       node: 'off',
-      refusedBy: 'NodeUnschedulable',
+      rejectedBy: 'NodeUnschedulable',
       reasons: ['node(s) were unschedulable'],
     });
     expect(answer.find((each) => each.node === 'n')?.scores).toMatchObject({ NodeResourcesFit: expect.any(Number) });

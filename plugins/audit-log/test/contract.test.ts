@@ -70,7 +70,7 @@ auditContract('the writer of audit-log', () => {
     },
   });
   writer.open();
-  const settled = async () => {
+  const untilFlushed = async () => {
     for (let before = -1; before !== kept.length; await new Promise((resolve) => setImmediate(resolve))) before = kept.length;
     return kept;
   };
@@ -78,7 +78,7 @@ auditContract('the writer of audit-log', () => {
     sink: writer,
     capacity: 100,
     dropped: () => lost,
-    storedEvents: settled,
+    storedEvents: untilFlushed,
     stop: () => writer.stop(),
     stall: () => {
       gate = new Promise((resolve) => {

@@ -72,12 +72,12 @@ export default Audit.plugin({
         log.error({ err: error }, 'sending an audit event failed');
         if (mode === 'blocking-strict') throw error;
       });
-      const completed = sent.then(
+      const completion = sent.then(
         () => {},
         () => {},
       );
-      inFlight.add(completed);
-      void completed.then(() => inFlight.delete(completed));
+      inFlight.add(completion);
+      void completion.then(() => inFlight.delete(completion));
       return sent;
     };
     let stopped = false;

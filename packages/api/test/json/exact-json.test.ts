@@ -25,8 +25,8 @@ describe('64-bit integers', () => {
     ['1.0000000000000000', 1],
     ['9223372036854775807.0', 2 ** 63],
     ['1000000000000000e5', 1e20],
-  ])('%s is a double', (given, value) => {
-    expect(parseExact(given)).toBe(value);
+  ])('%s is a double', (text, value) => {
+    expect(parseExact(text)).toBe(value);
   });
 
   it('are serialized as the nearest doubles by JSON.stringify', () => {

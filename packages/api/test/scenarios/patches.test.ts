@@ -8,7 +8,7 @@ import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
 import { StatusError } from '@oarlock/api/status';
 import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
 
-const refusal = (run: () => unknown): StatusError => {
+const statusOf = (run: () => unknown): StatusError => {
   try {
     run();
   } catch (error) {
@@ -84,7 +84,7 @@ describe('JSON patch', () => {
     [[{ op: 'add', path: '/__proto__/polluted', value: 1 }]],
     [[{ op: 'remove', path: '' }]],
   ])('refuses %j with 422 and the reason as its cause', (patch) => {
-    const error = refusal(() => applyJsonPatch(doc, patch));
+    const error = statusOf(() => applyJsonPatch(doc, patch));
     expect(error.status).toMatchObject({
       code: 422,
       reason: 'Invalid',
@@ -95,7 +95,7 @@ describe('JSON patch', () => {
   });
   it('limits operations and copies', () => {
     expect(
-      refusal(() =>
+      statusOf(() =>
         applyJsonPatch(
           doc,
           Array.from({ length: 10_001 }, () => ({ op: 'test', path: '/a', value: 1 })),
@@ -106,9 +106,9 @@ describe('JSON patch', () => {
       { op: 'add', path: '/s', value: ['x'.repeat(1000)] },
       ...Array.from({ length: 30 }, () => ({ op: 'copy', from: '/s', path: '/s/-' })),
     ];
-    expect(String(refusal(() => applyJsonPatch(doc, doubling)).cause)).toContain('exceeding the limit');
-    expect(refusal(() => applyJsonPatch(doc, {})).code).toBe(400);
-    expect(refusal(() => applyJsonPatch(doc, [{ op: 'add', path: '/__proto__', value: {} }])).code).toBe(400);
+    expect(String(statusOf(() => applyJsonPatch(doc, doubling)).cause)).toContain('exceeding the limit');
+    expect(statusOf(() => applyJsonPatch(doc, {})).code).toBe(400);
+    expect(statusOf(() => applyJsonPatch(doc, [{ op: 'add', path: '/__proto__', value: {} }])).code).toBe(400);
   });
   it('stores keys that shadow inherited names', () => {
     const result = applyJsonPatch({}, [{ op: 'add', path: '/constructor', value: 'x' }]) as Record<string, unknown>;
@@ -126,7 +126,7 @@ describe('merge patch', () => {
     [{}, { toString: { x: 1 } }, { toString: { x: 1 } }],
   ])('%j with %j is %j', (doc, patch, expected) => expect(applyMergePatch(deepFreeze(doc), deepFreeze(patch))).toEqual(expected));
   it('rejects __proto__', () => {
-    expect(refusal(() => applyMergePatch({}, JSON.parse('{"a":{"__proto__":{"polluted":1}}}'))).code).toBe(400);
+    expect(statusOf(() => applyMergePatch({}, JSON.parse('{"a":{"__proto__":{"polluted":1}}}'))).code).toBe(400);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 });
@@ -276,7 +276,7 @@ describe('strategic merge patch', () => {
     [[], 'invalid JSON document'],
     [JSON.parse('{"metadata":{"labels":{"__proto__":"x"}}}'), '__proto__'],
   ])('refuses %j', (patch, message) => {
-    const error = refusal(() =>
+    const error = statusOf(() =>
       merge({ metadata: { finalizers: ['a'], labels: {} }, ...podWith([{ name: 'a' }], { securityContext: {} }) }, patch),
     );
     expect(error.message).toContain(message);

@@ -3,7 +3,7 @@ import { schemaTable } from '@oarlock/api/generated/schema-table';
 import { zeroValueOf, withNonOmittedFields, nonOmittedFields } from '@oarlock/api/schema/non-omitted-fields';
 import { describe, expect, it } from 'vitest';
 
-const written = (group: string, version: string, kind: string, value: object) => {
+const encoded = (group: string, version: string, kind: string, value: object) => {
   const schema = schemaOf({ group, version, kind });
   if (schema === undefined) throw new Error(`there is no ${kind}`);
   return withNonOmittedFields(schema, value);
@@ -11,17 +11,17 @@ const written = (group: string, version: string, kind: string, value: object) =>
 
 describe('non-omitted fields', () => {
   it('include structs and numbers of a status, at any depth', () => {
-    expect(written('apps', 'v1', 'DaemonSet', { spec: { template: { spec: { containers: [{ name: 'c' }] } } } })).toEqual({
+    expect(encoded('apps', 'v1', 'DaemonSet', { spec: { template: { spec: { containers: [{ name: 'c' }] } } } })).toEqual({
       spec: { updateStrategy: {}, template: { metadata: {}, spec: { containers: [{ name: 'c', resources: {} }] } } },
       status: { currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0 },
     });
     const statuses = { status: { containerStatuses: [{ name: 'c', ready: true, image: 'i', imageID: 'i' }] } };
-    expect(written('', 'v1', 'Pod', statuses)).toEqual({
+    expect(encoded('', 'v1', 'Pod', statuses)).toEqual({
       status: { containerStatuses: [{ name: 'c', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {}, lastState: {} }] },
     });
-    expect(written('networking.k8s.io', 'v1', 'NetworkPolicy', {})).toEqual({ spec: { podSelector: {} } });
-    expect(written('', 'v1', 'Event', {})).toEqual({ source: {}, reportingComponent: '', reportingInstance: '' });
-    expect(written('', 'v1', 'Node', {})).toMatchObject({
+    expect(encoded('networking.k8s.io', 'v1', 'NetworkPolicy', {})).toEqual({ spec: { podSelector: {} } });
+    expect(encoded('', 'v1', 'Event', {})).toEqual({ source: {}, reportingComponent: '', reportingInstance: '' });
+    expect(encoded('', 'v1', 'Node', {})).toMatchObject({
       spec: {},
       status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: { machineID: '', kubeletVersion: '' } },
     });
@@ -29,14 +29,14 @@ describe('non-omitted fields', () => {
 
   it('are not changed if present; the same object is returned', () => {
     const whole = { spec: { podSelector: { matchLabels: { a: 'b' } } } };
-    expect(written('networking.k8s.io', 'v1', 'NetworkPolicy', whole)).toBe(whole);
+    expect(encoded('networking.k8s.io', 'v1', 'NetworkPolicy', whole)).toBe(whole);
     const configMap = { data: { a: '' } };
-    expect(written('', 'v1', 'ConfigMap', configMap)).toBe(configMap);
+    expect(encoded('', 'v1', 'ConfigMap', configMap)).toBe(configMap);
   });
 
   it('are added to a copy', () => {
     const empty = Object.freeze({});
-    expect(written('batch', 'v1', 'Job', empty)).toEqual({ status: {} });
+    expect(encoded('batch', 'v1', 'Job', empty)).toEqual({ status: {} });
     const schema = schemaOf({ group: 'apps', version: 'v1', kind: 'StatefulSet' })?.properties?.get('status');
     expect(schema && zeroValueOf(schema)).toEqual({ replicas: 0, availableReplicas: 0 });
   });

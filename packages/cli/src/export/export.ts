@@ -88,13 +88,13 @@ export async function exportWebhook(options: ExportOptions): Promise<void> {
     await writeFile(join(folder, path), text, { mode: secret ? 0o600 : 0o644 });
   }
   const short = relative(process.cwd(), folder);
-  const shown = short.startsWith('..') ? folder : short || '.';
-  console.log(`wrote ${[...files.keys()].join(', ')} to ${shown}\n`);
+  const displayPath = short.startsWith('..') ? folder : short || '.';
+  console.log(`wrote ${[...files.keys()].join(', ')} to ${displayPath}\n`);
   console.log(
     [
       'Next steps:',
-      `docker build -t ${exported.image} ${shown}/image && docker push ${exported.image}`,
-      `kubectl apply -f ${shown}/manifests/`,
+      `docker build -t ${exported.image} ${displayPath}/image && docker push ${exported.image}`,
+      `kubectl apply -f ${displayPath}/manifests/`,
     ].join('\n  '),
   );
 }

@@ -194,12 +194,12 @@ describe('a backup', { timeout: 300_000 }, () => {
     );
     children.push(child);
     await new Promise<void>((resolve, reject) => {
-      let said = '';
+      let output = '';
       child.stdout.on('data', (chunk: Buffer) => {
-        said += String(chunk);
-        if (said.includes('Stop it with Ctrl-C')) resolve();
+        output += String(chunk);
+        if (output.includes('Stop it with Ctrl-C')) resolve();
       });
-      child.once('exit', (code) => reject(new Error(`the cluster ended with ${code}: ${said}`)));
+      child.once('exit', (code) => reject(new Error(`the cluster ended with ${code}: ${output}`)));
     });
     await backup(saved());
     await expect(restore(into('d'))).rejects.toThrow(/is in use by process/);

@@ -78,13 +78,13 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   client = httpClient((await loadKubeconfig(adminKubeconfig(join(folder, 'data')), { environment: {} })).options);
 
   let took: (() => void) | undefined;
-  const refused: string[] = [];
+  const rejections: string[] = [];
   const reloader = new Reloader({
     host: running.composition.host,
     plugins: running.composition.plan.plugins,
     reloaded: () => took?.(),
     rejected: (_, message) => {
-      refused.push(message);
+      rejections.push(message);
       took?.();
     },
   });
@@ -93,8 +93,8 @@ it('replaces twenty versions of a plugin under constant load without losing a re
 
   let [over, sent] = [false, 0];
   const versionOf = async (): Promise<number> => {
-    const made = await client.create(configMaps, { metadata: { namespace: 'default', name: `m-${sent++}` } }, { dryRun: true });
-    return Number(made.metadata?.labels?.['mutated']);
+    const created = await client.create(configMaps, { metadata: { namespace: 'default', name: `m-${sent++}` } }, { dryRun: true });
+    return Number(created.metadata?.labels?.['mutated']);
   };
   const stream = async (): Promise<readonly number[]> => {
     const versions: number[] = [];
@@ -103,17 +103,17 @@ it('replaces twenty versions of a plugin under constant load without losing a re
   };
   const all = Promise.all(Array.from({ length: streams }, stream));
   for (let version = 1; version <= reloads; version++) {
-    const taken = new Promise<void>((resolve) => {
+    const reloaded = new Promise<void>((resolve) => {
       took = resolve;
     });
     await save(version);
-    await Promise.race([taken, all]);
+    await Promise.race([reloaded, all]);
     // new requests use the new version
     expect(await versionOf()).toBe(version);
   }
   over = true;
   const answers = await all;
-  expect(refused).toEqual([]);
+  expect(rejections).toEqual([]);
   for (const versions of answers) {
     expect(versions).toEqual(versions.toSorted((a, b) => a - b)); // no request used an older version than the one before
   }

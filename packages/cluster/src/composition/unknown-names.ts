@@ -49,13 +49,13 @@ export function unknownNameFaults({ file, plugins }: Plan): readonly Fault[] {
       .filter(({ name }) => !known.has(name))
       .map(({ name, path }): Fault => {
         const position = file.locate([...planned.segments, ...path]);
-        const meant = closestWord(name, [...known]);
+        const suggestion = closestWord(name, [...known]);
         return {
           code: 'ConfigInvalid',
           message: `unknown ${noun} ${JSON.stringify(name)}`,
           path: [planned.path, ...path].join('.'),
           ...(position && { at: position }),
-          remedy: meant === undefined ? `known names: ${[...known].sort().join(', ')}` : `did you mean ${meant}?`,
+          remedy: suggestion === undefined ? `known names: ${[...known].sort().join(', ')}` : `did you mean ${suggestion}?`,
         };
       });
   });

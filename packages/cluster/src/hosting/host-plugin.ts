@@ -40,7 +40,7 @@ export function hostPlugin(
         faults: [fault('memoryMiB', 'memoryMiB applies only to a plugin in a worker thread', 'add `isolation: worker`, or remove it')],
       };
     if (specified.length === 0 && isFirstParty(found)) return { plugin };
-    return { plugin, decorate: (made, context) => guard(made, context, { deadlineMs, failurePolicy }) };
+    return { plugin, decorate: (instance, context) => guard(instance, context, { deadlineMs, failurePolicy }) };
   }
   if (!module.includes('/'))
     return { faults: [fault('isolation', `${plugin.id} is not a module, so a worker thread cannot load it`, 'name it by its path')] };
@@ -52,6 +52,6 @@ export function hostPlugin(
   return {
     plugin: isolatePlugin(plugin, { module, config: placement.config, deadlineMs, memoryMiB }),
     // the thread enforces the deadline
-    decorate: (made, context) => guard(made, context, { deadlineMs: undefined, failurePolicy }),
+    decorate: (instance, context) => guard(instance, context, { deadlineMs: undefined, failurePolicy }),
   };
 }

@@ -17,14 +17,14 @@ const query = z.strictObject({ revision: z.coerce.number().int().min(0).optional
 
 /** Limits a page of storage to the size of a response. */
 export function backupPage({ entries, revision, more }: Page): BackupPage {
-  const taken: { key: string; value: string }[] = [];
+  const encoded: { key: string; value: string }[] = [];
   let bytes = 0;
   for (const { key, value } of entries) {
     bytes += value.length;
-    if (taken.length > 0 && bytes > pageLimits.bytes) return { revision, entries: taken, more: true };
-    taken.push({ key, value: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64') });
+    if (encoded.length > 0 && bytes > pageLimits.bytes) return { revision, entries: encoded, more: true };
+    encoded.push({ key, value: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64') });
   }
-  return { revision, entries: taken, more };
+  return { revision, entries: encoded, more };
 }
 
 /** `GET /oarlock/v1/backup?revision=R&after=KEY`: serves the pages that `oarlock backup` reads from a running cluster. */

@@ -3,11 +3,11 @@ import type { LocalKubelet } from '@oarlock/spi/local-nodes';
 import { expect, it } from 'vitest';
 import { LocalNodeRegistry } from '../../src/composition/local-node-registry.ts';
 
-const door = (port: number): LocalKubelet => ({ host: '127.0.0.1', port, connect: () => duplexPair()[0] });
+const kubeletAt = (port: number): LocalKubelet => ({ host: '127.0.0.1', port, connect: () => duplexPair()[0] });
 
 it('LocalNodeRegistry finds kubelets by node name until they are unregistered', () => {
   const nodes = new LocalNodeRegistry();
-  const [first, second] = [door(1), door(2)];
+  const [first, second] = [kubeletAt(1), kubeletAt(2)];
   const withdrawFirst = nodes.register(['a', 'b'], first);
   expect([nodes.find('a'), nodes.find('b'), nodes.find('c')]).toEqual([first, first, undefined]);
   const withdrawSecond = nodes.register(['b'], second);

@@ -41,12 +41,12 @@ async function askers(spec: object): Promise<ReadonlyMap<string, Component>> {
       }),
     ),
   };
-  const given = withComponentIdentities(bare, (part) => {
+  const composition = withComponentIdentities(bare, (part) => {
     const client = { part: part.identity.name } as unknown as ComponentAccess['client'];
     parts.set(client, part);
     return { client, events: {} as ComponentAccess['events'] };
   });
-  for (const { plugin } of given.plugins) plugin.create({}, {} as PluginContext);
+  for (const { plugin } of composition.plugins) plugin.create({}, {} as PluginContext);
   return seen;
 }
 
@@ -115,8 +115,8 @@ it('a controller reconciles with its own client, in the span of the reconciliati
   });
   const planned = { ...(await createPlan(file({}), {})), plugins: [{ plugin, name: 'job', config: {}, path: '', segments: [] }] };
   const own = { withSpanContext: (cause: unknown) => ({ own: true, cause }) } as unknown as ComponentAccess['client'];
-  const [given] = withComponentIdentities(planned, () => ({ client: own, events: {} as ComponentAccess['events'] })).plugins;
-  const host = new PluginHost().add({ plugin: given?.plugin as Plugin });
+  const [entry] = withComponentIdentities(planned, () => ({ client: own, events: {} as ComponentAccess['events'] })).plugins;
+  const host = new PluginHost().add({ plugin: entry?.plugin as Plugin });
   const [controller] = host.get(Controllers) as readonly [Controller];
   await host.start();
   const span = startSpan(noTracer, 'reconcile', { spanContext: undefined });

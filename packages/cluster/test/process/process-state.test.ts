@@ -76,10 +76,10 @@ describe('the lock of a data directory', () => {
     for (let round = 0; round < 20; round++) {
       await writeFile(stateFile(), dead);
       const outcomes = await Promise.allSettled(Array.from({ length: 10 }, take));
-      const taken = outcomes.filter((outcome) => outcome.status === 'fulfilled');
-      expect(taken).toHaveLength(1);
+      const successes = outcomes.filter((outcome) => outcome.status === 'fulfilled');
+      expect(successes).toHaveLength(1);
       expect(await readdir(dataDir)).toEqual(['process.json']);
-      await taken[0]?.value.release();
+      await successes[0]?.value.release();
     }
   });
 

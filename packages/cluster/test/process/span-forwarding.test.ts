@@ -4,12 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { spanForwarding } from '../../src/process/span-forwarding.ts';
 
 describe('spanForwarding', () => {
-  const server = (gitVersion: string, refusal?: Error) => {
+  const server = (gitVersion: string, rejection?: Error) => {
     const calls: string[] = [];
     const raw = async (method: string, path: string) => {
       calls.push(`${method} ${path}`);
       if (path === '/version') return { gitVersion };
-      if (refusal !== undefined) throw refusal;
+      if (rejection !== undefined) throw rejection;
       return {};
     };
     return { calls, forward: spanForwarding({ raw } as unknown as Client) };

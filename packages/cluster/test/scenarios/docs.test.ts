@@ -91,8 +91,8 @@ describe('docs/cluster-yaml.md', () => {
     for (const { keys, cells } of rowsBelow(page('cluster-yaml.md'), '## spec: plugins')) {
       const key = keys[0] as keyof typeof defaultPlacements;
       const plugins = [...(cells[2] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
-      const placed = [empty[key] ?? []].flat().map(({ use }) => use);
-      expect(plugins, key).toEqual(empty[key] === undefined ? (defaultPlacements[key] ?? []) : placed);
+      const defaults = [empty[key] ?? []].flat().map(({ use }) => use);
+      expect(plugins, key).toEqual(empty[key] === undefined ? (defaultPlacements[key] ?? []) : defaults);
     }
   });
 
@@ -168,16 +168,16 @@ describe('documentation pages', () => {
   it('have examples that compile', { timeout: 300_000 }, async () => {
     const checkout = await mkdtemp(join(tmpdir(), 'oarlock-docs-'));
     try {
-      let written = 0;
+      let fileCount = 0;
       for (const name of pages) {
         for (const [, path = '', code = ''] of page(name).matchAll(/```ts\n\/\/ ((?:src|test)\/\S+\.ts)\n([\s\S]*?)```/g)) {
           const file = join(checkout, name.replace(/\.md$/, '').replaceAll('/', '-'), path);
           await mkdir(dirname(file), { recursive: true });
           await writeFile(file, code);
-          written += 1;
+          fileCount += 1;
         }
       }
-      expect(written).toBeGreaterThan(20);
+      expect(fileCount).toBeGreaterThan(20);
       await symlink(join(root, 'node_modules'), join(checkout, 'node_modules'));
       await writeFile(join(checkout, 'package.json'), '{ "type": "module" }');
       await writeFile(

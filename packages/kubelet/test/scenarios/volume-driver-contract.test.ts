@@ -64,7 +64,7 @@ function overApi(
   source: Omit<Volume, 'name'>,
   files: (round: number) => Readonly<Record<string, string>>,
   broken?: Omit<Volume, 'name'>,
-  lacks: VolumeFixture['unsupported'] = {},
+  unsupported: VolumeFixture['unsupported'] = {},
 ): () => Promise<VolumeFixture> {
   return async () => {
     const api = memoryApi({ clock: new FakeClock() });
@@ -98,7 +98,7 @@ function overApi(
         put();
         return files(round);
       },
-      unsupported: { writing: 'pods only read it', private: 'pods only read it', ...needsRoot, ...lacks },
+      unsupported: { writing: 'pods only read it', private: 'pods only read it', ...needsRoot, ...unsupported },
       dispose: () => api.stop(),
     };
   };

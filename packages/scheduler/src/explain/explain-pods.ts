@@ -98,6 +98,6 @@ function scoreNodes(framework: Framework, state: SchedulingCycleState, pod: PodI
 const rejectedNodes = ({ nodeToStatus }: FeasibleNodes): NodeExplanation[] =>
   [...nodeToStatus].map(([node, { plugin, status }]) => ({
     node,
-    refusedBy: plugin,
+    rejectedBy: plugin,
     reasons: 'reasons' in status ? status.reasons : [],
   }));

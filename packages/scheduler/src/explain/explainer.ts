@@ -4,7 +4,7 @@ import type { Role } from '@oarlock/spi/role';
 /** Why a node rejects a pod, or how it scores. */
 export interface NodeExplanation {
   readonly node: string;
-  readonly refusedBy?: string;
+  readonly rejectedBy?: string;
   readonly reasons?: readonly string[];
   /** The sum of `scores`. */
   readonly score?: number;

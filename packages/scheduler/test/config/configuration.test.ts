@@ -8,8 +8,8 @@ import { node, pod, testScheduler } from '../support/test-scheduler.ts';
 type Given = z.input<typeof configuration>;
 let w: ReturnType<typeof testScheduler> | undefined;
 afterEach(() => w?.stop());
-const start = async (given: Given) => {
-  w = testScheduler(given);
+const start = async (options: Given) => {
+  w = testScheduler(options);
   w.seedNodes(
     node('small', { disk: 'ssd' }, { cpu: '2' }),
     node('large', { disk: 'hdd' }, { cpu: '16' }),
@@ -83,8 +83,8 @@ describe('a KubeSchedulerConfiguration', () => {
       'extenders.1.bindVerb',
       'only one',
     ],
-  ])('refuses %s', (_what, given, path, message) => {
-    const { error } = configuration.safeParse(given);
+  ])('refuses %s', (_what, options, path, message) => {
+    const { error } = configuration.safeParse(options);
     expect(error?.issues.map((issue) => issue.path.join('.'))).toContain(path);
     expect(error?.issues.map((issue) => issue.message).join()).toContain(message);
   });
@@ -137,13 +137,13 @@ describe('a KubeSchedulerConfiguration', () => {
 
 describe('keys that change nothing', () => {
   it('are named, with why', () => {
-    const told = (given: Given) => ignoredKeys(configuration.parse(given)).map(({ key }) => key);
-    expect(told({ parallelism: 16, clientConnection: { qps: 50 }, enableProfiling: true, enableContentionProfiling: false })).toEqual([
+    const ignoredKeysOf = (options: Given) => ignoredKeys(configuration.parse(options)).map(({ key }) => key);
+    expect(ignoredKeysOf({ parallelism: 16, clientConnection: { qps: 50 }, enableProfiling: true, enableContentionProfiling: false })).toEqual([
       'parallelism',
       'clientConnection',
       'enableProfiling',
     ]);
-    expect(told({})).toEqual([]);
+    expect(ignoredKeysOf({})).toEqual([]);
   });
   it('are no weights: 0 is 1, as when none is given', () => {
     const parse = (weight?: number) =>
@@ -192,20 +192,20 @@ describe('profiles', () => {
         { schedulerName: 'gates', plugins: { multiPoint: { disabled: [{ name: 'SchedulingGates' }] } } },
       ],
     });
-    expect(explain(pod('x')).every(({ refusedBy }) => refusedBy === undefined)).toBe(true);
+    expect(explain(pod('x')).every(({ rejectedBy }) => rejectedBy === undefined)).toBe(true);
     expect(explain(pod('x')).every(({ score }) => score === 0)).toBe(true);
     await submit(pod('a', { schedulerName: 'gates', schedulingGates: [{ name: 'x/y' }] }));
     expect(placeOf('a')).toBeDefined();
   });
 
   it('weights count', async () => {
-    const given = (weight: number): Given => ({
+    const withWeight = (weight: number): Given => ({
       profiles: [{ plugins: { multiPoint: { enabled: [{ name: 'NodeResourcesFit', weight }] } } }],
     });
-    const { explain } = await start(given(7));
+    const { explain } = await start(withWeight(7));
     const [best] = explain(pod('x', asking('1')));
     await w?.stop();
-    const plain = (await start(given(1))).explain(pod('x', asking('1')))[0];
+    const plain = (await start(withWeight(1))).explain(pod('x', asking('1')))[0];
     expect(best?.scores?.['NodeResourcesFit']).toBe(7 * (plain?.scores?.['NodeResourcesFit'] ?? 0));
   });
 
@@ -236,8 +236,8 @@ describe('profiles', () => {
       'profiles[0]: pluginConfig[0]: there is no scheduling plugin Magic',
     ],
     ['something to disable that there is not', { disable: ['Magic'] }, 'there is no scheduling plugin Magic to disable'],
-  ])('refuses %s', async (_what, given, message) => {
-    w = testScheduler(given);
+  ])('refuses %s', async (_what, options, message) => {
+    w = testScheduler(options);
     await expect(w.start()).rejects.toThrow(message);
   });
 });
@@ -307,8 +307,8 @@ describe('arguments', () => {
       { name: 'Mine', withArgs: (args: unknown) => ({ name: 'Mine', weight: (args as { weight: number }).weight, score: () => 0 }) },
       { name: 'Fixed', score: () => 0 },
     ];
-    const given = (name: string) => configuration.parse(profile(name, { weight: 4 }));
-    expect(makeProfiles(given('Mine'), chain)[0]?.framework.pluginsAt('score')[0]?.weight).toBe(4);
-    expect(() => makeProfiles(given('Fixed'), chain)).toThrow('profiles[0]: pluginConfig[0]: Fixed takes no arguments');
+    const parseProfile = (name: string) => configuration.parse(profile(name, { weight: 4 }));
+    expect(makeProfiles(parseProfile('Mine'), chain)[0]?.framework.pluginsAt('score')[0]?.weight).toBe(4);
+    expect(() => makeProfiles(parseProfile('Fixed'), chain)).toThrow('profiles[0]: pluginConfig[0]: Fixed takes no arguments');
   });
 });

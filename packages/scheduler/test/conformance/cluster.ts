@@ -15,9 +15,9 @@ export interface Workbench {
   until<T extends KubeObject>(resource: Resource<T>, holds: (objects: readonly T[]) => boolean, where?: string): Promise<readonly T[]>;
   pod(name: string, spec?: Partial<PodSpec>, cpu?: string): Promise<Pod>;
   /** The pod once it is on a node. */
-  placed(name: string): Promise<Pod>;
+  untilScheduled(name: string): Promise<Pod>;
   /** The pod once the scheduler has said that it fits nowhere. */
-  refused(name: string): Promise<Pod>;
+  untilUnschedulable(name: string): Promise<Pod>;
   priority(name: string, value: number): Promise<string>;
 }
 
@@ -49,8 +49,8 @@ export async function workbench(cluster: TestCluster, namespace: string): Promis
           ...spec,
         },
       }),
-    placed: (name) => when(name, ({ spec }) => Boolean(spec?.nodeName)),
-    refused: (name) => when(name, (pod) => conditionOf(pod, 'PodScheduled')?.reason === 'Unschedulable'),
+    untilScheduled: (name) => when(name, ({ spec }) => Boolean(spec?.nodeName)),
+    untilUnschedulable: (name) => when(name, (pod) => conditionOf(pod, 'PodScheduled')?.reason === 'Unschedulable'),
     async priority(name, value) {
       const full = `${namespace}-${name}`;
       await client.create(priorityClasses, {

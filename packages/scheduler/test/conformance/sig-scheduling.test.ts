@@ -32,24 +32,24 @@ const on = (name: string) => ({ nodeSelector: { 'kubernetes.io/hostname': name }
 describe('[sig-scheduling] SchedulerPredicates [Serial]', () => {
   it('validates resource limits of pods that are allowed to run [Conformance]', async () => {
     for (const name of ['node-0', 'node-1', 'node-2']) await w.pod(`filler-${name}`, on(name), '20');
-    for (const name of ['node-0', 'node-1', 'node-2']) await w.placed(`filler-${name}`);
+    for (const name of ['node-0', 'node-1', 'node-2']) await w.untilScheduled(`filler-${name}`);
     await w.pod('additional', {}, '20');
-    expect(conditionOf(await w.refused('additional'), 'PodScheduled')?.message).toMatch(/^0\/3 nodes are available: 3 Insufficient cpu\./);
+    expect(conditionOf(await w.untilUnschedulable('additional'), 'PodScheduled')?.message).toMatch(/^0\/3 nodes are available: 3 Insufficient cpu\./);
   });
 
   it('validates that NodeSelector is respected if matching [Conformance]', async () => {
     const label = `${w.namespace}.example.com/chosen`;
     await cluster.client.patch(nodes, { name: 'node-1' }, 'merge', { metadata: { labels: { [label]: '42' } } });
     await w.pod('with-labels', { nodeSelector: { [label]: '42' } });
-    expect((await w.placed('with-labels')).spec?.nodeName).toBe('node-1');
+    expect((await w.untilScheduled('with-labels')).spec?.nodeName).toBe('node-1');
     await cluster.client.patch(nodes, { name: 'node-1' }, 'merge', { metadata: { labels: { [label]: null } } });
   });
 
   it('validates that NodeSelector is respected if not matching [Conformance]', async () => {
     await w.pod('restricted', { nodeSelector: { label: 'nonempty' } });
-    const refused = await w.refused('restricted');
-    expect(conditionOf(refused, 'PodScheduled')?.message).toContain("3 node(s) didn't match Pod's node affinity/selector");
-    expect(refused.spec?.nodeName).toBeUndefined();
+    const unschedulable = await w.untilUnschedulable('restricted');
+    expect(conditionOf(unschedulable, 'PodScheduled')?.message).toContain("3 node(s) didn't match Pod's node affinity/selector");
+    expect(unschedulable.spec?.nodeName).toBeUndefined();
   });
 
   it('validates that there exists conflict between pods with same hostPort and protocol but one using 0.0.0.0 hostIP [Conformance]', async () => {
@@ -60,9 +60,9 @@ describe('[sig-scheduling] SchedulerPredicates [Serial]', () => {
       ],
     });
     await w.pod('pod4', port());
-    await w.placed('pod4');
+    await w.untilScheduled('pod4');
     await w.pod('pod5', port('127.0.0.1'));
-    expect(conditionOf(await w.refused('pod5'), 'PodScheduled')?.message).toContain(
+    expect(conditionOf(await w.untilUnschedulable('pod5'), 'PodScheduled')?.message).toContain(
       "1 node(s) didn't have free ports for the requested pod ports",
     );
   });
@@ -73,9 +73,9 @@ describe('[sig-scheduling] SchedulerPreemption [Serial]', () => {
     const [low, medium, high] = [await w.priority('low', 1), await w.priority('medium', 100), await w.priority('high', 1000)];
     for (const [index, name] of ['node-0', 'node-1', 'node-2'].entries())
       await w.pod(`pod${index}`, { ...on(name), priorityClassName: index === 0 ? low : medium }, '20');
-    for (const index of [0, 1, 2]) await w.placed(`pod${index}`);
+    for (const index of [0, 1, 2]) await w.untilScheduled(`pod${index}`);
     await w.pod('preemptor', { priorityClassName: high }, '20');
-    expect((await w.placed('preemptor')).spec?.nodeName).toBe('node-0');
+    expect((await w.untilScheduled('preemptor')).spec?.nodeName).toBe('node-0');
     const left = await w.until(pods, (all) => !all.some(({ metadata }) => metadata?.name === 'pod0'));
     expect(left.map(({ metadata }) => metadata?.name).toSorted()).toEqual(['pod1', 'pod2', 'preemptor']);
   });
@@ -84,7 +84,7 @@ describe('[sig-scheduling] SchedulerPreemption [Serial]', () => {
     const [low, medium] = [await w.priority('low', 1), await w.priority('medium', 100)];
     for (const [index, name] of ['node-0', 'node-1', 'node-2'].entries())
       await w.pod(`pod${index}`, { ...on(name), priorityClassName: index === 1 ? low : medium }, '20');
-    for (const index of [0, 1, 2]) await w.placed(`pod${index}`);
+    for (const index of [0, 1, 2]) await w.untilScheduled(`pod${index}`);
     const critical = { namespace: 'kube-system', name: `critical-${w.namespace}` };
     await cluster.client.create(pods, {
       apiVersion: 'v1',
@@ -109,7 +109,7 @@ describe('[sig-scheduling] SchedulerPreemption [Serial]', () => {
   it('validates pod disruption condition is added to the preempted pod [Conformance]', async () => {
     const [low, high] = [await w.priority('low', 1), await w.priority('high', 1000)];
     const victim = await w.pod('victim', { ...on('node-2'), priorityClassName: low }, '20');
-    await w.placed('victim');
+    await w.untilScheduled('victim');
     await cluster.client.patch(pods, { namespace: w.namespace, name: 'victim' }, 'merge', {
       metadata: { finalizers: ['example.com/test'] },
     });

@@ -35,8 +35,8 @@ describe('pods that are resized in place', () => {
       asking('p', '64', { containerStatuses: [held('2')], conditions: infeasible }),
       2000,
     ],
-  ])('count %s', (_what, given, milliCpu) => {
-    expect(newPodInfo(given).requests.milliCpu).toBe(milliCpu);
+  ])('count %s', (_what, status, milliCpu) => {
+    expect(newPodInfo(status).requests.milliCpu).toBe(milliCpu);
   });
 
   it('have changed when what they hold has, and not when only something else has', () => {

@@ -163,13 +163,13 @@ describe('a pod that was refused is tried again when that may help, and only the
     seed?.();
     await w.start();
     await w.submit(pod('p', spec, labels));
-    const refused = () => w.told.filter(({ about, reason }) => about === 'p' && reason === 'FailedScheduling').length;
-    expect(w.explain(pod('q', spec, labels)).map(({ refusedBy }) => refusedBy)).toContain(plugin.split(',')[0]);
-    expect(refused()).toBe(1);
+    const failureCount = () => w.told.filter(({ about, reason }) => about === 'p' && reason === 'FailedScheduling').length;
+    expect(w.explain(pod('q', spec, labels)).map(({ rejectedBy }) => rejectedBy)).toContain(plugin.split(',')[0]);
+    expect(failureCount()).toBe(1);
     for (const [index, each] of vain.entries()) {
       await each();
       await w.clock.advance(11_000);
-      expect(refused(), `after ${index}`).toBe(1);
+      expect(failureCount(), `after ${index}`).toBe(1);
     }
     await helps();
     await w.clock.advance(11_000);

@@ -104,9 +104,9 @@ describe('claims that are bound or not', () => {
       { ...claim('data'), metadata: { namespace: 'd', name: 'data', deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] } },
       'persistentvolumeclaim "data" is being deleted',
     ],
-  ])('refuses a claim that %s', async (_what, given, reason) => {
+  ])('refuses a claim that %s', async (_what, claim, reason) => {
     w.seedNodes(node('n'));
-    w.api.seed(persistentVolumeClaims, given);
+    w.api.seed(persistentVolumeClaims, claim);
     await w.start();
     await w.submit(pod('a', using('data')));
     expect(w.whyNot('a')).toContain(`0/1 nodes are available: ${reason}.`);

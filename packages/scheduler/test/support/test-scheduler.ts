@@ -20,23 +20,23 @@ import { Registry } from 'prom-client';
 import type { z } from 'zod';
 
 /** A scheduler with all its plugins over fakes in memory. */
-export function testScheduler(given: z.input<typeof configuration> = {}, more: readonly Plugin[] = []) {
+export function testScheduler(options: z.input<typeof configuration> = {}, more: readonly Plugin[] = []) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   const abort = new AbortController();
-  const told: { about: string; type: string; reason: string; message: string }[] = [];
+  const events: { about: string; type: string; reason: string; message: string }[] = [];
   let scheduler: Scheduler | undefined;
   let chain: readonly SchedulingPlugin[] = [];
   let running: Promise<void> | undefined;
   const recorder = {
     event: (about: KubeObject, type: string, reason: string, message: string) => {
-      told.push({ about: about.metadata?.name ?? '', type, reason, message });
+      events.push({ about: about.metadata?.name ?? '', type, reason, message });
     },
   };
   return {
     clock,
     api,
-    told,
+    told: events,
     get scheduler(): Scheduler {
       if (scheduler === undefined) throw new Error('the scheduler has not been started');
       return scheduler;
@@ -54,7 +54,7 @@ export function testScheduler(given: z.input<typeof configuration> = {}, more: r
       for (const plugin of [...builtin, ...more]) host.add({ plugin });
       await host.start();
       chain = host.get(Scheduling);
-      const config = configuration.parse(given);
+      const config = configuration.parse(options);
       const started: Scheduler = new Scheduler({
         client: api.client(),
         informers: api.informers,

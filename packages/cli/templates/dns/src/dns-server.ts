@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
 import type { DnsChanges, DnsServer } from '@oarlock/spi/dns';
 import { addressBytes } from './addresses.ts';
-import { answer, noError, noSuchName, parseQuestion, refused } from './message.ts';
+import { answer, noError, noSuchName, parseQuestion, refusedCode } from './message.ts';
 
 const typeA = 1;
 const typeAaaa = 28;
@@ -92,7 +92,7 @@ export class __Class__ implements DnsServer {
     const name = question.name.toLowerCase();
     if (name === this.clusterDomain) return answer(message, question, noError, []);
     const suffix = `.${this.clusterDomain}`;
-    if (!name.endsWith(suffix)) return answer(message, question, refused, []);
+    if (!name.endsWith(suffix)) return answer(message, question, refusedCode, []);
     const inside = name.slice(0, -suffix.length);
     if (!this.#namesBelow.has(inside)) return answer(message, question, noSuchName, []);
     const { v4 = [], v6 = [] } = this.#records.get(inside) ?? {};

@@ -1,6 +1,6 @@
 export const noError = 0;
 export const noSuchName = 3;
-export const refused = 5;
+export const refusedCode = 5;
 const headerBytes = 12;
 const datagramBytes = 512;
 const secondsToLive = 5;

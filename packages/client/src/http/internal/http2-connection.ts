@@ -128,11 +128,11 @@ async function* readBody(stream: ClientHttp2Stream, signal: AbortSignal | undefi
 }
 
 function transportError(stream: ClientHttp2Stream, cause: unknown): TransportError {
-  const isRefused =
+  const isRejected =
     stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
     (cause instanceof Error &&
       'code' in cause &&
       (cause.code === 'ERR_HTTP2_GOAWAY_SESSION' || cause.code === 'ERR_HTTP2_INVALID_SESSION'));
   const why = cause instanceof Error ? cause.message : 'the connection was lost';
-  return new TransportError(isRefused ? 'Refused' : 'Lost', why, { cause });
+  return new TransportError(isRejected ? 'Refused' : 'Lost', why, { cause });
 }

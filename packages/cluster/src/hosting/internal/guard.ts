@@ -26,11 +26,11 @@ export interface GuardOptions {
 }
 export const defaultDeadlineMs = 10_000; // default timeout of webhooks
 
-type Guard = (made: object, context: PluginContext, options: GuardOptions) => object;
+type Guard = (instance: object, context: PluginContext, options: GuardOptions) => object;
 const guards = new Map<symbol, Guard>([
-  [Admission.token, (made, context, options) => guardAdmission(made as AdmissionPlugin, context, options)],
-  [Authn.token, (made, context, options) => guardAuthn(made as Authenticator, context, options)],
-  [Authz.token, (made, context, options) => guardAuthz(made as Authorizer, context, options)],
+  [Admission.token, (instance, context, options) => guardAdmission(instance as AdmissionPlugin, context, options)],
+  [Authn.token, (instance, context, options) => guardAuthn(instance as Authenticator, context, options)],
+  [Authz.token, (instance, context, options) => guardAuthz(instance as Authorizer, context, options)],
 ]);
 
 /** Returns undefined for slots whose plugins do not handle requests. */

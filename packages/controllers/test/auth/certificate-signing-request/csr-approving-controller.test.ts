@@ -14,7 +14,7 @@ cryptoProvider.set(webcrypto);
 async function serving(name: string, addresses: readonly string[], source?: string) {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const names = [{ type: 'dns' as const, value: 'n1' }, ...addresses.map((value) => ({ type: 'ip' as const, value }))];
-  const made = await Pkcs10CertificateRequestGenerator.create({
+  const request = await Pkcs10CertificateRequestGenerator.create({
     name: 'O=system:nodes,CN=system:node:n1',
     keys,
     signingAlgorithm: algorithm,
@@ -25,7 +25,7 @@ async function serving(name: string, addresses: readonly string[], source?: stri
     spec: {
       signerName: 'kubernetes.io/kubelet-serving',
       usages: ['digital signature', 'server auth'],
-      request: Buffer.from(made.toString('pem')).toString('base64'),
+      request: Buffer.from(request.toString('pem')).toString('base64'),
       username: 'system:node:n1',
       groups: ['system:nodes'],
     },

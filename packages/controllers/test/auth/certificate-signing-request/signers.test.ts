@@ -11,13 +11,13 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 cryptoProvider.set(webcrypto);
 async function approved(name: string, subject: string, signer: string) {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
-  const made = await Pkcs10CertificateRequestGenerator.create({ name: subject, keys, signingAlgorithm: algorithm });
+  const request = await Pkcs10CertificateRequestGenerator.create({ name: subject, keys, signingAlgorithm: algorithm });
   return {
     metadata: { name },
     spec: {
       signerName: `kubernetes.io/${signer}`,
       usages: ['digital signature', 'client auth'],
-      request: Buffer.from(made.toString('pem')).toString('base64'),
+      request: Buffer.from(request.toString('pem')).toString('base64'),
       username: 'eve',
     },
     status: { conditions: [{ type: 'Approved', status: 'True' }] },

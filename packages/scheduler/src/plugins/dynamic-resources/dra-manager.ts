@@ -83,9 +83,9 @@ export class DRAManager {
   }
 
   /** Drops the in-flight allocation of `claim` as soon as the cache has the allocation of `written`, the claim created from it. */
-  removePendingAllocationWhenSynced(claim: ResourceClaim, written: ResourceClaim): void {
-    this.#unconfirmed.set(objectKey(written), claim);
-    const known = this.claims.get(objectKey(written));
+  removePendingAllocationWhenSynced(claim: ResourceClaim, updated: ResourceClaim): void {
+    this.#unconfirmed.set(objectKey(updated), claim);
+    const known = this.claims.get(objectKey(updated));
     if (known?.status?.allocation !== undefined) this.#confirm(known);
   }
   #confirm(claim: ResourceClaim): void {

@@ -270,13 +270,13 @@ class DynamicResources {
     const { claims = [], extended, allocationsByNode } = state.read<PreFilterState>(preFilterKey) ?? {};
     if (manager === undefined || (claims.length === 0 && extended === undefined)) return success;
     const allocations = allocationsByNode?.get(node) ?? [];
-    const written: ResourceClaim[] = [];
+    const updatedClaims: ResourceClaim[] = [];
     for (const claim of claims) {
       const current = manager.claim(objectKey(claim)) ?? claim;
       if (claim.status?.allocation !== undefined && isReservedFor(current, pod)) continue;
       const allocation = allocations.find((each) => each.claim === claim);
       try {
-        written.push(await manager.writer.reserve(current, allocation?.allocation, pod, context));
+        updatedClaims.push(await manager.writer.reserve(current, allocation?.allocation, pod, context));
       } catch (error) {
         return errorStatus(`claim ${objectKey(claim)}: ${(error as Error).message}`);
       }
@@ -284,13 +284,13 @@ class DynamicResources {
     }
     try {
       const extendedClaim = extended && (await createExtendedClaim(manager, extended, allocations, { node, pod, context }));
-      if (extendedClaim !== undefined) written.push(extendedClaim);
+      if (extendedClaim !== undefined) updatedClaims.push(extendedClaim);
     } catch (error) {
       return errorStatus(`claim for extended resources: ${(error as Error).message}`);
     }
-    const failure = await manager.writer.whenReady(written, timeoutMs, context.signal);
+    const failure = await manager.writer.whenReady(updatedClaims, timeoutMs, context.signal);
     if (failure === undefined) return success;
-    for (const claim of written) {
+    for (const claim of updatedClaims) {
       const current = manager.claim(objectKey(claim));
       if (current !== undefined) await manager.writer.release(current, pod, true);
     }

@@ -58,7 +58,7 @@ const using = (...names: string[]): Partial<PodSpec> => ({
   resourceClaims: names.map((name) => ({ name, resourceClaimName: name })),
 });
 const claimOf = (name: string) => w.api.object(resourceClaims, { namespace: 'd', name });
-const given = (name: string) => claimOf(name)?.status?.allocation?.devices?.results?.map(({ device }) => device);
+const allocatedDevices = (name: string) => claimOf(name)?.status?.allocation?.devices?.results?.map(({ device }) => device);
 async function ask(name: string, devices: DeviceClaim, spec: Partial<PodSpec> = {}): Promise<void> {
   await w.api.client().create(resourceClaims, claim(name, devices));
   await w.submit(pod(name, { ...using(name), ...spec }));
@@ -97,7 +97,7 @@ describe('allocation', () => {
     w.api.seed(resourceClaims, ...['p', 'q', 'r'].map((name) => claim(name, { requests: [one()] })));
     await w.start();
     await w.submit(...['p', 'q', 'r'].map((name) => pod(name, using(name))));
-    expect([...(given('p') ?? []), ...(given('q') ?? [])].sort()).toEqual(['g0', 'g1']);
+    expect([...(allocatedDevices('p') ?? []), ...(allocatedDevices('q') ?? [])].sort()).toEqual(['g0', 'g1']);
     expect(w.whyNot('r')).toBe(
       '0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
     );
@@ -151,7 +151,7 @@ describe('allocation', () => {
     w.api.seed(resourceSlices, slice('a', [gpu('g0'), gpu('g1'), gpu('g2'), gpu('g3', 'large')]));
     await w.start();
     await ask('p', devices);
-    expect(given('p')).toEqual(expected);
+    expect(allocatedDevices('p')).toEqual(expected);
     expect(w.placeOf('p')).toBe(expected && 'a');
   });
 
@@ -162,8 +162,8 @@ describe('allocation', () => {
     const model = (name: string) => ({ name, deviceClassName: 'gpu', ...where(`device.attributes["${driver}"].model == "${name}"`) });
     const requests = [{ name: 'r', firstAvailable: [model('large'), model('small')] }];
     for (const name of ['p', 'q']) await ask(name, { requests });
-    expect([w.placeOf('p'), given('p')]).toEqual(['b', ['g1']]);
-    expect(given('q')).toEqual(['g0']);
+    expect([w.placeOf('p'), allocatedDevices('p')]).toEqual(['b', ['g1']]);
+    expect(allocatedDevices('q')).toEqual(['g0']);
     const scores = w.explain(pod('r', using('r'))).map(({ scores: own }) => own?.['DynamicResources']);
     expect(scores.every((each) => each === undefined)).toBe(true);
   });
@@ -201,7 +201,7 @@ describe('allocation', () => {
     await ask('p', { requests: [one()] });
     await ask('q', { requests: [one()] });
     await ask('r', { requests: [one()] });
-    expect([given('p'), given('q'), given('r')]).toEqual([['g0'], ['g2'], undefined]);
+    expect([allocatedDevices('p'), allocatedDevices('q'), allocatedDevices('r')]).toEqual([['g0'], ['g2'], undefined]);
   });
 
   it('lets administrators use what others have', async () => {
@@ -225,7 +225,7 @@ describe('allocation', () => {
     );
     await w.start();
     await ask('p', { requests: [one()] });
-    expect([w.placeOf('p'), given('p')]).toEqual(['b', ['g7']]);
+    expect([w.placeOf('p'), allocatedDevices('p')]).toEqual(['b', ['g7']]);
     expect(claimOf('p')?.status?.allocation?.nodeSelector).toEqual(nodeSelector);
   });
 });
@@ -273,7 +273,7 @@ describe('claims', () => {
     await w.start();
     await w.submit(pod('p', { ...using('c'), nodeSelector: { 'kubernetes.io/hostname': 'b' } }));
     await w.clock.advance(1100);
-    expect([w.placeOf('p'), given('c')]).toEqual(['b', ['g1']]);
+    expect([w.placeOf('p'), allocatedDevices('c')]).toEqual(['b', ['g1']]);
   });
 
   it('names a class that there is not', async () => {
@@ -299,7 +299,7 @@ describe('claims', () => {
       message: 'running PreBind plugin "DynamicResources": claim d/p: boom',
     });
     await w.submit(pod('q', using('q')));
-    expect(given('q')).toEqual(['g0']);
+    expect(allocatedDevices('q')).toEqual(['g0']);
   });
 
   it('waits until devices are ready, and tries again elsewhere when they fail', async () => {
@@ -308,7 +308,7 @@ describe('claims', () => {
     w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', late), gpu('g1', 'small', late)]));
     await w.start();
     await ask('p', { requests: [one()] });
-    expect([given('p'), w.placeOf('p')]).toEqual([['g0'], undefined]);
+    expect([allocatedDevices('p'), w.placeOf('p')]).toEqual([['g0'], undefined]);
     const report = async (device: string, type: string) => {
       const { status = {}, ...rest } = claimOf('p') ?? claim('p', {});
       const conditions = [{ type, status: 'True', reason: 'x', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }];
@@ -324,7 +324,7 @@ describe('claims', () => {
     await report('g0', 'Broken');
     expect(w.whyNot('p')).toContain('condition Broken of device');
     await w.clock.advance(1100);
-    await report(given('p')?.[0] ?? '', 'Ready');
+    await report(allocatedDevices('p')?.[0] ?? '', 'Ready');
     expect(w.placeOf('p')).toBe('a');
   });
 });
@@ -356,18 +356,18 @@ describe('devices that several may have', () => {
     w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
     await w.start();
     for (const name of ['p', 'q', 'r']) await ask(name, wants('4G'));
-    expect([given('p'), given('q'), given('r')]).toEqual([['n0'], ['n0'], undefined]);
+    expect([allocatedDevices('p'), allocatedDevices('q'), allocatedDevices('r')]).toEqual([['n0'], ['n0'], undefined]);
     expect([consumed('p'), consumed('q')]).toEqual([['4G'], ['4G']]);
     const ids = [...results('p'), ...results('q')].map(({ shareID }) => shareID);
     expect(new Set(ids).size).toBe(2);
     expect(ids.every((id) => /^[0-9a-f-]{36}$/.test(id ?? ''))).toBe(true);
     // what is left does for who wants less
     await ask('s', wants('2G'));
-    expect(given('s')).toEqual(['n0']);
+    expect(allocatedDevices('s')).toEqual(['n0']);
     const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
     await w.api.client().update(resourceClaims, { ...left, status: {} }, { subresource: 'status' });
     await w.clock.advance(1100);
-    expect(given('r')).toEqual(['n0']);
+    expect(allocatedDevices('r')).toEqual(['n0']);
   });
 
   it('are known to be shared by a scheduler that starts again, and a share among pods that come at once is given once', async () => {
@@ -385,7 +385,7 @@ describe('devices that several may have', () => {
     w.api.seed(resourceClaims, ...['p', 'q'].map((name) => claim(name, wants('3G'))));
     await w.start();
     await w.submit(...['p', 'q'].map((name) => pod(name, using(name))));
-    expect([given('p'), given('q')].filter((each) => each !== undefined)).toEqual([['n0']]);
+    expect([allocatedDevices('p'), allocatedDevices('q')].filter((each) => each !== undefined)).toEqual([['n0']]);
   });
 
   it('give one claim several shares, of several where one is not enough', async () => {
@@ -393,9 +393,9 @@ describe('devices that several may have', () => {
     w.api.seed(resourceSlices, slice('a', [nic('n0', '10G'), nic('n1', '10G')]));
     await w.start();
     await ask('p', wants('4G', { count: 3 }));
-    expect(given('p')).toEqual(['n0', 'n0', 'n1']);
+    expect(allocatedDevices('p')).toEqual(['n0', 'n0', 'n1']);
     await ask('q', { ...wants('1G', { count: 2 }), constraints: [{ distinctAttribute: `${driver}/none` }] });
-    expect(given('q')).toBeUndefined();
+    expect(allocatedDevices('q')).toBeUndefined();
   });
 
   const range = { default: '1G', validRange: { min: '1G', max: '8G', step: '2G' } };

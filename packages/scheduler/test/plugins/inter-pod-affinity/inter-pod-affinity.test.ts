@@ -25,7 +25,7 @@ const apart = (...terms: PodAffinityTerm[]): Partial<PodSpec> => ({
 const fits = (spec: Partial<PodSpec>, labels: Record<string, string> = {}) =>
   w
     .explain(pod('new', spec, labels))
-    .flatMap(({ node: name, refusedBy }) => (refusedBy === undefined ? [name] : []))
+    .flatMap(({ node: name, rejectedBy }) => (rejectedBy === undefined ? [name] : []))
     .sort();
 const scores = (spec: Partial<PodSpec>, labels: Record<string, string> = {}) =>
   Object.fromEntries(w.explain(pod('new', spec, labels)).map((each) => [each.node, each.scores?.['InterPodAffinity']]));

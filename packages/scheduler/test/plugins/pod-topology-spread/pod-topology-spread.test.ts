@@ -15,7 +15,7 @@ const spread = (more: Partial<TopologySpreadConstraint> = {}): Partial<PodSpec> 
     { topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule', labelSelector: { matchLabels: web }, ...more },
   ],
 });
-const refused = (count: number) => `${count} node(s) didn't match pod topology spread constraints`;
+const mismatchMessage = (count: number) => `${count} node(s) didn't match pod topology spread constraints`;
 const on = (nodeName: string, spec: Partial<PodSpec> = {}): Partial<PodSpec> => ({ ...spec, nodeName });
 
 describe('PodTopologySpread', () => {
@@ -35,7 +35,7 @@ describe('PodTopologySpread', () => {
     const asking = { containers: [{ name: 'c', resources: { requests: { cpu: '1' } } }] };
     await w.submit(pod('new', { ...spread(), ...asking }, web));
     expect(w.whyNot('new')).toContain('0/3 nodes are available: 1 Insufficient cpu, ');
-    expect(w.whyNot('new')).toContain(`${refused(1)}, ${refused(1)} (missing required label).`);
+    expect(w.whyNot('new')).toContain(`${mismatchMessage(1)}, ${mismatchMessage(1)} (missing required label).`);
     await w.api.client().delete(pods, { namespace: 'd', name: 'old' }, { gracePeriodSeconds: 0 });
     await w.clock.advance(1_100);
     expect(w.placeOf('new')).toBe('a');
@@ -49,7 +49,7 @@ describe('PodTopologySpread', () => {
       metadata: { ...leaving.metadata, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] },
     });
     await w.start();
-    expect(w.explain(pod('new', spread(), web)).filter(({ refusedBy }) => refusedBy !== undefined)).toEqual([]);
+    expect(w.explain(pod('new', spread(), web)).filter(({ rejectedBy }) => rejectedBy !== undefined)).toEqual([]);
   });
 
   it('minDomains: fewer domains than that count as if one were empty', async () => {
@@ -58,19 +58,19 @@ describe('PodTopologySpread', () => {
     const spec = spread({ minDomains: 3 });
     await w.submit(pod('1', spec, web), pod('2', spec, web), pod('3', spec, web));
     expect([w.placeOf('1'), w.placeOf('2')].sort()).toEqual(['a', 'b']);
-    expect(w.whyNot('3')).toContain(`0/2 nodes are available: ${refused(2)}.`);
+    expect(w.whyNot('3')).toContain(`0/2 nodes are available: ${mismatchMessage(2)}.`);
   });
 
   it('matchLabelKeys: only pods of the same revision are held apart', async () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
     w.api.seed(pods, pod('old1', on('a'), { ...web, hash: '1' }));
     await w.start();
-    const refusals = (hash: string) =>
+    const rejections = (hash: string) =>
       w
         .explain(pod('new', spread({ matchLabelKeys: ['hash'] }), { ...web, hash }))
-        .flatMap(({ node: name, refusedBy }) => (refusedBy === undefined ? [] : [[name, refusedBy]]));
-    expect(refusals('1')).toEqual([['a', 'PodTopologySpread']]);
-    expect(refusals('2')).toEqual([]);
+        .flatMap(({ node: name, rejectedBy }) => (rejectedBy === undefined ? [] : [[name, rejectedBy]]));
+    expect(rejections('1')).toEqual([['a', 'PodTopologySpread']]);
+    expect(rejections('2')).toEqual([]);
   });
 
   it('nodeAffinityPolicy and nodeTaintsPolicy say whether nodes a pod cannot go to count as domains', async () => {
@@ -81,17 +81,17 @@ describe('PodTopologySpread', () => {
     );
     w.api.seed(pods, pod('1', on('a'), web));
     await w.start();
-    const refusals = (more: Partial<TopologySpreadConstraint>, spec: Partial<PodSpec> = {}) =>
+    const rejections = (more: Partial<TopologySpreadConstraint>, spec: Partial<PodSpec> = {}) =>
       w
         .explain(pod('new', { ...spec, ...spread(more) }, web))
-        .flatMap(({ node: name, refusedBy }) => (refusedBy === 'PodTopologySpread' ? [name] : []));
+        .flatMap(({ node: name, rejectedBy }) => (rejectedBy === 'PodTopologySpread' ? [name] : []));
     const onlyA = { nodeSelector: { zone: 'x' } };
-    expect(refusals({ nodeTaintsPolicy: 'Honor' }, onlyA)).toEqual([]);
-    expect(refusals({ nodeAffinityPolicy: 'Ignore' }, onlyA)).toEqual(['a']);
+    expect(rejections({ nodeTaintsPolicy: 'Honor' }, onlyA)).toEqual([]);
+    expect(rejections({ nodeAffinityPolicy: 'Ignore' }, onlyA)).toEqual(['a']);
     w.api.seed(pods, pod('2', on('b'), web));
     await w.clock.settle();
-    expect(refusals({})).toEqual(['a', 'b']);
-    expect(refusals({ nodeTaintsPolicy: 'Honor' })).toEqual([]);
+    expect(rejections({})).toEqual(['a', 'b']);
+    expect(rejections({ nodeTaintsPolicy: 'Honor' })).toEqual([]);
   });
 
   it('[sig-scheduling] SchedulerPriorities [Serial] PodTopologySpread Scoring validates pod should be preferably scheduled to node which makes the matching pods more evenly distributed', async () => {

@@ -60,9 +60,9 @@ export interface PolicyCase {
 const isOneOf = (end: CasePeer, ...keys: readonly string[]) => keys.includes(end.key);
 const tcp = (target: CasePort, ...ports: readonly number[]) => target.protocol === 'TCP' && ports.includes(target.port);
 const app = (name: string) => ({ matchLabels: { app: name } });
-const selectTeam = (name: string) => ({ matchLabels: { team: name } });
+const selectByLabel = (name: string) => ({ matchLabels: { team: name } });
 const hasLabel = (end: CasePeer, key: string, value: string) => end.labels[key] === value;
-const labelOfTeam = (end: CasePeer) => caseNamespaces[end.namespace]?.['team'];
+const labelOf = (end: CasePeer) => caseNamespaces[end.namespace]?.['team'];
 /** Only pods on nodes under test are isolated by policies. */
 const isIsolated = (end: CasePeer, namespace: string) => end.local && end.namespace === namespace;
 
@@ -111,9 +111,9 @@ export const policyCases: readonly PolicyCase[] = [
   {
     title: 'ingress from namespaces by label',
     policies: () => ({
-      'a/blue': { podSelector: {}, policyTypes: ['Ingress'], ingress: [{ from: [{ namespaceSelector: selectTeam('blue') }] }] },
+      'a/blue': { podSelector: {}, policyTypes: ['Ingress'], ingress: [{ from: [{ namespaceSelector: selectByLabel('blue') }] }] },
     }),
-    isAllowed: (from, to) => !isIsolated(to, 'a') || labelOfTeam(from) === 'blue',
+    isAllowed: (from, to) => !isIsolated(to, 'a') || labelOf(from) === 'blue',
   },
   {
     title: 'ingress from every namespace excludes machines outside the cluster',
@@ -126,7 +126,7 @@ export const policyCases: readonly PolicyCase[] = [
       'a/and': {
         podSelector: app('web'),
         policyTypes: ['Ingress'],
-        ingress: [{ from: [{ namespaceSelector: selectTeam('blue'), podSelector: app('web') }] }],
+        ingress: [{ from: [{ namespaceSelector: selectByLabel('blue'), podSelector: app('web') }] }],
       },
     }),
     isAllowed: (from, to) => !isOneOf(to, 'a/web') || isOneOf(from, 'b/web'),
@@ -137,10 +137,10 @@ export const policyCases: readonly PolicyCase[] = [
       'a/or': {
         podSelector: app('web'),
         policyTypes: ['Ingress'],
-        ingress: [{ from: [{ namespaceSelector: selectTeam('blue') }, { podSelector: app('db') }] }],
+        ingress: [{ from: [{ namespaceSelector: selectByLabel('blue') }, { podSelector: app('db') }] }],
       },
     }),
-    isAllowed: (from, to) => !isOneOf(to, 'a/web') || labelOfTeam(from) === 'blue' || isOneOf(from, 'a/db'),
+    isAllowed: (from, to) => !isOneOf(to, 'a/web') || labelOf(from) === 'blue' || isOneOf(from, 'a/db'),
   },
   {
     title: 'a selector with expressions',
@@ -334,10 +334,10 @@ export const policyCases: readonly PolicyCase[] = [
       'a/out': {
         podSelector: {},
         policyTypes: ['Egress'],
-        egress: [{ to: [{ namespaceSelector: selectTeam('blue') }], ports: [{ port: 9090 }] }],
+        egress: [{ to: [{ namespaceSelector: selectByLabel('blue') }], ports: [{ port: 9090 }] }],
       },
     }),
-    isAllowed: (from, to, target) => !isIsolated(from, 'a') || (labelOfTeam(to) === 'blue' && tcp(target, 9090)),
+    isAllowed: (from, to, target) => !isIsolated(from, 'a') || (labelOf(to) === 'blue' && tcp(target, 9090)),
   },
   {
     title: 'egress to an ipBlock',
@@ -377,14 +377,14 @@ export const policyCases: readonly PolicyCase[] = [
       'c/out': {
         podSelector: {},
         policyTypes: ['Egress'],
-        egress: [{ to: [{ namespaceSelector: selectTeam('red') }], ports: [{ port: 8080 }] }],
+        egress: [{ to: [{ namespaceSelector: selectByLabel('red') }], ports: [{ port: 8080 }] }],
       },
       'c/in': { podSelector: {}, policyTypes: ['Ingress'], ingress: [{ from: [{ namespaceSelector: {}, podSelector: app('web') }] }] },
       'a/in': { podSelector: app('db'), policyTypes: ['Ingress'], ingress: [{ from: [{ podSelector: {} }] }] },
     }),
     isAllowed: (from, to, target) =>
       (!isOneOf(to, 'a/db') || from.namespace === 'a') &&
-      (!isIsolated(from, 'c') || (labelOfTeam(to) === 'red' && tcp(target, 8080))) &&
+      (!isIsolated(from, 'c') || (labelOf(to) === 'red' && tcp(target, 8080))) &&
       (!isIsolated(to, 'c') || isOneOf(from, 'a/web', 'b/web')),
   },
   {

@@ -35,7 +35,7 @@ const dropTimeoutMs = 700; // after which no response is expected any more
 const udpOf = (address: string) => (address.includes(':') ? 'udp6' : 'udp4');
 
 /** Result of a connection attempt: the server's address, an error code, or no response. */
-export type DialResult = { readonly by: string } | { readonly refused: string } | { readonly dropped: true };
+export type DialResult = { readonly by: string } | { readonly rejectedWith: string } | { readonly dropped: true };
 
 /** A proxy under test, with servers that send their own address and then echo, and clients for them. */
 export class ProxyHarness {
@@ -114,8 +114,8 @@ export class ProxyHarness {
         text += data.toString();
         if (text.includes('\n')) end({ by: text.slice(0, text.indexOf('\n')) });
       });
-      socket.on('error', (error: NodeJS.ErrnoException) => end({ refused: error.code ?? error.message }));
-      socket.on('close', () => end({ refused: 'closed' }));
+      socket.on('error', (error: NodeJS.ErrnoException) => end({ rejectedWith: error.code ?? error.message }));
+      socket.on('close', () => end({ rejectedWith: 'closed' }));
     });
     return { socket, answer };
   }

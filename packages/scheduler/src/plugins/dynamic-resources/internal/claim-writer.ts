@@ -82,7 +82,7 @@ export class ClaimWriter {
       allocation === undefined || !needsReadiness(allocation)
         ? allocation
         : { ...allocation, allocationTimestamp: formatTime(this.#options.clock.now()) };
-    const written = await client.update(
+    const updated = await client.update(
       resourceClaims,
       {
         ...typed,
@@ -95,8 +95,8 @@ export class ClaimWriter {
       },
       { subresource: 'status', signal },
     );
-    this.#options.claims.assume(written);
-    return written;
+    this.#options.claims.assume(updated);
+    return updated;
   }
 
   /**
