@@ -100,7 +100,7 @@ const scheduled = (name: string) =>
   api.object(pods, { namespace: 'd', name })?.status?.conditions?.find(({ type }) => type === 'PodScheduled');
 
 describe('scheduler', () => {
-  it('binds a pod and says so', async () => {
+  it('binds a pod and emits a Scheduled event', async () => {
     api.seed(nodes, node('n'));
     await start();
     await submit(pod('a'));
@@ -108,7 +108,7 @@ describe('scheduler', () => {
     expect(events).toContainEqual({ reason: 'Scheduled', message: 'Successfully assigned d/a to n' });
   });
 
-  it('says why nothing fits, and tries again when a node comes', async () => {
+  it('reports why no node fits, and retries when a node is added', async () => {
     api.seed(
       nodes,
       node('small', { cpu: '1' }),
@@ -128,7 +128,7 @@ describe('scheduler', () => {
     expect(placeOf('a')).toBe('big');
   });
 
-  it('does not wait for a back-off when it has nothing else to do', async () => {
+  it('skips the backoff while the active queue is empty', async () => {
     await start();
     await submit(pod('a', asking('2')));
     expect(scheduled('a')?.message).toBe('no nodes available to schedule pods');
@@ -143,7 +143,7 @@ describe('scheduler', () => {
     expect(clock.monotonic()).toBe(0);
   });
 
-  it('leaves pods of other schedulers and gated pods alone', async () => {
+  it('ignores pods of other schedulers and gated pods', async () => {
     api.seed(nodes, node('n'));
     await start();
     await submit(pod('other', { schedulerName: 'mine' }), pod('gated', { schedulingGates: [{ name: 'wait' }] }));
@@ -153,7 +153,7 @@ describe('scheduler', () => {
     expect(placeOf('gated')).toBe('n');
   });
 
-  it('counts what it has placed before it is told so', async () => {
+  it('counts assumed pods before their watch events arrive', async () => {
     api.seed(nodes, node('n', { cpu: '1' }), node('m', { cpu: '1' }));
     await start();
     await submit(...['a', 'b', 'c'].map((name) => pod(name, asking('600m'))));
@@ -164,7 +164,7 @@ describe('scheduler', () => {
     expect(placeOf('c')).toBeDefined();
   });
 
-  it('spreads by what is least asked for', async () => {
+  it('prefers the least allocated node', async () => {
     api.seed(nodes, node('a'), node('b'), node('c'));
     await start();
     await submit(...Array.from({ length: 9 }, (_, index) => pod(`p${index}`)));
@@ -173,7 +173,7 @@ describe('scheduler', () => {
     expect(Object.fromEntries(counts)).toEqual({ a: 3, b: 3, c: 3 });
   });
 
-  it('backs off when a binding fails, and frees the room meanwhile', async () => {
+  it('backs off after a failed binding, and releases the resources meanwhile', async () => {
     api.seed(nodes, node('n'));
     await start();
     api.failNext({ verb: 'create', subresource: 'binding' }, failure('InternalError', 'no luck'));
@@ -184,7 +184,7 @@ describe('scheduler', () => {
     expect(placeOf('a')).toBe('n');
   });
 
-  it('takes pods of higher priority first', async () => {
+  it('schedules pods of higher priority first', async () => {
     await start();
     await submit(pod('low', { ...asking('3'), priority: 1 }), pod('high', { ...asking('3'), priority: 9 }));
     await api.client().create(nodes, node('n'));
@@ -192,7 +192,7 @@ describe('scheduler', () => {
     expect([placeOf('high'), placeOf('low')]).toEqual(['n', undefined]);
   });
 
-  it('forgets a pod that is deleted while it waits', async () => {
+  it('forgets a pod that is deleted while it is pending', async () => {
     await start();
     await submit(pod('a'));
     await api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
@@ -200,7 +200,7 @@ describe('scheduler', () => {
     expect(scheduler.pendingPods).toEqual({ active: 0, backoff: 0, unschedulable: 0, gated: 0 });
   });
 
-  it('explains each node without changing anything', async () => {
+  it('explains each node without a side effect', async () => {
     api.seed(nodes, node('n'), node('off', { spec: { unschedulable: true } }));
     await start();
     const answer = scheduler.explain([pod('a')])[0]?.nodes ?? [];
@@ -247,7 +247,7 @@ describe('node constraints', () => {
     expect(placeOf('a')).toBe(wanted);
   });
 
-  it('tolerations let a pod onto a tainted node, and a preferred taint is avoided', async () => {
+  it('schedules tolerating pods on tainted nodes, and avoids PreferNoSchedule taints', async () => {
     api.seed(
       nodes,
       node('hard', { spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule' }] } }),
@@ -263,7 +263,7 @@ describe('node constraints', () => {
     expect(['hard', 'free']).toContain(placeOf('tolerant'));
   });
 
-  it('host ports are given once per node', async () => {
+  it('assigns a host port once per node', async () => {
     api.seed(nodes, node('n'));
     await start();
     const port = (hostIP?: string): Partial<PodSpec> => ({
@@ -276,7 +276,7 @@ describe('node constraints', () => {
     );
   });
 
-  it('a node takes no more pods than it allows', async () => {
+  it('respects the maximum number of pods of a node', async () => {
     api.seed(nodes, node('n', { pods: '1' }));
     await start();
     await submit(pod('a'), pod('b'));

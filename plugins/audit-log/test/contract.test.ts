@@ -93,7 +93,7 @@ auditContract('the writer of audit-log', () => {
 });
 
 describe('the file', () => {
-  it('is nobody else’s to read, also when it was there before', async () => {
+  it('has mode 0600, also if it existed before', async () => {
     const first = await open();
     expect((await stat(first.path)).mode & 0o777).toBe(0o600);
     await first.host.stop();
@@ -103,7 +103,7 @@ describe('the file', () => {
     await second.host.stop();
   });
 
-  it('holds lines of audit.k8s.io/v1, and is gone on with after a restart', async () => {
+  it('contains lines of audit.k8s.io/v1, and is appended to after a restart', async () => {
     const first = await open();
     await first.sink.record(auditEvent(1));
     await first.host.stop();
@@ -114,14 +114,14 @@ describe('the file', () => {
     await second.host.stop();
   });
 
-  it('holds integers of 64 bits with all their digits', async () => {
+  it('keeps all digits of 64-bit integers', async () => {
     const { sink, host, read } = await open();
     await sink.record({ ...auditEvent(1), requestObject: { spec: { size: 9_007_199_254_740_993n } } as never });
     await host.stop();
     expect((await read())[0]).toContain('"requestObject":{"spec":{"size":9007199254740993}}');
   });
 
-  it('is put aside when it is full, so many are kept, and none too long', async () => {
+  it('is rotated at maxSize, with maxBackups and maxAge', async () => {
     const { sink, host, directory, clock } = await open({ maxSizeMegabytes: 0.001, maxBackups: 2, maxAgeDays: 1 });
     const files = async () => (await readdir(join(directory, 'log'))).sort();
     await writeFile(join(directory, 'log', 'audit-notes.log'), 'mine');
@@ -136,11 +136,11 @@ describe('the file', () => {
     const kept = (await files()).filter((name) => /^audit-\d/.test(name));
     expect(kept.length).toBeGreaterThan(0);
     const today = new Date(clock.now()).toISOString().slice(0, 10);
-    for (const name of kept) expect(name).toContain(today); // those of two days ago are gone
+    for (const name of kept) expect(name).toContain(today); // files from two days ago were deleted
     await host.stop();
   });
 
-  it('is compressed when it is put aside, where that is wanted', async () => {
+  it('is compressed after rotation if compress is set', async () => {
     const { sink, host, directory } = await open({ maxSizeMegabytes: 0.001, compress: true });
     for (let id = 0; id < 3; id++) await sink.record(auditEvent(id));
     await host.stop();
@@ -165,7 +165,7 @@ describe('modes', () => {
     return { writer, lost: () => lost };
   };
 
-  it('blocking: requests wait until their events are written, however many; a failure is not theirs', async () => {
+  it('blocking: requests wait until their events are written, and do not fail with the write', async () => {
     const { sink, host, read } = await open();
     await Promise.all(Array.from({ length: 300 }, (_, id) => sink.record(auditEvent(id))));
     expect(await read()).toHaveLength(300);
@@ -175,7 +175,7 @@ describe('modes', () => {
     expect(lost()).toBe(1);
   });
 
-  it('blocking-strict: a failure is told to whoever waits', async () => {
+  it('blocking-strict: a failed write fails the waiting requests', async () => {
     const { writer, lost } = broken('blocking-strict');
     await expect(writer.record(auditEvent(1))).rejects.toThrow('no space left');
     expect(lost()).toBe(1);

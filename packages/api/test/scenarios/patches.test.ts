@@ -15,7 +15,7 @@ const statusOf = (run: () => unknown): StatusError => {
     if (error instanceof StatusError) return error;
     throw error;
   }
-  throw new Error('not refused');
+  throw new Error('not rejected');
 };
 
 describe('JSON patch', () => {
@@ -83,7 +83,7 @@ describe('JSON patch', () => {
     [[{ op: 'add', path: '/constructor/prototype/polluted', value: 1 }]],
     [[{ op: 'add', path: '/__proto__/polluted', value: 1 }]],
     [[{ op: 'remove', path: '' }]],
-  ])('refuses %j with 422 and the reason as its cause', (patch) => {
+  ])('rejects %j with 422 and the reason as its cause', (patch) => {
     const error = statusOf(() => applyJsonPatch(doc, patch));
     expect(error.status).toMatchObject({
       code: 422,
@@ -275,7 +275,7 @@ describe('strategic merge patch', () => {
     [{ spec: { '$setElementOrder/containers': [{ name: 'z' }], containers: [{ name: 'a' }] } }, "doesn't match $setElementOrder list"],
     [[], 'invalid JSON document'],
     [JSON.parse('{"metadata":{"labels":{"__proto__":"x"}}}'), '__proto__'],
-  ])('refuses %j', (patch, message) => {
+  ])('rejects %j', (patch, message) => {
     const error = statusOf(() =>
       merge({ metadata: { finalizers: ['a'], labels: {} }, ...podWith([{ name: 'a' }], { securityContext: {} }) }, patch),
     );

@@ -46,7 +46,7 @@ describe('label selector text', () => {
       'unable to parse requirement: values[0][a]: Invalid value: "b$": a valid label must be an empty string or consist of alphanumeric',
     ],
     ['a$=b', 'unable to parse requirement: <nil>: Invalid value: "a$": name part must consist of alphanumeric characters'],
-  ])('%j is refused', (text, message) => expect(() => parseLabelSelector(text)).toThrow(message));
+  ])('%j is rejected', (text, message) => expect(() => parseLabelSelector(text)).toThrow(message));
 
   it('matches if all requirements match', () => {
     const labels = { app: 'web', tier: 'front', n: '7', empty: '' };

@@ -127,6 +127,6 @@ it.each<[string, Fields, string[]]>([
   ],
   ['one that would not', volume({ hostPath: { path: '/data' }, persistentVolumeReclaimPolicy: 'Recycle' }), []],
   ['what a sandbox costs', runtime({ cpu: '-1' }), ['overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0']],
-])('%s is told as Kubernetes tells it', (_, object, expected) => {
+])("%s yields Kubernetes' message", (_, object, expected) => {
   expect(lines(object)).toEqual(expected);
 });

@@ -79,7 +79,7 @@ describe('durations', () => {
     ['.s', 'time: invalid duration ".s"'],
     ['1h-2m', 'time: unknown unit "h-" in duration "1h-2m"'],
     ['9223372036854775808ns', 'time: invalid duration'],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseDuration(text)).toThrow(message);
   });
   it('formats durations as Go does', () => {

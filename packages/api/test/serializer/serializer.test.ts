@@ -21,7 +21,7 @@ const message = (run: () => unknown): string => {
     if (isStatus(error, 'BadRequest', 'RequestEntityTooLarge')) return error.message;
     throw error;
   }
-  return 'not refused';
+  return 'not rejected';
 };
 const full = { apiVersion: 'apps/v1', kind: 'Deployment' };
 
@@ -86,7 +86,7 @@ describe('decodeObject', () => {
       { apiVersion: 'apps/v1beta1', kind: 'Deployment' },
       'the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)',
     ],
-  ])('refuses %j', (body, expected) => expect(message(() => decode(body))).toContain(expected));
+  ])('rejects %j', (body, expected) => expect(message(() => decode(body))).toContain(expected));
 
   it('reports unknown and duplicate fields in the order of the text', () => {
     const text =
@@ -126,7 +126,7 @@ describe('decodeObject', () => {
     expect(message(() => parseBody(deep, 'application/json'))).toBe('json: exceeded max depth');
   });
   it.each(['{"metadata":{"labels":{"__proto__":"x"}}}', '{"metadata":{"labels":{"\\u005f_proto__":"x"}}}', '{"__proto__":{}}'])(
-    'refuses %s',
+    'rejects %s',
     (text) => {
       expect(message(() => decode(text))).toContain('the key "__proto__" is not supported');
     },
@@ -206,7 +206,7 @@ describe('YAML', () => {
     ['x'.repeat(4 * 1024 * 1024), 'Request entity too large: limit is'],
     ['a: *b', "unknown anchor 'b' referenced"],
     ['"__proto__": {a: b}', '__proto__'],
-  ])('refuses %.20s', (text, expected) => expect(message(() => yaml(text))).toContain(expected));
+  ])('rejects %.20s', (text, expected) => expect(message(() => yaml(text))).toContain(expected));
 });
 
 describe('encodeObject', () => {

@@ -23,11 +23,11 @@ it.each([
     aliasing,
   ],
   ['an alias in every line', `a: &a v\n${lines(2_000, (index) => `k${index}: *a`)}`, aliasing],
-] as const)('refuses a bomb of %s', (_, text, message) => {
+] as const)('rejects a bomb of %s', (_, text, message) => {
   expect(() => parseYaml(text)).toThrow(message);
 });
 
-it('reads what is neither: depth within bounds, aliases and merges as people write them', () => {
+it('accepts documents within the bounds: depth, aliases and merges', () => {
   const text = `base: &base {cpu: 1, tags: [a, b]}\nweb: {<<: *base, cpu: 2}\nworker: *base\nlist: ${'['.repeat(50)}${']'.repeat(50)}\n${lines(60, (index) => `l${index}: ['-', '?']`)}`;
   const { base, web, worker } = parseYaml(text).value as Record<string, object>;
   expect([web, worker]).toEqual([{ cpu: 2, tags: ['a', 'b'] }, base]);

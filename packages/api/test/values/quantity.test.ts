@@ -55,7 +55,7 @@ describe('canonical form', () => {
   ])('%s is written %s', (text, canonical) => expect(formatQuantity(text)).toBe(canonical));
 
   it.each(['', ' ', 'abc', '1.1.M', '1+1.0M', '0.1mi', '0.1am', 'aoeu', '1i', '1e', '1 Ki', '1eK', '1e99999', '1ki', '0x10', '1_000', '١'])(
-    'refuses %j',
+    'rejects %j',
     (text) => {
       expect(() => parseQuantity(text)).toThrow(/quantit/);
     },

@@ -20,7 +20,7 @@ describe('shouldUseServiceAccountCredentials', () => {
         server: 'https://10.0.0.1:6443',
       },
     );
-  /** A client of a user who may access these resources: `*` or `serviceaccounts`. */
+  /** A client of a user with access to these resources: `*` or `serviceaccounts`. */
   const answer = async (allowed: readonly string[], settings: object = {}, roles?: string[], faults: Error[] = []) => {
     const clock = new FakeClock();
     const asked: string[] = [];

@@ -12,8 +12,8 @@ const selection = {
   matches: (each: { metadata?: { labels?: Record<string, string> } }) => each.metadata?.labels?.['app'] === 'a',
 };
 
-describe('counts of pods by a label of their nodes', () => {
-  it('follow pods and the labels of nodes', () => {
+describe('pod counts by node label', () => {
+  it('follow changes of pods and of node labels', () => {
     const cache = new SchedulerCache();
     for (const [name, value] of Object.entries({ a1: 'a', a2: 'a', b1: 'b' })) cache.setNode(node(name, { [zone]: value }));
     cache.setPod(pod('one', 'a1'));
@@ -36,8 +36,8 @@ describe('counts of pods by a label of their nodes', () => {
   });
 });
 
-describe('the list of nodes', () => {
-  it('is another one when a node has other labels, and only then', () => {
+describe('the node list', () => {
+  it('is replaced if the labels of a node change, and only then', () => {
     const cache = new SchedulerCache();
     cache.setNode(node('a', { rack: '1' }));
     const first = cache.nodes;

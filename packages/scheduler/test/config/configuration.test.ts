@@ -25,7 +25,7 @@ describe('a KubeSchedulerConfiguration', () => {
     ['an unknown key', { profile: [] }, '', 'Unrecognized key: "profile"'],
     ['another version', { apiVersion: 'kubescheduler.config.k8s.io/v1beta3' }, 'apiVersion', 'kubescheduler.config.k8s.io/v1'],
     [
-      'wrong arguments of a plugin',
+      'invalid plugin arguments',
       { profiles: [{ pluginConfig: [{ name: 'InterPodAffinity', args: { hardPodAffinityWeight: 200 } }] }] },
       'profiles.0.pluginConfig.0.args.hardPodAffinityWeight',
       '<=100',
@@ -43,7 +43,7 @@ describe('a KubeSchedulerConfiguration', () => {
       'must be VolumeBindingArgs',
     ],
     [
-      'a shape that does not rise',
+      'a shape that is not increasing',
       {
         profiles: [
           {
@@ -69,9 +69,14 @@ describe('a KubeSchedulerConfiguration', () => {
       'profiles.0.pluginConfig.0.args.scoringStrategy.requestedToCapacityRatio.shape.1.utilization',
       'increasing',
     ],
-    ['two profiles of one name', { profiles: [{}, {}] }, 'profiles.1.schedulerName', 'two profiles'],
-    ['a back-off that ends before it begins', { podInitialBackoffSeconds: 5, podMaxBackoffSeconds: 1 }, 'podMaxBackoffSeconds', 'greater'],
-    ['an extender without weight', { extenders: [{ urlPrefix: 'http://x', prioritizeVerb: 'p' }] }, 'extenders.0.weight', 'positive'],
+    ['two profiles with one name', { profiles: [{}, {}] }, 'profiles.1.schedulerName', 'two profiles'],
+    [
+      'a maximum backoff below the initial backoff',
+      { podInitialBackoffSeconds: 5, podMaxBackoffSeconds: 1 },
+      'podMaxBackoffSeconds',
+      'greater',
+    ],
+    ['an extender without a weight', { extenders: [{ urlPrefix: 'http://x', prioritizeVerb: 'p' }] }, 'extenders.0.weight', 'positive'],
     [
       'two binders',
       {
@@ -83,13 +88,13 @@ describe('a KubeSchedulerConfiguration', () => {
       'extenders.1.bindVerb',
       'only one',
     ],
-  ])('refuses %s', (_what, options, path, message) => {
+  ])('rejects %s', (_what, options, path, message) => {
     const { error } = configuration.safeParse(options);
     expect(error?.issues.map((issue) => issue.path.join('.'))).toContain(path);
     expect(error?.issues.map((issue) => issue.message).join()).toContain(message);
   });
 
-  it('takes what upstream writes out as its defaults', () => {
+  it('accepts the defaults that upstream writes out', () => {
     const parsed = configuration.parse({
       apiVersion: 'kubescheduler.config.k8s.io/v1',
       kind: 'KubeSchedulerConfiguration',
@@ -135,17 +140,15 @@ describe('a KubeSchedulerConfiguration', () => {
   });
 });
 
-describe('keys that change nothing', () => {
+describe('ignored keys', () => {
   it('are named, with why', () => {
     const ignoredKeysOf = (options: Given) => ignoredKeys(configuration.parse(options)).map(({ key }) => key);
-    expect(ignoredKeysOf({ parallelism: 16, clientConnection: { qps: 50 }, enableProfiling: true, enableContentionProfiling: false })).toEqual([
-      'parallelism',
-      'clientConnection',
-      'enableProfiling',
-    ]);
+    expect(
+      ignoredKeysOf({ parallelism: 16, clientConnection: { qps: 50 }, enableProfiling: true, enableContentionProfiling: false }),
+    ).toEqual(['parallelism', 'clientConnection', 'enableProfiling']);
     expect(ignoredKeysOf({})).toEqual([]);
   });
-  it('are no weights: 0 is 1, as when none is given', () => {
+  it('treats weight 0 as the default weight 1', () => {
     const parse = (weight?: number) =>
       configuration.safeParse({
         profiles: [
@@ -164,7 +167,7 @@ describe('keys that change nothing', () => {
 });
 
 describe('profiles', () => {
-  it('pods choose theirs by name', async () => {
+  it('selects the profile by schedulerName', async () => {
     const { submit, placeOf, podOf } = await start({
       profiles: [
         {},
@@ -180,7 +183,7 @@ describe('profiles', () => {
     expect(podOf('c')?.status?.conditions).toBeUndefined();
   });
 
-  it('plugins are left out everywhere or at one point', async () => {
+  it('disables plugins at all extension points or at one', async () => {
     const { submit, placeOf, explain } = await start({
       profiles: [
         {
@@ -211,12 +214,12 @@ describe('profiles', () => {
 
   it.each<[string, Given, string]>([
     [
-      'a plugin that there is not',
+      'an unknown plugin',
       { profiles: [{ plugins: { filter: { enabled: [{ name: 'Magic' }] } } }] },
       'profiles[0]: plugins.filter: there is no scheduling plugin Magic',
     ],
     [
-      'a point that a plugin does not have',
+      'an extension point that the plugin does not implement',
       { profiles: [{ plugins: { bind: { enabled: [{ name: 'ImageLocality' }] } } }] },
       'profiles[0]: the scheduling plugin ImageLocality has no bind',
     ],
@@ -231,12 +234,12 @@ describe('profiles', () => {
       'profiles[0]: exactly one scheduling plugin must sort the queue',
     ],
     [
-      'arguments for a plugin that there is not',
+      'arguments of an unknown plugin',
       { profiles: [{ pluginConfig: [{ name: 'Magic' }] }] },
       'profiles[0]: pluginConfig[0]: there is no scheduling plugin Magic',
     ],
-    ['something to disable that there is not', { disable: ['Magic'] }, 'there is no scheduling plugin Magic to disable'],
-  ])('refuses %s', async (_what, options, message) => {
+    ['disabling of an unknown plugin', { disable: ['Magic'] }, 'there is no scheduling plugin Magic to disable'],
+  ])('rejects %s', async (_what, options, message) => {
     w = testScheduler(options);
     await expect(w.start()).rejects.toThrow(message);
   });
@@ -245,7 +248,7 @@ describe('profiles', () => {
 describe('arguments', () => {
   const profile = (name: string, args: Record<string, unknown>): Given => ({ profiles: [{ pluginConfig: [{ name, args }] }] });
 
-  it('NodeAffinity: nodes that all pods ask for', async () => {
+  it('NodeAffinity: addedAffinity applies to all pods', async () => {
     const { submit, placeOf, whyNot } = await start(
       profile('NodeAffinity', {
         addedAffinity: {
@@ -262,7 +265,7 @@ describe('arguments', () => {
     );
   });
 
-  it('PodTopologySpread: constraints for pods that state none', async () => {
+  it('PodTopologySpread: defaultConstraints apply to pods without constraints', async () => {
     const { submit, placeOf, whyNot, api } = await start(
       profile('PodTopologySpread', {
         defaultingType: 'List',
@@ -278,7 +281,7 @@ describe('arguments', () => {
     expect(whyNot('d')).toContain("1 node(s) didn't match pod topology spread constraints");
   });
 
-  it('NodeResourcesFit: a shape that likes full nodes, and resources that somebody else minds', async () => {
+  it('NodeResourcesFit: RequestedToCapacityRatio shape and ignored resources', async () => {
     const { submit, placeOf } = await start(
       profile('NodeResourcesFit', {
         ignoredResourceGroups: ['example.com'],
@@ -300,7 +303,7 @@ describe('arguments', () => {
     expect(placeOf('a')).toBe('small');
   });
 
-  it('reach plugins of others, too', () => {
+  it('reach third-party plugins', () => {
     const chain = [
       { name: 'Sort', queueSort: () => 0 },
       { name: 'Bind', bind: async () => ({ code: 'success' }) as const },

@@ -4,19 +4,19 @@ import type { Resource } from '@oarlock/api/resource';
 import type { Pod, PodSpec } from '@oarlock/api/types/core-v1';
 import { startCluster, type TestCluster } from '@oarlock/testing/start-cluster';
 
-/** Less than a test may take: what did not come to hold is then said. A cluster on a busy machine takes minutes to start. */
+/** Shorter than the timeout of a test, so that the error states what did not hold. A cluster on a busy machine takes minutes to start. */
 const patienceMs = 280_000;
 
-/** What a behaviour is looked at with: a namespace of its own on simulated nodes of 32 CPUs that all of them share. */
+/** The environment of a behavior: its own namespace on simulated nodes of 32 CPUs that all behaviors share. */
 export interface Workbench {
   readonly cluster: TestCluster;
   readonly namespace: string;
-  /** Resolves with the first state of the objects in the namespace for which `holds` is true: it looks whenever one of them changes. */
+  /** Resolves with the first state of the objects in the namespace for which `holds` is true; checks after each change. */
   until<T extends KubeObject>(resource: Resource<T>, holds: (objects: readonly T[]) => boolean, where?: string): Promise<readonly T[]>;
   pod(name: string, spec?: Partial<PodSpec>, cpu?: string): Promise<Pod>;
-  /** The pod once it is on a node. */
+  /** Resolves with the pod when it has a node. */
   untilScheduled(name: string): Promise<Pod>;
-  /** The pod once the scheduler has said that it fits nowhere. */
+  /** Resolves with the pod when its PodScheduled condition is Unschedulable. */
   untilUnschedulable(name: string): Promise<Pod>;
   priority(name: string, value: number): Promise<string>;
 }
@@ -101,7 +101,7 @@ function untilHolds<T extends KubeObject>(
     };
     const timer = setTimeout(() => {
       end();
-      reject(new Error(`it did not come to hold; the last state: ${JSON.stringify(informer.list(namespace)).slice(0, 3000)}`));
+      reject(new Error(`condition not met; the last state: ${JSON.stringify(informer.list(namespace)).slice(0, 3000)}`));
     }, patienceMs);
     off = informer.addEventHandler({ onAdd: look, onUpdate: look, onDelete: look });
     informer.whenSynced().then(look, reject);

@@ -16,7 +16,7 @@ afterAll(() => cluster?.stop(), 60_000);
 beforeEach(async () => {
   w = await workbench(cluster, `sched-${++count}`);
 });
-// the nodes belong to all behaviours: the next one finds them empty
+// behaviors share the nodes: the next one must find them empty
 afterEach(async () => {
   const { client } = cluster;
   for (const { metadata } of (await client.list(pods, { namespace: w.namespace })).items)
@@ -34,7 +34,9 @@ describe('[sig-scheduling] SchedulerPredicates [Serial]', () => {
     for (const name of ['node-0', 'node-1', 'node-2']) await w.pod(`filler-${name}`, on(name), '20');
     for (const name of ['node-0', 'node-1', 'node-2']) await w.untilScheduled(`filler-${name}`);
     await w.pod('additional', {}, '20');
-    expect(conditionOf(await w.untilUnschedulable('additional'), 'PodScheduled')?.message).toMatch(/^0\/3 nodes are available: 3 Insufficient cpu\./);
+    expect(conditionOf(await w.untilUnschedulable('additional'), 'PodScheduled')?.message).toMatch(
+      /^0\/3 nodes are available: 3 Insufficient cpu\./,
+    );
   });
 
   it('validates that NodeSelector is respected if matching [Conformance]', async () => {
@@ -154,14 +156,14 @@ describe('[sig-scheduling] SchedulerPreemption [Serial]', () => {
           ({ metadata, spec }) =>
             metadata?.labels?.['level'] === String(level) && metadata.deletionTimestamp === undefined && spec?.nodeName,
         ).length;
-      // what is left for others of the 32 CPUs is less than 3
+      // less than 3 of the 32 CPUs is left for others
       await replicaSet(1, 5, '3');
       await replicaSet(2, 4, '3');
       await replicaSet(3, 1, '3');
       await w.until(pods, (all) => running(all, 1) === 5 && running(all, 2) === 4 && running(all, 3) === 1);
       await replicaSet(4, 1, '10');
       const after = await w.until(pods, (all) => running(all, 4) === 1);
-      // three of the least important ones had to go, and nobody else
+      // exactly three of the lowest priority are preempted
       expect([running(after, 1), running(after, 2), running(after, 3)]).toEqual([2, 4, 1]);
     });
   });

@@ -57,7 +57,7 @@ const start = async (more: Partial<Extender>) => {
   w.seedNodes(node('a', {}, { cpu: '2' }), node('b', {}, { cpu: '2' }), node('c', {}, { cpu: '2' }));
   await w.start();
 };
-/** The answer comes over a socket: time goes on by itself until then. */
+/** The response arrives over a socket: advances the clock until then. */
 const eventually = (check: () => void) =>
   vi.waitFor(
     async () => {
@@ -72,7 +72,7 @@ const asking = (cpu: string, priority = 0) => ({
 });
 
 describe('an extender', () => {
-  it('filters nodes and says why', async () => {
+  it('filters nodes and returns the reasons', async () => {
     answers = { filter: () => ({ NodeNames: ['b'], FailedNodes: { a: 'too loud' }, FailedAndUnresolvableNodes: { c: 'too far' } }) };
     await start({ filterVerb: 'filter', nodeCacheCapable: true });
     await w.submit(pod('p'));
@@ -86,7 +86,7 @@ describe('an extender', () => {
     await eventually(() => expect(w.whyNot('q')).toContain('0/3 nodes are available: 1 too far, 2 too loud.'));
   });
 
-  it('gets whole nodes when it keeps none itself, and scores them', async () => {
+  it('receives whole nodes unless it is nodeCacheCapable, and scores them', async () => {
     answers = {
       prioritize: ({ Nodes }) =>
         (Nodes?.items ?? []).map(({ metadata }) => ({ Host: metadata.name, Score: metadata.name === 'c' ? 10 : 0 })),
@@ -96,7 +96,7 @@ describe('an extender', () => {
     await eventually(() => expect(w.placeOf('p')).toBe('c'));
   });
 
-  it('is asked only about pods that want what it manages, which the scheduler may then leave to it', async () => {
+  it('receives only pods that request its managed resources, which the scheduler may ignore', async () => {
     answers = { filter: ({ NodeNames }) => ({ NodeNames }) };
     await start({ filterVerb: 'filter', nodeCacheCapable: true, managedResources: [{ name: 'example.com/x', ignoredByScheduler: true }] });
     await w.submit(pod('p'));
@@ -116,7 +116,7 @@ describe('an extender', () => {
     expect(w.placeOf('p')).toBeUndefined();
   });
 
-  it('that cannot bind fails the pod, unless it can be done without', async () => {
+  it('fails the pod if it cannot bind, unless it is ignorable', async () => {
     await start({ bindVerb: 'bind' });
     await w.submit(pod('p'));
     await eventually(() => expect(w.podOf('p')?.status?.conditions?.[0]).toMatchObject({ reason: 'SchedulerError' }));
@@ -126,7 +126,7 @@ describe('an extender', () => {
     await eventually(() => expect(w.placeOf('p')).toBeDefined());
   });
 
-  it('is known by its certificate, and knows the scheduler by one', async () => {
+  it('is verified by its certificate, and verifies the client certificate of the scheduler', async () => {
     answers = { filter: ({ NodeNames }) => ({ NodeNames }) };
     const [own, ours] = await Promise.all([selfSignedCertificate('extender.example'), selfSignedCertificate('scheduler')]);
     const secure = createSecureServer({ ...own, ca: ours.cert, requestCert: true, rejectUnauthorized: true }, serve);
@@ -157,7 +157,7 @@ describe('an extender', () => {
     }
   });
 
-  it('that fails fails the pod, unless it can be done without', async () => {
+  it('fails the pod if its filter fails, unless it is ignorable', async () => {
     await start({ filterVerb: 'filter' });
     await w.submit(pod('p'));
     await eventually(() =>
@@ -172,7 +172,7 @@ describe('an extender', () => {
     await eventually(() => expect(w.placeOf('p')).toBeDefined());
   });
 
-  it('has a say in who is taken away', async () => {
+  it('removes preemption victims', async () => {
     answers = {
       preempt: ({ NodeNameToMetaVictims = {} }) => ({ NodeNameToMetaVictims: { b: NodeNameToMetaVictims['b'] } }),
     };

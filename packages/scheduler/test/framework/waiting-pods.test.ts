@@ -28,7 +28,7 @@ afterEach(() => w.stop());
 const asking = { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '1' } } }] };
 
 describe('permit', () => {
-  it('holds a pod until it is let go, and its room with it', async () => {
+  it('keeps a pod and its resources reserved until it is allowed', async () => {
     await w.submit(pod('a', asking, { hold: 'yes' }));
     expect(w.placeOf('a')).toBeUndefined();
     await w.submit(pod('b', asking));
@@ -38,7 +38,7 @@ describe('permit', () => {
     expect(w.placeOf('a')).toBe('n');
   });
 
-  it('lets no pod wait longer than it says', async () => {
+  it("rejects a pod after the plugin's timeout", async () => {
     await w.submit(pod('a', asking, { hold: 'yes' }));
     await w.clock.advance(60_000);
     expect(w.podOf('a')?.status?.conditions?.[0]).toMatchObject({
@@ -49,7 +49,7 @@ describe('permit', () => {
     expect(w.placeOf('b')).toBe('n');
   });
 
-  it('tells others where the pod goes, and takes it back when it does not', async () => {
+  it('assumes the pod on its node, and forgets it after a rejection', async () => {
     const nominated = () => w.podOf('a')?.status?.nominatedNodeName;
     await w.submit(pod('quick'));
     expect(w.api.requests.filter(({ verb }) => verb === 'patch')).toEqual([]);
@@ -60,7 +60,7 @@ describe('permit', () => {
     expect(nominated()).toBeUndefined();
   });
 
-  it('forgets a pod that is deleted meanwhile', async () => {
+  it('forgets a pod that is deleted while it waits', async () => {
     await w.submit(pod('a', asking, { hold: 'yes' }), pod('b', asking));
     await w.api.client().delete(pods, { namespace: 'd', name: 'a' }, { gracePeriodSeconds: 0 });
     await w.clock.advance(1100);
@@ -68,7 +68,7 @@ describe('permit', () => {
     expect(w.placeOf('b')).toBe('n');
   });
 
-  it('ends with the scheduler', async () => {
+  it('stops waiting when the scheduler stops', async () => {
     await w.submit(pod('a', asking, { hold: 'yes' }));
     await w.end();
     expect(w.placeOf('a')).toBeUndefined();

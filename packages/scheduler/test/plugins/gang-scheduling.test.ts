@@ -30,7 +30,7 @@ const places = (...names: string[]) => names.map((name) => w.placeOf(name));
 const conditionOf = (name: string) => w.api.object(podGroupsV1alpha2, { namespace: 'd', name })?.status?.conditions?.[0];
 
 describe('gang scheduling', () => {
-  it('holds pods back until their group and enough of them are there, then binds them together', async () => {
+  it('gates pods until their group exists and has minCount pods, then binds them together', async () => {
     w.seedNodes(node('n'));
     await w.start();
     await w.submit(member('a', 'g'), member('b', 'g'));
@@ -43,7 +43,7 @@ describe('gang scheduling', () => {
     expect(conditionOf('g')).toMatchObject({ type: 'PodGroupScheduled', status: 'True', reason: 'Scheduled' });
   });
 
-  it('gives no member a node when there are too few, and takes no room meanwhile', async () => {
+  it('binds no member if too few fit, and reserves no resources meanwhile', async () => {
     w.seedNodes(node('n', {}, { cpu: '2' }));
     w.api.seed(podGroupsV1alpha2, group('g', 3));
     w.api.seed(pods, member('a', 'g'), member('b', 'g'), member('c', 'g'));
@@ -58,7 +58,7 @@ describe('gang scheduling', () => {
     expect(places('a', 'b', 'c')).toEqual(['more', 'more', 'more']);
   });
 
-  it('does not let two groups hold half of the room each', async () => {
+  it('does not let two groups deadlock with half of the resources each', async () => {
     w.seedNodes(node('n', {}, { cpu: '3' }));
     w.api.seed(podGroupsV1alpha2, group('g', 2), group('h', 2));
     w.api.seed(pods, member('g1', 'g'), member('h1', 'h'), member('g2', 'g'), member('h2', 'h'));
@@ -66,7 +66,7 @@ describe('gang scheduling', () => {
     expect(places('g1', 'g2', 'h1', 'h2')).toEqual(['n', 'n', undefined, undefined]);
   });
 
-  it('counts members that run already', async () => {
+  it('counts members that already run', async () => {
     w.seedNodes(node('n'));
     w.api.seed(podGroupsV1alpha2, group('g', 2));
     w.api.seed(pods, member('a', 'g', '1', { nodeName: 'n' }), member('b', 'g'));
@@ -74,7 +74,7 @@ describe('gang scheduling', () => {
     expect(w.placeOf('b')).toBe('n');
   });
 
-  it('keeps a group within one domain', async () => {
+  it('keeps a group within one topology domain', async () => {
     w.seedNodes(
       node('a1', { rack: 'a' }, { cpu: '2' }),
       node('a2', { rack: 'a' }, { cpu: '1' }),
@@ -87,7 +87,7 @@ describe('gang scheduling', () => {
     expect(places('1', '2', '3', '4').every((place) => place?.startsWith('b'))).toBe(true);
   });
 
-  it('leaves pods without a group, and groups without the gang policy, alone', async () => {
+  it('ignores pods without a group, and groups without the gang policy', async () => {
     w.seedNodes(node('n'));
     w.api.seed(podGroupsV1alpha2, { ...group('g', 0), spec: { schedulingPolicy: { basic: {} } } });
     await w.start();
@@ -96,7 +96,7 @@ describe('gang scheduling', () => {
   });
 });
 
-it('a server without pod groups has no gangs', async () => {
+it('is disabled on a server without pod groups', async () => {
   w.api.paths.delete('/apis/scheduling.k8s.io/v1alpha2');
   w.seedNodes(node('n'));
   await w.start();

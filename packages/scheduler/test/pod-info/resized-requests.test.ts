@@ -23,23 +23,19 @@ const asking = (name: string, cpu: string, status?: PodStatus, nodeName?: string
 });
 const infeasible = [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }];
 
-describe('pods that are resized in place', () => {
+describe('requests of resized pods', () => {
   it.each<[string, Pod, number]>([
-    ['as they ask before anything is known', asking('p', '2'), 2000],
-    ['as they ask when that is what they have', asking('p', '2', { containerStatuses: [held('2000m')] }), 2000],
-    ['as they ask when they grow', asking('p', '3', { containerStatuses: [held('2')] }), 3000],
-    ['with what they have until they have shrunk', asking('p', '1', { containerStatuses: [held('2')] }), 2000],
-    ['with what is allocated to them', asking('p', '1', { containerStatuses: [held('1', '2')] }), 2000],
-    [
-      'with what they have when they will never get more',
-      asking('p', '64', { containerStatuses: [held('2')], conditions: infeasible }),
-      2000,
-    ],
+    ['spec requests before a status exists', asking('p', '2'), 2000],
+    ['spec requests if they are allocated', asking('p', '2', { containerStatuses: [held('2000m')] }), 2000],
+    ['spec requests while the pod grows', asking('p', '3', { containerStatuses: [held('2')] }), 3000],
+    ['actual resources until the pod has shrunk', asking('p', '1', { containerStatuses: [held('2')] }), 2000],
+    ['allocated resources', asking('p', '1', { containerStatuses: [held('1', '2')] }), 2000],
+    ['actual resources if the resize is infeasible', asking('p', '64', { containerStatuses: [held('2')], conditions: infeasible }), 2000],
   ])('count %s', (_what, status, milliCpu) => {
     expect(newPodInfo(status).requests.milliCpu).toBe(milliCpu);
   });
 
-  it('have changed when what they hold has, and not when only something else has', () => {
+  it('change when the effective requests change, and only then', () => {
     const shrinking = asking('p', '1', { containerStatuses: [held('2')] });
     const shrunk = { ...shrinking, status: { containerStatuses: [held('1')] } };
     const noted = { ...shrinking, status: { ...shrinking.status, message: 'x' } };
@@ -52,7 +48,7 @@ describe('pods that are resized in place', () => {
   });
   afterEach(() => w.stop());
 
-  it('make room when the kubelet has shrunk them', async () => {
+  it('free resources when the kubelet has shrunk the pod', async () => {
     w.seedNodes(node('n', {}, { cpu: '2' }));
     w.api.seed(pods, asking('big', '1', { containerStatuses: [held('2')] }, 'n'));
     await w.start();

@@ -31,7 +31,7 @@ const take = async () => {
 const places = () => queue.pendingPods;
 
 describe('the queue', () => {
-  it('wakes a pod by what helps the plugin that refused it, and by nothing else', async () => {
+  it('moves a pod on an event that its rejecting plugin registered, and on no other', async () => {
     queue.add(pod('a'), undefined);
     queue.addUnschedulable(await take(), new Set(['Room']));
     queue.moveAllToActiveOrBackoffQueue({ kind: 'CSINode', action: 'added', oldObject: undefined, newObject: {} }, undefined);
@@ -41,7 +41,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
   });
 
-  it('does not miss what happens while a pod is being tried', async () => {
+  it('keeps events that occur during a scheduling attempt', async () => {
     queue.add(pod('a'), undefined);
     queue.add(pod('b'), undefined);
     const [a, b] = [await take(), await take()];
@@ -51,7 +51,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 1, backoff: 1 });
   });
 
-  it('tries a pod again when too much has happened to remember', async () => {
+  it('moves a pod after its in-flight events were dropped for lack of space', async () => {
     queue.add(pod('a'), undefined);
     const a = await take();
     for (let index = 0; index < 25_000; index++)
@@ -60,7 +60,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 0, backoff: 1 });
   });
 
-  it('keeps gated pods until what gates them changes', () => {
+  it('keeps gated pods until the gating plugin allows them', () => {
     gated = new Set(['a']);
     queue.add(pod('a'), undefined);
     expect(places()).toMatchObject({ gated: 1, active: 0 });
@@ -71,7 +71,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ gated: 0, active: 1 });
   });
 
-  it('takes those that belong together, wherever they wait', async () => {
+  it('activates pods of one group from every sub-queue', async () => {
     for (const name of ['a', 'b', 'c', 'other']) queue.add(pod(name, {}, { group: name === 'other' ? 'y' : 'x' }), undefined);
     queue.addUnschedulable(await take(), new Set(['Disk']));
     const [b, ...rest] = [await take(), ...queue.popMatching(({ metadata }) => metadata?.labels?.['group'] === 'x')];
@@ -79,7 +79,7 @@ describe('the queue', () => {
     expect(places()).toEqual({ active: 1, backoff: 0, unschedulable: 0, gated: 0 });
   });
 
-  it('waits longer from time to time after an error, and tries the unschedulable after five minutes', async () => {
+  it('increases the backoff after errors, and flushes unschedulable pods after five minutes', async () => {
     queue.add(pod('a'), undefined);
     queue.addUnschedulable(await take(), new Set());
     const again = take();
@@ -92,7 +92,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 0, active: 1 });
   });
 
-  it('lets each of the unschedulable wait for five minutes of its own', async () => {
+  it('flushes each unschedulable pod five minutes after its own attempt', async () => {
     queue.add(pod('a'), undefined);
     queue.addUnschedulable(await take(), new Set(['Disk']));
     await clock.advance(4 * 60_000);
@@ -104,7 +104,7 @@ describe('the queue', () => {
     expect(places()).toMatchObject({ unschedulable: 0, active: 2 });
   });
 
-  it('tries those again that a plugin refused which has become another one', async () => {
+  it('moves pods rejected by a plugin that was replaced', async () => {
     for (const name of ['a', 'b']) queue.add(pod(name), undefined);
     queue.addUnschedulable(await take(), new Set(['Disk']));
     queue.addUnschedulable(await take(), new Set(['Room']));

@@ -14,7 +14,7 @@ const scores = (plugin: string, spec: Partial<PodSpec>) =>
   Object.fromEntries(w.explain(pod('new', spec)).map((each) => [each.node, each.scores?.[plugin]]));
 
 describe('the default plugins', () => {
-  it('weigh as those of Kubernetes do', async () => {
+  it("have Kubernetes' weights", async () => {
     await w.start();
     expect(Object.fromEntries(w.chain.flatMap(({ name, score, weight = 1 }) => (score === undefined ? [] : [[name, weight]])))).toEqual({
       TaintToleration: 3,
@@ -28,7 +28,7 @@ describe('the default plugins', () => {
     });
   });
 
-  it('ImageLocality: for nodes that have large images, less when few nodes have them', async () => {
+  it('ImageLocality: prefers nodes that have large images, less if few nodes have them', async () => {
     const having = (name: string, ...images: string[]) => {
       const one = node(name);
       return { ...one, status: { ...one.status, images: images.map((image) => ({ names: [image], sizeBytes: 500 * mib })) } };
@@ -42,7 +42,7 @@ describe('the default plugins', () => {
     expect(scores('ImageLocality', run('other:1'))).toEqual({ a: undefined, b: undefined });
   });
 
-  it('NodeResourcesBalancedAllocation: for nodes whose CPU and memory are used alike', async () => {
+  it('NodeResourcesBalancedAllocation: prefers nodes with similar CPU and memory usage', async () => {
     w.seedNodes(node('a'), node('b'));
     w.api.seed(pods, pod('1', { nodeName: 'a', containers: [{ name: 'c', resources: { requests: { memory: '4Gi' } } }] }));
     await w.start();
@@ -51,7 +51,7 @@ describe('the default plugins', () => {
     expect(scores('NodeResourcesBalancedAllocation', {})).toEqual({ a: undefined, b: undefined });
   });
 
-  it('NodeUnschedulable: a toleration of its taint lets a pod in', async () => {
+  it('NodeUnschedulable: admits pods that tolerate its taint', async () => {
     w.seedNodes(node('off', {}, { spec: { unschedulable: true } }));
     await w.start();
     await w.submit(
@@ -62,7 +62,7 @@ describe('the default plugins', () => {
     expect(w.whyNot('plain')).toContain('0/1 nodes are available: 1 node(s) were unschedulable.');
   });
 
-  it('NodeDeclaredFeatures: what only some kubelets can do, goes to nodes that declare it', async () => {
+  it('NodeDeclaredFeatures: selects nodes that declare the required features', async () => {
     const declaring = (name: string, declaredFeatures?: string[]) => {
       const one = node(name);
       return { ...one, status: { ...one.status, ...(declaredFeatures && { declaredFeatures }) } };

@@ -49,7 +49,7 @@ interface Case {
   readonly seed?: () => void;
   readonly pod: Partial<PodSpec>;
   readonly labels?: Record<string, string>;
-  /** Each of them helps nothing. */
+  /** Events of which none helps. */
   readonly vain: readonly (() => Promise<unknown>)[];
   readonly helps: () => Promise<unknown>;
 }
@@ -92,20 +92,20 @@ const cases: Readonly<Record<string, Case>> = {
     ],
     helps: () => changeStatus({ allocatable: { cpu: '3' } }),
   },
-  'InterPodAffinity, to be near': {
+  'InterPodAffinity, affinity': {
     nodes: [node('n', { zone: 'x' })],
     pod: near,
     vain: [heartbeat, () => submit('other')],
     helps: () => submit('1', {}, web),
   },
-  'InterPodAffinity, to be apart': {
+  'InterPodAffinity, anti-affinity': {
     nodes: [node('n', { zone: 'x' })],
     seed: () => w.api.seed(pods, bound('1', {}, web), bound('other')),
     pod: apart,
     vain: [heartbeat, () => remove('other'), () => submit('different', {}, { app: 'db' })],
     helps: () => remove('1'),
   },
-  'InterPodAffinity, who does not want it': {
+  'InterPodAffinity, anti-affinity of existing pods': {
     nodes: [node('n', { zone: 'x' })],
     seed: () => w.api.seed(pods, bound('1', apart), bound('other')),
     pod: {},
@@ -156,7 +156,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-describe('a pod that was refused is tried again when that may help, and only then', () => {
+describe('an unschedulable pod is retried on events that may help, and only then', () => {
   it.each(Object.entries(cases))('%s', async (plugin, { nodes: some = [node('n')], seed, pod: spec, labels, vain, helps }) => {
     w = testScheduler();
     w.seedNodes(...some);

@@ -51,7 +51,7 @@ const using = (...names: string[]): Partial<PodSpec> => ({
 });
 const claimOf = (name: string) => w.api.object(persistentVolumeClaims, { namespace: 'd', name });
 const volumeOf = (name: string) => w.api.object(persistentVolumes, { name });
-/** What the volume controller does. */
+/** Acts as the volume controller. */
 async function completeBinding(claimName: string, volumeName: string): Promise<void> {
   const found = claimOf(claimName);
   if (found === undefined) throw new Error('no claim');
@@ -63,8 +63,8 @@ async function completeBinding(claimName: string, volumeName: string): Promise<v
   await w.clock.settle();
 }
 
-describe('claims that are bound or not', () => {
-  it('says which claim is missing, and goes on when it comes', async () => {
+describe('bound and unbound claims', () => {
+  it('report a missing claim, and retry when it is created', async () => {
     w.seedNodes(node('n'));
     await w.start();
     await w.submit(pod('a', using('data')));
@@ -77,7 +77,7 @@ describe('claims that are bound or not', () => {
     expect(w.placeOf('a')).toBe('n');
   });
 
-  it('waits for claims that are to be bound at once', async () => {
+  it('wait for claims with immediate binding', async () => {
     w.seedNodes(node('n'));
     w.api.seed(storageClasses, storageClass('Immediate'));
     w.api.seed(persistentVolumeClaims, claim('data'));
@@ -104,7 +104,7 @@ describe('claims that are bound or not', () => {
       { ...claim('data'), metadata: { namespace: 'd', name: 'data', deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] } },
       'persistentvolumeclaim "data" is being deleted',
     ],
-  ])('refuses a claim that %s', async (_what, claim, reason) => {
+  ])('reject a claim that %s', async (_what, claim, reason) => {
     w.seedNodes(node('n'));
     w.api.seed(persistentVolumeClaims, claim);
     await w.start();
@@ -112,7 +112,7 @@ describe('claims that are bound or not', () => {
     expect(w.whyNot('a')).toContain(`0/1 nodes are available: ${reason}.`);
   });
 
-  it('goes where the bound volume is', async () => {
+  it('select the node of the bound volume', async () => {
     w.seedNodes(node('n'), node('m'));
     w.api.seed(persistentVolumes, volume('v', at('m')));
     w.api.seed(persistentVolumeClaims, claim('data', { volumeName: 'v' }, true));
@@ -122,7 +122,7 @@ describe('claims that are bound or not', () => {
     expect(w.placeOf('b')).toBe('m');
   });
 
-  it('waits for the claim of an ephemeral volume, and refuses one of somebody else', async () => {
+  it("wait for the claim of an ephemeral volume, and reject another owner's", async () => {
     w.seedNodes(node('n'));
     await w.start();
     const spec: Partial<PodSpec> = { volumes: [{ name: 'scratch', ephemeral: { volumeClaimTemplate: { spec: {} } } }] };
@@ -134,8 +134,8 @@ describe('claims that are bound or not', () => {
   });
 });
 
-describe('claims that wait for their first consumer', () => {
-  it('takes the smallest volume that a node reaches, for one pod only, and binds the pod when the claim is bound', async () => {
+describe('claims with WaitForFirstConsumer', () => {
+  it('take the smallest matching volume, for one pod only, and the pod is bound after the claim', async () => {
     w.seedNodes(node('n'), node('m'));
     w.api.seed(storageClasses, storageClass('WaitForFirstConsumer'));
     w.api.seed(persistentVolumes, volume('big', { ...at('n'), capacity: { storage: '8Gi' } }), volume('fit', at('n')));
@@ -151,7 +151,7 @@ describe('claims that wait for their first consumer', () => {
     expect([w.placeOf('a'), w.placeOf('b')]).toEqual(['n', 'n']);
   });
 
-  it('says that no volume is found', async () => {
+  it('report that no volume matches', async () => {
     w.seedNodes(node('n'));
     w.api.seed(storageClasses, storageClass('WaitForFirstConsumer'));
     w.api.seed(persistentVolumeClaims, claim('data'));
@@ -163,7 +163,7 @@ describe('claims that wait for their first consumer', () => {
     expect(volumeOf('v')?.spec?.claimRef?.name).toBe('data');
   });
 
-  it('has a volume made where the class allows it and there is room', async () => {
+  it('are provisioned if the class allows the topology and has capacity', async () => {
     w.seedNodes(node('n', { [zone]: 'a' }), node('m', { [zone]: 'b' }), node('o', { [zone]: 'b', disk: 'free' }));
     w.api.seed(
       storageClasses,
@@ -201,7 +201,7 @@ describe('claims that wait for their first consumer', () => {
     expect(w.placeOf('b')).toBe('o');
   });
 
-  it('looks again when the provisioner gives up on the node', async () => {
+  it('are retried when the provisioner resets the selected node', async () => {
     w.seedNodes(node('n'));
     w.api.seed(storageClasses, storageClass('WaitForFirstConsumer', { provisioner: 'csi.example.com' }));
     w.api.seed(persistentVolumeClaims, claim('data'));
@@ -219,7 +219,7 @@ describe('claims that wait for their first consumer', () => {
     expect(claimOf('data')?.metadata?.annotations?.['volume.kubernetes.io/selected-node']).toBe('n');
   });
 
-  it('gives up after the time its arguments say', async () => {
+  it('fail after bindTimeoutSeconds', async () => {
     w = testScheduler({
       profiles: [{ pluginConfig: [{ name: 'VolumeBinding', args: { kind: 'VolumeBindingArgs', bindTimeoutSeconds: 5 } }] }],
     });
@@ -238,7 +238,7 @@ describe('claims that wait for their first consumer', () => {
 });
 
 describe('volume restrictions', () => {
-  it('gives a ReadWriteOncePod claim to one pod, and to the next when that is gone', async () => {
+  it('with ReadWriteOncePod are used by one pod, and by the next after its deletion', async () => {
     w.seedNodes(node('n'), node('m'));
     w.api.seed(persistentVolumes, volume('v'));
     w.api.seed(persistentVolumeClaims, claim('data', { volumeName: 'v', accessModes: ['ReadWriteOncePod'] }, true));
@@ -250,7 +250,7 @@ describe('volume restrictions', () => {
     expect(w.placeOf('b')).toBeDefined();
   });
 
-  it('lets a more important pod take such a claim', async () => {
+  it('with ReadWriteOncePod are preempted by a pod of higher priority', async () => {
     w.seedNodes(node('n'), node('m'));
     w.api.seed(persistentVolumes, volume('v'));
     w.api.seed(persistentVolumeClaims, claim('data', { volumeName: 'v', accessModes: ['ReadWriteOncePod'] }, true));
@@ -265,9 +265,9 @@ describe('volume restrictions', () => {
   });
 
   it.each([
-    ['a disk for writing', { gcePersistentDisk: { pdName: 'd' } }, { gcePersistentDisk: { pdName: 'd', readOnly: true } }, false],
+    ['a writable disk', { gcePersistentDisk: { pdName: 'd' } }, { gcePersistentDisk: { pdName: 'd', readOnly: true } }, false],
     [
-      'a disk for reading only',
+      'a read-only disk',
       { gcePersistentDisk: { pdName: 'd', readOnly: true } },
       { gcePersistentDisk: { pdName: 'd', readOnly: true } },
       true,
@@ -275,7 +275,7 @@ describe('volume restrictions', () => {
     ['an EBS volume', { awsElasticBlockStore: { volumeID: 'v' } }, { awsElasticBlockStore: { volumeID: 'v' } }, false],
     ['an image of RBD', { rbd: { image: 'i', monitors: ['a', 'b'] } }, { rbd: { image: 'i', monitors: ['b'] } }, false],
     ['another image', { rbd: { image: 'i', monitors: ['a'] } }, { rbd: { image: 'j', monitors: ['a'] } }, true],
-  ])('shares %s on a node as it can', async (_what, first, second, together) => {
+  ])('VolumeRestrictions limits the sharing of %s on a node', async (_what, first, second, together) => {
     w.seedNodes(node('n'));
     await w.start();
     await w.submit(pod('a', { volumes: [{ name: 'v', ...first }] }), pod('b', { volumes: [{ name: 'v', ...second }] }));
@@ -284,7 +284,7 @@ describe('volume restrictions', () => {
   });
 });
 
-it('volumes are used in their zones', async () => {
+it('VolumeZone selects nodes in the zone of the volume', async () => {
   w.seedNodes(node('n', { [zone]: 'a' }), node('m', { [zone]: 'b' }));
   w.api.seed(persistentVolumes, volume('v', {}, { 'failure-domain.beta.kubernetes.io/zone': 'b__c' }));
   w.api.seed(persistentVolumeClaims, claim('data', { volumeName: 'v' }, true));
@@ -294,7 +294,7 @@ it('volumes are used in their zones', async () => {
   expect(w.placeOf('b')).toBe('m');
 });
 
-it('a node takes no more volumes of a driver than it can attach', async () => {
+it('NodeVolumeLimits respects the attach limit of the driver', async () => {
   w.seedNodes(node('n'));
   w.api.seed(csiNodes, {
     metadata: { name: 'n' },

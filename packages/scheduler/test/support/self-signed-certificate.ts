@@ -6,7 +6,7 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 const dayMs = 86_400_000;
 x509.cryptoProvider.set(webcrypto);
 
-/** A certificate that is its own CA, for one DNS name, with its key; both in PEM. */
+/** A self-signed certificate for one DNS name, with its key; both in PEM. */
 export async function selfSignedCertificate(name: string): Promise<{ readonly cert: string; readonly key: string }> {
   const keys = (await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
   const cert = await x509.X509CertificateGenerator.createSelfSigned({

@@ -19,7 +19,7 @@ import { memoryApi, sequence } from '@oarlock/testing/memory-api';
 import { Registry } from 'prom-client';
 import type { z } from 'zod';
 
-/** A scheduler with all its plugins over fakes in memory. */
+/** A scheduler with all its plugins over in-memory fakes. */
 export function testScheduler(options: z.input<typeof configuration> = {}, more: readonly Plugin[] = []) {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
@@ -41,7 +41,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
       if (scheduler === undefined) throw new Error('the scheduler has not been started');
       return scheduler;
     },
-    /** What each node is to a pod. */
+    /** The result of each node for a pod. */
     explain: (of: Pod): readonly NodeExplanation[] => scheduler?.explain([of])[0]?.nodes ?? [],
     get chain(): readonly SchedulingPlugin[] {
       return chain;
@@ -74,7 +74,7 @@ export function testScheduler(options: z.input<typeof configuration> = {}, more:
       running = started.run(abort.signal);
       await clock.settle();
     },
-    /** Resolves when the scheduler has ended its work. */
+    /** Resolves when the scheduler has no work left. */
     async end(): Promise<void> {
       abort.abort();
       await running;

@@ -10,7 +10,7 @@ import { schemaOf, type Schema } from '../../../src/schema/schema.ts';
 const types = new BuiltinTypes();
 const ignored = stripSet.union(FieldSet.of(['f:status']));
 
-/** Objects of a kind with few members, so that two are often made alike. */
+/** Objects of a kind with few members, so that equal ones are frequent. */
 function arbitrary(schema: Schema, depth = 0): fc.Arbitrary<unknown> {
   switch (schema.type) {
     case 'object': {
@@ -48,7 +48,7 @@ describe('setsExactly', () => {
     ['apps', 'Deployment'],
     ['apps', 'DaemonSet'],
     ['batch', 'CronJob'],
-  ])('says of %s %s what a comparison with nothing says', (group, kind) => {
+  ])('yields for %s %s the result of a comparison with an empty object', (group, kind) => {
     const schema = schemaOf({ group, version: 'v1', kind }) as Schema;
     const type = types.of(schema);
     const objects = arbitrary(schema);
@@ -59,7 +59,7 @@ describe('setsExactly', () => {
     fc.assert(
       fc.property(objects, objects, (one, other) => {
         const [a, b] = [setOf(one), setOf(other)];
-        // a no costs time alone
+        // a single no costs only time
         if (isFieldSetOfNewObject(type, one, a, ignored)) expect(isFieldSetOfNewObject(type, one, b, ignored)).toBe(a.equals(b));
         expect(!isFieldSetOfNewObject(type, other, a, ignored) || a.equals(b)).toBe(true);
       }),
@@ -67,7 +67,7 @@ describe('setsExactly', () => {
     );
   });
 
-  it('knows pods that are made alike', () => {
+  it('recognizes equal pods', () => {
     const type = types.of(schemaOf({ group: '', version: 'v1', kind: 'Pod' }) as Schema);
     const pod = (name: string, more: object = {}) => ({
       kind: 'Pod',

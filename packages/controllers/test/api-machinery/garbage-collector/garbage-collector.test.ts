@@ -23,7 +23,7 @@ const secret = (name: string, ...ownerReferences: readonly OwnerReference[]) => 
 const left = (api: MemoryApi) => [...named(api.objects(configMaps, 'd')), ...named(api.objects(secrets, 'd'))];
 
 describe('[sig-api-machinery] Garbage collector', () => {
-  it('should keep the owner around until all its dependents are deleted, if the deletion asks for it', async () => {
+  it('should keep the owner around until all its dependents are deleted, with foreground deletion', async () => {
     const { api, clock } = await runControllers([garbageCollector], plain);
     const [owner] = api.seed(configMaps, map('owner'));
     api.seed(
@@ -42,7 +42,7 @@ describe('[sig-api-machinery] Garbage collector', () => {
     expect(left(api)).toEqual([]);
   });
 
-  it('should orphan what the owner leaves when the deletion asks for it', async () => {
+  it('should orphan the dependents with orphan deletion', async () => {
     const { api, clock } = await runControllers([garbageCollector], plain);
     const [owner] = api.seed(configMaps, map('owner'));
     api.seed(secrets, secret('a', ref(owner)), secret('b', ref(owner)));

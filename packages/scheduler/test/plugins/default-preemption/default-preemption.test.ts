@@ -17,11 +17,11 @@ const asking = (cpu: string, priority: number, more: Partial<PodSpec> = {}): Par
   ...more,
 });
 const on = (nodeName: string) => ({ nodeName });
-/** Stays until it lets go, as a pod does whose containers are ending. */
+/** A finalizer keeps the pod until it is removed, like a pod whose containers are terminating. */
 const held = (one: Pod): Pod => ({ ...one, metadata: { ...one.metadata, finalizers: ['example.com/hold'] } });
 const letGo = async (name: string) => {
   await w.api.client().patch(pods, { namespace: 'd', name }, 'merge', { metadata: { finalizers: null } });
-  // its node is done with it
+  // as the kubelet does after the containers have ended
   await w.api.client().delete(pods, { namespace: 'd', name }, { gracePeriodSeconds: 0 });
   await w.clock.advance(1_100);
 };
@@ -73,7 +73,7 @@ describe('DefaultPreemption', () => {
     });
   });
 
-  it('takes no more pods than it must, and the least important ones', async () => {
+  it('preempts as few pods as possible, lowest priority first', async () => {
     w.seedNodes(node('a', {}, { cpu: '4' }));
     w.api.seed(
       pods,
@@ -89,7 +89,7 @@ describe('DefaultPreemption', () => {
     expect(w.told.filter(({ reason }) => reason === 'Preempted').map(({ about }) => about)).toEqual(expect.arrayContaining(['1', '2']));
   });
 
-  it('keeps off pods that a disruption budget protects as long as there is another way', async () => {
+  it('prefers victims without a violated PodDisruptionBudget', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
     w.api.seed(podDisruptionBudgets, {
       metadata: { namespace: 'd', name: 'p' },
@@ -104,12 +104,12 @@ describe('DefaultPreemption', () => {
     await w.start();
     await w.submit(pod('high', asking('1', 10)));
     expect([isLeaving('guarded'), isLeaving('free')]).toEqual([false, true]);
-    // where there is none, priority goes before the budget
+    // if there are no others, priority outweighs the budget
     await w.submit(pod('higher', asking('1', 20, { nodeSelector: { 'kubernetes.io/hostname': 'a' } })));
     expect(isLeaving('guarded')).toBe(true);
   });
 
-  it('preemptionPolicy Never takes nobody away', async () => {
+  it('preemptionPolicy Never preempts no pod', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }));
     w.api.seed(pods, pod('low', asking('1', 1, on('a'))));
     await w.start();
@@ -120,7 +120,7 @@ describe('DefaultPreemption', () => {
     );
   });
 
-  it('says why preemption does not help', async () => {
+  it('reports why preemption does not help', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }), node('off', {}, { spec: { unschedulable: true } }));
     w.api.seed(
       pods,
@@ -137,7 +137,7 @@ describe('DefaultPreemption', () => {
     expect(isLeaving('low')).toBe(false);
   });
 
-  it('keeps the room for whom it was made', async () => {
+  it('reserves the resources for the nominated pod', async () => {
     w.seedNodes(node('a', {}, { cpu: '2' }));
     w.api.seed(pods, held(pod('1', asking('2', 1, on('a')))));
     await w.start();
@@ -148,7 +148,7 @@ describe('DefaultPreemption', () => {
     expect([w.placeOf('high'), w.placeOf('late')]).toEqual(['a', undefined]);
   });
 
-  it('room that was kept for a pod that goes is free for others again', async () => {
+  it('releases the resources of a deleted nominated pod', async () => {
     w.seedNodes(node('a', {}, { cpu: '2' }));
     w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))));
     await w.start();
@@ -160,20 +160,20 @@ describe('DefaultPreemption', () => {
     expect(w.placeOf('late')).toBe('a');
   });
 
-  it('waits for those that leave rather than taking more away', async () => {
+  it('waits for terminating victims before it preempts more pods', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }), node('b', {}, { cpu: '1' }));
     w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))), held(pod('2', asking('1', 2, on('b')))));
     await w.start();
     await w.submit(pod('high', asking('1', 1000)));
     await w.clock.advance(30_000);
-    // nothing has happened yet that might help
+    // no event has occurred that could help
     expect(w.whyNot('high')).toBe('0/2 nodes are available: 2 Insufficient cpu.');
     await w.clock.advance(5 * 60_000);
     expect([isLeaving('1'), isLeaving('2')]).toEqual([true, false]);
     expect(w.whyNot('high')).toContain('preemption: not eligible due to a terminating pod on the nominated node.');
   });
 
-  it('a pod that matters more takes over what was kept for another', async () => {
+  it('a pod of higher priority takes the resources reserved for a nominated pod', async () => {
     w.seedNodes(node('a', {}, { cpu: '1' }));
     w.api.seed(pods, held(pod('1', asking('1', 1, on('a')))));
     await w.start();
@@ -186,7 +186,7 @@ describe('DefaultPreemption', () => {
     expect([w.placeOf('high'), w.placeOf('higher')]).toEqual([undefined, 'a']);
   });
 
-  it('takes away a pod that only stands in the way by anti-affinity, or by the skew of a spread', async () => {
+  it('preempts a pod that conflicts only by anti-affinity or by a topology spread constraint', async () => {
     const web = { app: 'web' };
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }, { spec: { unschedulable: true } }));
     const required = [{ topologyKey: 'zone', labelSelector: { matchLabels: web } }];
@@ -214,7 +214,7 @@ describe('DefaultPreemption', () => {
   });
 });
 
-describe('where preemption hurts least', () => {
+describe('candidate selection', () => {
   const victim = (name: string, priority: number, startTime?: string) => {
     const one = pod(name, { priority });
     return newPodInfo(startTime === undefined ? one : { ...one, status: { startTime } });
@@ -222,9 +222,13 @@ describe('where preemption hurts least', () => {
   const early = '2026-01-01T00:00:00Z';
   const late = '2026-01-02T00:00:00Z';
   const cases = [
-    ['fewest budgets broken', { pdbViolations: 1, victims: [victim('1', 1)] }, { pdbViolations: 0, victims: [victim('2', 9)] }],
     [
-      'lowest first victim',
+      'fewest PodDisruptionBudget violations',
+      { pdbViolations: 1, victims: [victim('1', 1)] },
+      { pdbViolations: 0, victims: [victim('2', 9)] },
+    ],
+    [
+      'lowest priority of the highest victim',
       { pdbViolations: 0, victims: [victim('1', 9)] },
       { pdbViolations: 0, victims: [victim('2', 5), victim('3', 5)] },
     ],
@@ -248,7 +252,7 @@ describe('where preemption hurts least', () => {
       ])?.node,
     ).toBe('better');
   });
-  it('the first of equals', () => {
+  it('the first of equal candidates', () => {
     const equal = { pdbViolations: 0, victims: [victim('1', 1, early)] };
     expect(
       pickOneNodeForPreemption([

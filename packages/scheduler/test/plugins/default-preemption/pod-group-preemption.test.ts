@@ -30,7 +30,7 @@ const running = (name: string, on: string, priority: number, more: Partial<PodSp
   ...pod(name, needs('2', { nodeName: on, priority, ...more }), labels),
   status: { phase: 'Running', startTime: '2026-01-01T00:00:00Z' },
 });
-/** Their nodes are done with them. */
+/** As the kubelets do after the containers have ended. */
 const letGo = async (...names: string[]) => {
   for (const name of names) await w.api.client().delete(pods, { namespace: 'd', name }, { gracePeriodSeconds: 0 });
   await w.clock.advance(15_000);
@@ -38,8 +38,8 @@ const letGo = async (...names: string[]) => {
 const left = (...names: string[]) =>
   names.filter((name) => w.podOf(name) !== undefined && w.podOf(name)?.metadata?.deletionTimestamp === undefined);
 
-describe('preemption for a gang', () => {
-  it('takes as little as the whole gang needs, the least important first, and keeps the places for it', async () => {
+describe('pod group preemption', () => {
+  it('preempts as few pods as the whole group needs, lowest priority first, and nominates the nodes', async () => {
     w.seedNodes(node('n1'), node('n2'));
     w.api.seed(podGroupsV1alpha2, group('g', 2, { priority: 100 }));
     w.api.seed(pods, running('a', 'n1', 1), running('b', 'n1', 2), running('c', 'n2', 3), running('d', 'n2', 4));
@@ -58,7 +58,7 @@ describe('preemption for a gang', () => {
     );
   });
 
-  it('takes nothing when that would not be enough for all of it', async () => {
+  it('preempts no pod if the group would still not fit', async () => {
     w.seedNodes(node('n1'));
     w.api.seed(podGroupsV1alpha2, group('g', 3, { priority: 100 }));
     w.api.seed(pods, running('a', 'n1', 1), running('b', 'n1', 2));
@@ -69,7 +69,7 @@ describe('preemption for a gang', () => {
     expect(w.whyNot('x')).toContain('preemption: Preemption is not helpful for scheduling');
   });
 
-  it('goes by the priority of groups, not by that of their pods', async () => {
+  it('compares the priority of groups, not of their pods', async () => {
     w.seedNodes(node('n1'));
     w.api.seed(podGroupsV1alpha2, group('g', 1, { priority: 10 }), group('strong', 1, { priority: 20 }), group('weak', 1, { priority: 5 }));
     const of = (podGroupName: string) => ({ schedulingGroup: { podGroupName } });
@@ -82,7 +82,7 @@ describe('preemption for a gang', () => {
     expect(w.placeOf('x')).toBe('n1');
   });
 
-  it('takes a group that is disrupted as a whole on all its nodes, and rather single pods of the same priority', async () => {
+  it('preempts a group with disruption mode PodGroup on all its nodes, and single pods of the same priority first', async () => {
     w.seedNodes(node('n1', {}, { cpu: '2' }), node('n2', {}, { cpu: '2' }), node('n3', {}, { cpu: '2' }));
     const of = { schedulingGroup: { podGroupName: 'whole' } };
     w.api.seed(podGroupsV1alpha2, group('whole', 2, { priority: 1, disruptionMode: 'PodGroup' }), group('g', 1, { priority: 100 }));
@@ -97,7 +97,7 @@ describe('preemption for a gang', () => {
     expect(left('a', 'b')).toEqual([]);
   });
 
-  it('spares what a budget protects', async () => {
+  it('respects PodDisruptionBudgets', async () => {
     w.seedNodes(node('n1'));
     w.api.seed(podGroupsV1alpha2, group('g', 1, { priority: 100 }));
     w.api.seed(podDisruptionBudgets, {
@@ -114,7 +114,7 @@ describe('preemption for a gang', () => {
     expect(left('kept', 'more-important')).toEqual(['kept']);
   });
 
-  it('takes nothing for a gang with a member that never preempts', async () => {
+  it('does not preempt for a group with a member whose preemptionPolicy is Never', async () => {
     w.seedNodes(node('n1'));
     w.api.seed(podGroupsV1alpha2, group('g', 2, { priority: 100 }));
     w.api.seed(pods, running('a', 'n1', 1));

@@ -65,7 +65,7 @@ async function ask(name: string, devices: DeviceClaim, spec: Partial<PodSpec> = 
 }
 
 describe('allocation', () => {
-  it('gives a pod the devices it asks for, and writes whose they are', async () => {
+  it('allocates the requested devices, and reserves the claim for the pod', async () => {
     w.seedNodes(node('a'), node('b'));
     w.api.seed(resourceSlices, slice('b', [gpu('g0'), gpu('g1', 'large')]));
     await w.start();
@@ -91,7 +91,7 @@ describe('allocation', () => {
     });
   });
 
-  it('never gives a device twice, to pods that come at once either, and gives it again when it is free', async () => {
+  it('never allocates a device twice, also for concurrent pods, and reuses it after deallocation', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0'), gpu('g1')]));
     w.api.seed(resourceClaims, ...['p', 'q', 'r'].map((name) => claim(name, { requests: [one()] })));
@@ -101,7 +101,7 @@ describe('allocation', () => {
     expect(w.whyNot('r')).toBe(
       '0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.',
     );
-    // what the claim controller does
+    // as the claim controller does
     const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
     await w.api.client().update(resourceClaims, { ...left, status: {} }, { subresource: 'status' });
     await w.clock.advance(1100);
@@ -109,30 +109,38 @@ describe('allocation', () => {
   });
 
   it.each<[string, DeviceClaim, readonly string[] | undefined]>([
-    ['as many as counted', { requests: [one({ count: 2 })] }, ['g0', 'g1']],
+    ['ExactCount', { requests: [one({ count: 2 })] }, ['g0', 'g1']],
     [
-      'all that match',
+      'All',
       { requests: [one({ allocationMode: 'All', ...where(`device.attributes["${driver}"].model == "small"`) })] },
       ['g0', 'g1', 'g2'],
     ],
-    ['what has the capacity', { requests: [one({ count: 4, capacity: { requests: { memory: '10Gi' } } })] }, ['g0', 'g1', 'g2', 'g3']],
-    ['nothing that lacks capacity', { requests: [one({ capacity: { requests: { memory: '20Gi' } } })] }, undefined],
-    ['no more than there are', { requests: [one({ count: 5 })] }, undefined],
-    ['a version', { requests: [one(where('device.attributes["driver.example.com"].version.isGreaterThan(semver("2.0.9"))'))] }, ['g0']],
-    ['nothing of a domain that there is not', { requests: [one(where('"x" in device.attributes["other.example.com"]'))] }, undefined],
     [
-      'those that agree in an attribute',
+      'devices with the requested capacity',
+      { requests: [one({ count: 4, capacity: { requests: { memory: '10Gi' } } })] },
+      ['g0', 'g1', 'g2', 'g3'],
+    ],
+    ['no device without the requested capacity', { requests: [one({ capacity: { requests: { memory: '20Gi' } } })] }, undefined],
+    ['no more devices than exist', { requests: [one({ count: 5 })] }, undefined],
+    ['a version', { requests: [one(where('device.attributes["driver.example.com"].version.isGreaterThan(semver("2.0.9"))'))] }, ['g0']],
+    [
+      'no device with an attribute of an unknown domain',
+      { requests: [one(where('"x" in device.attributes["other.example.com"]'))] },
+      undefined,
+    ],
+    [
+      'matchAttribute within a request',
       { requests: [one({ count: 2 })], constraints: [{ matchAttribute: `${driver}/numa` }] },
       ['g0', 'g2'],
     ],
     [
-      'those that agree over requests',
+      'matchAttribute across requests',
       { requests: [one(), one({}, 's'), one({}, 't')], constraints: [{ requests: ['r', 's'], matchAttribute: `${driver}/model` }] },
       ['g0', 'g1', 'g2'],
     ],
-    ['those that differ', { requests: [one({ count: 2 })], constraints: [{ distinctAttribute: `${driver}/model` }] }, ['g0', 'g3']],
+    ['distinctAttribute', { requests: [one({ count: 2 })], constraints: [{ distinctAttribute: `${driver}/model` }] }, ['g0', 'g3']],
     [
-      'the first alternative that there is',
+      'the first available alternative',
       {
         requests: [
           {
@@ -155,7 +163,7 @@ describe('allocation', () => {
     expect(w.placeOf('p')).toBe(expected && 'a');
   });
 
-  it('goes where it gets the best of the alternatives', async () => {
+  it('prefers the node with the best alternative', async () => {
     w.seedNodes(node('a'), node('b'), node('c'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]), slice('b', [gpu('g0'), gpu('g1', 'large')]), slice('c', [gpu('g0')]));
     await w.start();
@@ -168,7 +176,7 @@ describe('allocation', () => {
     expect(scores.every((each) => each === undefined)).toBe(true);
   });
 
-  it('says which selector fails', async () => {
+  it('reports the selector that failed', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
     await w.start();
@@ -176,7 +184,7 @@ describe('allocation', () => {
     expect(w.whyNot('p')).toContain('1 claim d/p, request r: selector #0: CEL runtime error: no such key: colour');
   });
 
-  it('keeps off devices with taints that are not tolerated', async () => {
+  it('avoids devices with untolerated taints', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', { taints: [{ key: 'sick', effect: 'NoExecute' }] })]));
     await w.start();
@@ -187,7 +195,7 @@ describe('allocation', () => {
     expect(claimOf('q')?.status?.allocation?.devices?.results?.[0]?.tolerations).toEqual([{ key: 'sick', operator: 'Exists' }]);
   });
 
-  it('takes from counters that devices share', async () => {
+  it('consumes shared counters', async () => {
     w.seedNodes(node('a'));
     const part = (name: string, value: string): Device =>
       gpu(name, 'part', { consumesCounters: [{ counterSet: 'card', counters: { memory: { value } } }] });
@@ -204,7 +212,7 @@ describe('allocation', () => {
     expect([allocatedDevices('p'), allocatedDevices('q'), allocatedDevices('r')]).toEqual([['g0'], ['g2'], undefined]);
   });
 
-  it('lets administrators use what others have', async () => {
+  it('grants admin access to allocated devices', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
     await w.start();
@@ -215,7 +223,7 @@ describe('allocation', () => {
     ]);
   });
 
-  it('goes by where network devices are, and by the newest generation of a pool', async () => {
+  it('respects the node selector of network devices and the newest generation of a pool', async () => {
     w.seedNodes(node('a', { rack: '1' }), node('b', { rack: '2' }));
     const nodeSelector = { nodeSelectorTerms: [{ matchExpressions: [{ key: 'rack', operator: 'In', values: ['2'] }] }] };
     w.api.seed(
@@ -231,7 +239,7 @@ describe('allocation', () => {
 });
 
 describe('claims', () => {
-  it('holds pods back until their claims are there', async () => {
+  it('gates pods until their claims exist', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
     await w.start();
@@ -242,7 +250,7 @@ describe('claims', () => {
     expect(w.placeOf('q')).toBe('a');
   });
 
-  it('shares a claim between pods, on the node where its devices are', async () => {
+  it('shares a claim between pods, on the node of its devices', async () => {
     w.seedNodes(node('a'), node('b'), node('c'));
     w.api.seed(resourceSlices, slice('b', [gpu('g0')]));
     w.api.seed(resourceClaims, claim('shared', { requests: [one()] }));
@@ -257,7 +265,7 @@ describe('claims', () => {
     ).toEqual(['p', 'q']);
   });
 
-  it('gives back an allocation that nobody uses and that keeps the pod away', async () => {
+  it('deallocates an unused claim that makes the pod unschedulable', async () => {
     w.seedNodes(node('a'), node('b'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]), slice('b', [gpu('g1')]));
     const elsewhere: ResourceClaim = {
@@ -276,7 +284,7 @@ describe('claims', () => {
     expect([w.placeOf('p'), allocatedDevices('c')]).toEqual(['b', ['g1']]);
   });
 
-  it('names a class that there is not', async () => {
+  it('reports a missing device class', async () => {
     w.seedNodes(node('a'));
     await w.start();
     await ask('p', { requests: [one({ deviceClassName: 'tpu' })] });
@@ -287,7 +295,7 @@ describe('claims', () => {
     expect(w.placeOf('p')).toBe('a');
   });
 
-  it('gives devices back when the pod cannot be bound', async () => {
+  it('deallocates devices after a failed binding', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [gpu('g0')]));
     w.api.seed(resourceClaims, claim('p', { requests: [one()] }), claim('q', { requests: [one()] }));
@@ -302,7 +310,7 @@ describe('claims', () => {
     expect(allocatedDevices('q')).toEqual(['g0']);
   });
 
-  it('waits until devices are ready, and tries again elsewhere when they fail', async () => {
+  it('waits for binding conditions, and retries on another node after a failure', async () => {
     w.seedNodes(node('a'));
     const late = { bindingConditions: ['Ready'], bindingFailureConditions: ['Broken'] };
     w.api.seed(resourceSlices, slice('a', [gpu('g0', 'small', late), gpu('g1', 'small', late)]));
@@ -329,7 +337,7 @@ describe('claims', () => {
   });
 });
 
-it('a pod that is deleted while it waits leaves nothing behind', async () => {
+it('cleans up after a pod that is deleted while it waits', async () => {
   w.seedNodes(node('a'));
   await w.start();
   await w.submit(pod('p', using('none')));
@@ -339,7 +347,7 @@ it('a pod that is deleted while it waits leaves nothing behind', async () => {
   expect(w.podOf('p') satisfies Pod | undefined).toBeUndefined();
 });
 
-describe('devices that several may have', () => {
+describe('devices with consumable capacity', () => {
   const nic = (name: string, bandwidth: string, requestPolicy?: CapacityRequestPolicy): Device => ({
     name,
     allowMultipleAllocations: true,
@@ -351,7 +359,7 @@ describe('devices that several may have', () => {
   const results = (name: string) => claimOf(name)?.status?.allocation?.devices?.results ?? [];
   const consumed = (name: string) => results(name).map(({ consumedCapacity }) => consumedCapacity?.['bandwidth']);
 
-  it('are given in shares until their capacity is used up, and again when a share is free', async () => {
+  it('are shared until their capacity is consumed, and again after a share is released', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
     await w.start();
@@ -361,7 +369,7 @@ describe('devices that several may have', () => {
     const ids = [...results('p'), ...results('q')].map(({ shareID }) => shareID);
     expect(new Set(ids).size).toBe(2);
     expect(ids.every((id) => /^[0-9a-f-]{36}$/.test(id ?? ''))).toBe(true);
-    // what is left does for who wants less
+    // the remaining capacity suffices for a smaller request
     await ask('s', wants('2G'));
     expect(allocatedDevices('s')).toEqual(['n0']);
     const { status: _gone, ...left } = claimOf('p') ?? claim('p', {});
@@ -370,7 +378,7 @@ describe('devices that several may have', () => {
     expect(allocatedDevices('r')).toEqual(['n0']);
   });
 
-  it('are known to be shared by a scheduler that starts again, and a share among pods that come at once is given once', async () => {
+  it('are recovered after a restart of the scheduler, and a share is allocated once to concurrent pods', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [nic('n0', '10G')]));
     const had = claim('had', wants('7G'));
@@ -388,7 +396,7 @@ describe('devices that several may have', () => {
     expect([allocatedDevices('p'), allocatedDevices('q')].filter((each) => each !== undefined)).toEqual([['n0']]);
   });
 
-  it('give one claim several shares, of several where one is not enough', async () => {
+  it('provide several shares to one claim, of several devices if one does not suffice', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', [nic('n0', '10G'), nic('n1', '10G')]));
     await w.start();
@@ -401,13 +409,13 @@ describe('devices that several may have', () => {
   const range = { default: '1G', validRange: { min: '1G', max: '8G', step: '2G' } };
   const values = { default: '2G', validValues: ['2G', '5G'] };
   it.each<[string, CapacityRequestPolicy | undefined, string | undefined, string | undefined]>([
-    ['all of it when nobody says', undefined, undefined, '10G'],
-    ['what is asked for without a policy', undefined, '1500M', '1500M'],
+    ['all of it without a request', undefined, undefined, '10G'],
+    ['the request without a policy', undefined, '1500M', '1500M'],
     ['the default of the policy', values, undefined, '2G'],
-    ['the next of the values', values, '3G', '5G'],
-    ['nothing above the values', values, '6G', undefined],
-    ['the least of the range', range, '10M', '1G'],
-    ['whole steps from the least', range, '3500M', '5G'],
+    ['the next valid value', values, '3G', '5G'],
+    ['nothing above the valid values', values, '6G', undefined],
+    ['the minimum of the range', range, '10M', '1G'],
+    ['whole steps from the minimum', range, '3500M', '5G'],
     ['nothing above the range', range, '7500M', undefined],
     ['nothing above the capacity', undefined, '11G', undefined],
   ])('give %s', async (_what, policy, asked, gets) => {

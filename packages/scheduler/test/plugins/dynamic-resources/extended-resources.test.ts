@@ -43,8 +43,8 @@ const container = (amount: string, name = 'c', more: Partial<Container> = {}): C
 const asking = (name: string, amount = '1') => pod(name, { containers: [container(amount)] });
 const claims = async () => (await w.api.client().list(resourceClaims, { namespace: 'd' })).items;
 
-describe('extended resources that a class of devices stands for', () => {
-  it('are given by a claim that the pod owns and names', async () => {
+describe('extended resources backed by a DeviceClass', () => {
+  it('are allocated through a claim that the pod owns and names', async () => {
     w.seedNodes(node('a'), node('b'));
     w.api.seed(deviceClasses, deviceClass('gpu', resource));
     w.api.seed(resourceSlices, slice('b', 2));
@@ -70,12 +70,12 @@ describe('extended resources that a class of devices stands for', () => {
       resourceClaimName: claim?.metadata?.name,
       requestMappings: [{ containerName: 'c', resourceName: resource, requestName: 'container-0-request-1' }],
     });
-    // each device once, and as long as nothing is free nobody gets more
+    // each device once, and no pod more while none is free
     expect(w.whyNot('q')).toContain('2 cannot allocate all claims');
     expect(await claims()).toHaveLength(1);
   });
 
-  it('are known by the name of the class, too, and come from device plugins where a node has these', async () => {
+  it('are available under the implicit class name, and come from device plugins where the node has them', async () => {
     const implicit = 'deviceclass.resource.kubernetes.io/gpu';
     w.api.seed(deviceClasses, deviceClass('gpu', resource));
     const plugin = node('plugin');
@@ -91,7 +91,7 @@ describe('extended resources that a class of devices stands for', () => {
     expect(await claims()).toHaveLength(1);
   });
 
-  it('are lacking as ever without a class, and no more as soon as there is one', async () => {
+  it('are insufficient without a DeviceClass, and become available when one is created', async () => {
     w.seedNodes(node('a'));
     w.api.seed(resourceSlices, slice('a', 1));
     await w.start();
@@ -102,7 +102,7 @@ describe('extended resources that a class of devices stands for', () => {
     expect(w.placeOf('p')).toBe('a');
   });
 
-  it('are free again when the pod cannot be bound', async () => {
+  it('are released after a failed binding', async () => {
     w.seedNodes(node('a'));
     w.api.seed(deviceClasses, deviceClass('gpu', resource));
     w.api.seed(resourceSlices, slice('a', 1));
@@ -115,7 +115,7 @@ describe('extended resources that a class of devices stands for', () => {
     expect(left.map(({ metadata }) => metadata?.name)).toEqual([w.podOf('p')?.status?.extendedResourceClaimStatus?.resourceClaimName]);
   });
 
-  it('that an attempt before a crash left behind go first', async () => {
+  it('left by an attempt before a crash are deleted first', async () => {
     w.seedNodes(node('a'));
     w.api.seed(deviceClasses, deviceClass('gpu', resource));
     w.api.seed(resourceSlices, slice('a', 1));
@@ -141,7 +141,7 @@ describe('the claim for extended resources', () => {
       mappings: mappings.map(({ containerName, requestName }) => `${containerName} ${requestName}`),
     };
   };
-  it('asks once for what containers have after each other', () => {
+  it('requests once what sequential containers share', () => {
     const spec = {
       initContainers: [container('3', 'first'), container('1', 'sidecar', { restartPolicy: 'Always' }), container('4', 'second')],
       containers: [container('2', 'main')],
@@ -158,7 +158,7 @@ describe('the claim for extended resources', () => {
       ],
     });
   });
-  it('asks for the greediest of those that start', () => {
+  it('requests the maximum of the init containers', () => {
     expect(shape({ initContainers: [container('1', 'a'), container('2', 'b')], containers: [{ name: 'c' }] })).toEqual({
       requests: ['container-1-request-1: 2'],
       mappings: ['a container-1-request-1', 'b container-1-request-1'],
@@ -166,7 +166,7 @@ describe('the claim for extended resources', () => {
   });
 });
 
-describe('the devices that stand for an extended resource are scored', () => {
+describe('scoring of device-backed extended resources', () => {
   const scored = async (type: 'MostAllocated' | 'LeastAllocated', ...names: string[]) => {
     const scoringStrategy = { type, resources: [{ name: resource, weight: 1 }] };
     w = testScheduler({ profiles: [{ pluginConfig: [{ name: 'NodeResourcesFit', args: { scoringStrategy } }] }] });
@@ -178,15 +178,15 @@ describe('the devices that stand for an extended resource are scored', () => {
     return names.map((name) => w.placeOf(name));
   };
 
-  it('by how many of them are given away: full nodes first', async () => {
+  it('MostAllocated: prefers nodes with more allocated devices', async () => {
     expect(await scored('MostAllocated', 'a', 'b', 'c', 'd')).toEqual(['few', 'few', 'few', 'many']);
   });
 
-  it('or empty nodes first', async () => {
+  it('LeastAllocated: prefers nodes with fewer allocated devices', async () => {
     expect(await scored('LeastAllocated', 'a', 'b', 'c')).toEqual(['many', 'few', 'many']);
   });
 
-  it('by how evenly they are used beside CPU', async () => {
+  it('balanced allocation: includes devices beside CPU', async () => {
     const resources = [{ name: 'cpu' }, { name: resource }];
     w = testScheduler({ profiles: [{ pluginConfig: [{ name: 'NodeResourcesBalancedAllocation', args: { resources } }] }] });
     w.seedNodes(node('few'), node('many'));
@@ -198,7 +198,7 @@ describe('the devices that stand for an extended resource are scored', () => {
       const found = w.explain(pod('new', { containers: [{ name: 'c', resources: half }] }));
       return Object.fromEntries(found.map(({ node: name, scores: own }) => [name, own?.['NodeResourcesBalancedAllocation']]));
     };
-    // half of the CPU, and of the devices 1 of 2 and 1 of 8
+    // half of the CPU, and 1 of 2 and 1 of 8 devices
     expect(scores()).toEqual({ few: 100, many: 81 });
     await w.submit(pod('p', { ...asking('p', '3').spec, nodeSelector: { 'kubernetes.io/hostname': 'many' } }));
     expect(scores()).toEqual({ few: 100, many: 99 });

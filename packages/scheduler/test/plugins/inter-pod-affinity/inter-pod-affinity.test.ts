@@ -31,7 +31,7 @@ const scores = (spec: Partial<PodSpec>, labels: Record<string, string> = {}) =>
   Object.fromEntries(w.explain(pod('new', spec, labels)).map((each) => [each.node, each.scores?.['InterPodAffinity']]));
 
 describe('InterPodAffinity', () => {
-  it('required affinity: near a pod that matches, in its domain', async () => {
+  it('required affinity: selects the topology domain of a matching pod', async () => {
     w.api.seed(pods, pod('1', { nodeName: 'a' }, web));
     await w.start();
     expect(fits(near(term()))).toEqual(['a', 'b']);
@@ -39,13 +39,13 @@ describe('InterPodAffinity', () => {
     expect(fits(near(term(), term({ labelSelector: { matchLabels: { tier: 'front' } } })))).toEqual([]);
   });
 
-  it('required affinity: the first of a group that wants to be near itself may go anywhere with the label', async () => {
+  it('required affinity: the first pod of a group that matches itself may run in any domain with the label', async () => {
     await w.start();
     expect(fits(near(term()), web)).toEqual(['a', 'b', 'c']);
     expect(fits(near(term()))).toEqual([]);
   });
 
-  it('says so, and tries again when such a pod comes', async () => {
+  it('required affinity: reports the reason, and retries when a matching pod is added', async () => {
     await w.start();
     await w.submit(pod('new', near(term())));
     expect(w.whyNot('new')).toContain("0/4 nodes are available: 4 node(s) didn't match pod affinity rules.");
@@ -54,7 +54,7 @@ describe('InterPodAffinity', () => {
     expect(w.placeOf('new')).toBe('c');
   });
 
-  it('required anti-affinity: away from pods that match, and from pods that do not want it', async () => {
+  it('required anti-affinity: avoids matching pods, and pods whose anti-affinity matches', async () => {
     w.api.seed(
       pods,
       pod('1', { nodeName: 'a' }, web),
@@ -75,7 +75,7 @@ describe('InterPodAffinity', () => {
     expect(w.placeOf('db')).toBe('c');
   });
 
-  it('one pod per host, as replicas with anti-affinity to themselves want it', async () => {
+  it('required anti-affinity: one pod per host for replicas that match themselves', async () => {
     await w.start();
     const spec = apart(term({ topologyKey: 'kubernetes.io/hostname' }));
     await w.submit(...['1', '2', '3', '4', '5'].map((name) => pod(name, spec, web)));
@@ -83,7 +83,7 @@ describe('InterPodAffinity', () => {
     expect(w.placeOf('5')).toBeUndefined();
   });
 
-  it('looks into the namespaces that a term names or selects', async () => {
+  it('selects namespaces by name and by label', async () => {
     w.api.seed(namespaces, { metadata: { name: 'e', labels: { team: 'blue' } } }, { metadata: { name: 'd' } });
     w.api.seed(pods, pod('1', { nodeName: 'a' }, web, 'e'));
     await w.start();
@@ -104,7 +104,7 @@ describe('InterPodAffinity', () => {
     expect(fits(near(term({ mismatchLabelKeys: ['hash'] })), { hash: '1' })).toEqual(['c']);
   });
 
-  it('preferred terms of the pod weigh for and against', async () => {
+  it('preferred terms of the pod add and subtract weight', async () => {
     w.api.seed(pods, pod('1', { nodeName: 'a' }, web));
     await w.start();
     const preferred = [{ weight: 10, podAffinityTerm: term() }];
@@ -122,7 +122,7 @@ describe('InterPodAffinity', () => {
     });
   });
 
-  it('terms of pods that are placed already weigh too; where there are none nothing is scored', async () => {
+  it('preferred terms of existing pods add weight; without any term no node is scored', async () => {
     await w.start();
     expect(scores({}, web)).toEqual({ a: undefined, b: undefined, bare: undefined, c: undefined });
     w.api.seed(pods, pod('1', { nodeName: 'c', ...near(term()) }));

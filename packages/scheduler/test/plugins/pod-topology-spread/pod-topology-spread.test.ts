@@ -28,7 +28,7 @@ describe('PodTopologySpread', () => {
     expect(['1', '2', '3', '4'].map((name) => w.placeOf(name)).sort()).toEqual(['a', 'a', 'b', 'b']);
   });
 
-  it('keeps the skew between zones, says which nodes break it, and tries again when a pod goes', async () => {
+  it('limits the skew between zones, reports the nodes that violate it, and retries when a pod is deleted', async () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }, { cpu: '0' }), node('bare'));
     w.api.seed(pods, pod('old', on('a'), web));
     await w.start();
@@ -41,7 +41,7 @@ describe('PodTopologySpread', () => {
     expect(w.placeOf('new')).toBe('a');
   });
 
-  it('does not count pods of other namespaces, other labels, or on their way out', async () => {
+  it('ignores pods of other namespaces, with other labels, or terminating', async () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
     const leaving = pod('leaving', on('a'), web);
     w.api.seed(pods, pod('elsewhere', on('a'), web, 'e'), pod('other', on('a'), { app: 'db' }), {
@@ -52,7 +52,7 @@ describe('PodTopologySpread', () => {
     expect(w.explain(pod('new', spread(), web)).filter(({ rejectedBy }) => rejectedBy !== undefined)).toEqual([]);
   });
 
-  it('minDomains: fewer domains than that count as if one were empty', async () => {
+  it('minDomains: treats the global minimum as 0 with fewer domains', async () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
     await w.start();
     const spec = spread({ minDomains: 3 });
@@ -61,7 +61,7 @@ describe('PodTopologySpread', () => {
     expect(w.whyNot('3')).toContain(`0/2 nodes are available: ${mismatchMessage(2)}.`);
   });
 
-  it('matchLabelKeys: only pods of the same revision are held apart', async () => {
+  it('matchLabelKeys: spreads pods of each revision separately', async () => {
     w.seedNodes(node('a', { zone: 'x' }), node('b', { zone: 'y' }));
     w.api.seed(pods, pod('old1', on('a'), { ...web, hash: '1' }));
     await w.start();
@@ -73,7 +73,7 @@ describe('PodTopologySpread', () => {
     expect(rejections('2')).toEqual([]);
   });
 
-  it('nodeAffinityPolicy and nodeTaintsPolicy say whether nodes a pod cannot go to count as domains', async () => {
+  it('nodeAffinityPolicy and nodeTaintsPolicy determine whether unreachable nodes count as domains', async () => {
     w.seedNodes(
       node('a', { zone: 'x' }),
       node('b', { zone: 'y' }),
@@ -103,7 +103,7 @@ describe('PodTopologySpread', () => {
     expect(scores).toEqual({ a: 0, b: 200 });
   });
 
-  it('pods of a service are spread over hosts and zones without asking, and pods of none are left alone', async () => {
+  it('default constraints spread the pods of a Service over hosts and zones, and no other pods', async () => {
     const zone = 'topology.kubernetes.io/zone';
     w.seedNodes(node('a', { [zone]: 'x' }), node('b', { [zone]: 'y' }));
     w.api.seed(services, { metadata: { namespace: 'd', name: 'web' }, spec: { selector: web } });
