@@ -62,8 +62,7 @@ export function withRoleConfig(
       ...planned,
       config: {
         nodePolicies: spec.policy !== undefined,
-        // by name: the plugins of `volumes` are not loaded in a process with the API server alone
-        nodeVolumes: spec.volumes.some(({ use }) => use === 'volume-csi'),
+        nodeVolumes: spec.volumes.length > 0,
         ...(planned.config as object),
       },
     };
