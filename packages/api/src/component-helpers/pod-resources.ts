@@ -6,7 +6,8 @@ import { isRestartableInitContainer } from './restartable-init-container.ts';
 export type Resources = ReadonlyMap<string, ParsedQuantity>;
 type ResourceListName = 'requests' | 'limits';
 
-const isSupportedPodLevelResource = (name: string) => name === 'cpu' || name === 'memory' || name.startsWith('hugepages-');
+/** Returns whether a pod can specify the resource for all of its containers (KEP-2837). */
+export const isSupportedPodLevelResource = (name: string): boolean => name === 'cpu' || name === 'memory' || name.startsWith('hugepages-');
 
 function addResources(sum: Map<string, ParsedQuantity>, list: ResourceRequirements['requests']): void {
   for (const [name, amount] of Object.entries(list ?? {})) sum.set(name, addQuantity(sum.get(name) ?? zeroQuantity, amount));

@@ -7,15 +7,8 @@ import { ImageError, type ResolvedImage } from '../images/image-manager.ts';
 import { containerHash, restartCountOf } from '../runtime/labels.ts';
 import { runLifecycleHandler } from './internal/lifecycle-handlers.ts';
 import { generateContainerConfig } from './internal/cri-config.ts';
-import {
-  formatPod,
-  fieldPath,
-  isHostNetwork,
-  isSidecar,
-  containerStatusesOf,
-  findContainerStatus,
-  type SpecContainer,
-} from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { formatPod, fieldPath, isHostNetwork, containerStatusesOf, findContainerStatus, type SpecContainer } from '../pod-util/pods.ts';
 import { formatDelay } from '../pod-util/restart-backoff.ts';
 import { verifyRunAsNonRoot } from './internal/security-context.ts';
 import type { PodRuntime } from '../pod/node-context.ts';
@@ -242,7 +235,7 @@ async function runContainer({ pass, specContainer, runtime, event }: ContainerSt
   record.clearStartFailure(container.name);
   event('Normal', 'Started', 'Container started');
   // no event follows for a state that is already known
-  if (status.state !== 'RUNNING' || (kind === 'init' && isSidecar(container))) pass.retryIn(0);
+  if (status.state !== 'RUNNING' || (kind === 'init' && isRestartableInitContainer(container))) pass.retryIn(0);
 }
 
 async function runPostStartHook(pass: SyncPass, specContainer: SpecContainer, id: string): Promise<boolean> {

@@ -2,14 +2,8 @@ import type { Container, EphemeralContainer, Pod } from '@oarlock/api/types/core
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { containerHash, runtimeLabels } from '../runtime/labels.ts';
 import type { ProbeResults } from '../probes/probe-result.ts';
-import {
-  isHostNetwork,
-  isSidecar,
-  restartPolicyOf,
-  restartsAfterExit,
-  shouldContainerBeStarted,
-  type SpecContainer,
-} from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { isHostNetwork, restartPolicyOf, restartsAfterExit, shouldContainerBeStarted, type SpecContainer } from '../pod-util/pods.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 
 export type ContainerKillReason = 'Resize' | 'StartupProbe' | 'LivenessProbe' | 'Unknown' | 'Changed' | 'FailedPostStart' | 'Pod';
@@ -182,7 +176,7 @@ function computeInitContainerActions(
   for (let index = initContainers.length - 1; index >= 0; index -= 1) {
     const container = initContainers[index] as Container;
     const status = state.latestContainer(container.name);
-    const sidecar = isSidecar(container);
+    const sidecar = isRestartableInitContainer(container);
     if (status === undefined) {
       if (passed && sidecar) actions.initContainersToStart.unshift(index);
       continue;

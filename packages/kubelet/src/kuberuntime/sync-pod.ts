@@ -7,7 +7,8 @@ import { killContainer } from './internal/container-kill.ts';
 import { computePodActions, type PodActions } from './pod-actions.ts';
 import { generatePodSandboxConfig } from './internal/cri-config.ts';
 import { createSandbox, killPod } from './pod-sandbox.ts';
-import { allContainers, isSidecar, type ContainerType, type SpecContainer, shouldContainerBeStarted } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { allContainers, type ContainerType, type SpecContainer, shouldContainerBeStarted } from '../pod-util/pods.ts';
 import type { PodRecord } from '../pod/pod-record.ts';
 import type { PodLifecycleListener } from '../runtime/pleg.ts';
 import type { SyncPass } from '../pod/sync-pass.ts';
@@ -104,7 +105,7 @@ async function startPod(pass: SyncPass, actions: PodActions, listener: PodLifecy
     const container = initContainers[index];
     const started = await run('init', index, container);
     // later containers wait for it, unless it is a sidecar that ran before
-    if (!started && container && !isSidecar(container)) return;
+    if (!started && container && !isRestartableInitContainer(container)) return;
   }
   for (const index of actions.containersToStart) await run('regular', index, containers[index]);
 }

@@ -2,7 +2,8 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import { parseQuantity } from '@oarlock/api/values/quantity';
 import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import type { Quantity } from '@oarlock/api/types/meta-v1';
-import { isSidecar, containerStatusesOf, findContainerStatus } from './pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { containerStatusesOf, findContainerStatus } from './pods.ts';
 
 /** Resources that can be resized in place, of containers and of pods (KEP-1287, KEP-5419). */
 export const resizableResources = ['cpu', 'memory'] as const;
@@ -37,7 +38,7 @@ function withResizableResources(resources: ResourceRequirements = noResources, f
 
 /** Yields the containers that can be resized: regular containers and sidecars. */
 export function* resizableContainers(pod: Pod): Generator<Container> {
-  for (const container of pod.spec?.initContainers ?? []) if (isSidecar(container)) yield container;
+  for (const container of pod.spec?.initContainers ?? []) if (isRestartableInitContainer(container)) yield container;
   yield* pod.spec?.containers ?? [];
 }
 
@@ -80,7 +81,10 @@ export function withReportedResources(pod: Pod): Pod {
   return withResources(
     pod,
     (container) => {
-      const status = findContainerStatus(containerStatusesOf(pod.status, isSidecar(container) ? 'init' : 'regular'), container.name);
+      const status = findContainerStatus(
+        containerStatusesOf(pod.status, isRestartableInitContainer(container) ? 'init' : 'regular'),
+        container.name,
+      );
       return status?.containerID ? (status.resources ?? noResources) : undefined;
     },
     pod.spec?.resources && pod.status.resources,

@@ -10,7 +10,6 @@ export const podUid = (pod: Pod): string => pod.metadata?.uid ?? '';
 export const formatPod = ({ metadata }: Pod): string => `${metadata?.name}_${metadata?.namespace}(${metadata?.uid})`;
 
 /** An init container with restartPolicy Always: a sidecar (KEP-753). */
-export { isRestartableInitContainer as isSidecar } from '@oarlock/api/component-helpers/restartable-init-container';
 
 export const isTerminalPhase = (phase: string | undefined): boolean => phase === 'Succeeded' || phase === 'Failed';
 /** The lowest priority of the system priority classes. */

@@ -1,9 +1,9 @@
+import { podResources } from '@oarlock/api/component-helpers/pod-resources';
 import { qosClass } from '@oarlock/api/component-helpers/qos-class';
-import { addQuantity, milliValue, parseQuantity, quantityValue, zeroQuantity, type ParsedQuantity } from '@oarlock/api/values/quantity';
+import { milliValue, parseQuantity, quantityValue, zeroQuantity, type ParsedQuantity } from '@oarlock/api/values/quantity';
 import type { Container, EphemeralContainer, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
 import type { Quantity } from '@oarlock/api/types/meta-v1';
 import type { LinuxResources, PodSandboxConfig } from '@oarlock/spi/runtime';
-import { isSidecar } from './pods.ts';
 
 export type Resources = Readonly<Record<string, ParsedQuantity>>;
 
@@ -12,44 +12,15 @@ export function requestOf(resources: ResourceRequirements | undefined, name: str
   return parseQuantity(resources?.requests?.[name] ?? resources?.limits?.[name] ?? '0');
 }
 
-/** Returns the larger of the running containers' sum and the peak of initialization (KEP-753). */
-function sumPodResources(pod: Pod, of: (container: Container) => ParsedQuantity): ParsedQuantity {
-  const { containers = [], initContainers = [] } = pod.spec ?? {};
-  let total = zeroQuantity;
-  for (const container of containers) total = addQuantity(total, of(container));
-  let sidecars = zeroQuantity;
-  let peak = zeroQuantity;
-  for (const container of initContainers) {
-    const step = addQuantity(sidecars, of(container));
-    if (isSidecar(container)) sidecars = step;
-    if (step.compare(peak) > 0) peak = step;
-  }
-  total = addQuantity(total, sidecars);
-  return peak.compare(total) > 0 ? peak : total;
-}
-
-const withOverhead = ({ spec }: Pod, name: string, total: ParsedQuantity) =>
-  spec?.overhead?.[name] === undefined ? total : addQuantity(total, spec.overhead[name]);
-
 /** Returns the pod's request, with overhead. */
-export function podRequest(pod: Pod, name: string): ParsedQuantity {
-  const { resources } = pod.spec ?? {};
-  const whole = resources?.requests?.[name] !== undefined || resources?.limits?.[name] !== undefined;
-  return withOverhead(pod, name, whole ? requestOf(resources, name) : sumPodResources(pod, (one) => requestOf(one.resources, name)));
-}
+export const podRequest = (pod: Pod, name: string): ParsedQuantity => podResources(pod, 'requests').get(name) ?? zeroQuantity;
 
 /** Returns the pod's limit, with overhead; undefined if one of its containers has none. */
 export function podLimit(pod: Pod, name: string): ParsedQuantity | undefined {
   const { containers = [], initContainers = [], resources } = pod.spec ?? {};
-  const limitOf = (one: ResourceRequirements | undefined) => parseQuantity(one?.limits?.[name] ?? '0');
-  const whole = limitOf(resources);
-  if (whole.sign > 0) return withOverhead(pod, name, whole);
-  if ([...containers, ...initContainers].some((one) => limitOf(one.resources).sign <= 0)) return undefined;
-  return withOverhead(
-    pod,
-    name,
-    sumPodResources(pod, (one) => limitOf(one.resources)),
-  );
+  const hasLimit = (one: ResourceRequirements | undefined) => parseQuantity(one?.limits?.[name] ?? '0').sign > 0;
+  if (!hasLimit(resources) && ![...containers, ...initContainers].every((one) => hasLimit(one.resources))) return undefined;
+  return podResources(pod, 'limits').get(name);
 }
 
 /** Returns the resources of a sandbox, for runtimes with one virtual machine per pod. */

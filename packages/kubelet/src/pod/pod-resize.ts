@@ -12,7 +12,8 @@ import {
   sameResources,
   withAllocatedResources,
 } from '../pod-util/allocated-resources.ts';
-import { isSidecar } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+
 import type { ResizeRejection, ResizeStatus } from '../pod-util/resize-status.ts';
 import type { CgroupRuntime, ContainerManager } from '../container-manager/container-manager.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
@@ -56,7 +57,7 @@ function needsRestart({ resizePolicy = [] }: Container, resources: ResourceRequi
 function resizeEventMessage(pod: Pod, error?: string): string {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   const list = (all: readonly Container[]) => all.map(({ name, resources }) => ({ name, ...(resources && { resources }) }));
-  const sidecars = initContainers.filter(isSidecar);
+  const sidecars = initContainers.filter(isRestartableInitContainer);
   return JSON.stringify({
     ...(pod.spec?.resources && { resources: pod.spec.resources }),
     ...(sidecars.length > 0 && { initContainers: list(sidecars) }),

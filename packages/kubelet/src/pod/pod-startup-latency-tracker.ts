@@ -1,6 +1,6 @@
 import { parseTime } from '@oarlock/api/values/time';
 import type { Pod, PodStatus } from '@oarlock/api/types/core-v1';
-import { isSidecar } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 
 /** The time from a pod's creation until all of its containers have started. Milliseconds. */
 export interface PodStartupLatency {
@@ -39,7 +39,7 @@ export class PodStartupLatencyTracker {
     const containers = record.pod.spec?.containers.length ?? 0;
     if (containerStatuses.length < containers || !containerStatuses.every(({ state }) => state?.running ?? state?.terminated)) return;
     record.startLatencyReported = true;
-    const sidecars = new Set((record.pod.spec?.initContainers ?? []).filter(isSidecar).map(({ name }) => name));
+    const sidecars = new Set((record.pod.spec?.initContainers ?? []).filter(isRestartableInitContainer).map(({ name }) => name));
     const init = initContainerStatuses
       .filter(({ name }) => !sidecars.has(name))
       .reduce((sum, { state }) => sum + between(state?.terminated?.startedAt, state?.terminated?.finishedAt), 0);

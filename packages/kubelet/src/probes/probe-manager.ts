@@ -3,7 +3,8 @@ import type { Clock } from '@oarlock/primitives/clock';
 import { startSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import type { ContainerStatus, RuntimeDriver } from '@oarlock/spi/runtime';
 import type { Tracer } from '@opentelemetry/api';
-import { fieldPath, isSidecar, containerStatusesOf, findContainerStatus, type ContainerType } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { fieldPath, containerStatusesOf, findContainerStatus, type ContainerType } from '../pod-util/pods.ts';
 import { Histogram } from './histogram.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 import type { ProbeType } from './prober.ts';
@@ -44,7 +45,7 @@ export function hasProbes(pod: Pod): boolean {
     container.startupProbe !== undefined || container.readinessProbe !== undefined || container.livenessProbe !== undefined;
   return (
     (pod.spec?.containers ?? []).some(probed) ||
-    (pod.spec?.initContainers ?? []).some((container) => isSidecar(container) && probed(container))
+    (pod.spec?.initContainers ?? []).some((container) => isRestartableInitContainer(container) && probed(container))
   );
 }
 
@@ -205,7 +206,7 @@ export function probeEventMessage(
 }
 
 function* probedContainers(pod: Pod): Generator<Probed> {
-  for (const container of pod.spec?.initContainers ?? []) if (isSidecar(container)) yield { kind: 'init', container };
+  for (const container of pod.spec?.initContainers ?? []) if (isRestartableInitContainer(container)) yield { kind: 'init', container };
   for (const container of pod.spec?.containers ?? []) yield { kind: 'regular', container };
 }
 

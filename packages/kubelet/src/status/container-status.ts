@@ -12,7 +12,8 @@ import type {
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import { wantsRecursiveReadOnly } from '../kuberuntime/container-mounts.ts';
 import { restartCountOf } from '../runtime/labels.ts';
-import { isSidecar, containerStatusesOf, findContainerStatus, shouldContainerBeStarted, type ContainerType } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { containerStatusesOf, findContainerStatus, shouldContainerBeStarted, type ContainerType } from '../pod-util/pods.ts';
 import type { ProbeResults } from '../probes/probe-result.ts';
 import type { RuntimePodStatus } from '../runtime/runtime-pod-status.ts';
 
@@ -59,7 +60,7 @@ function isStarted(container: AnyContainer, status: ContainerStatus, probeResult
 }
 
 function isReady(kind: ContainerType, container: AnyContainer, status: ContainerStatus, { probeResults }: ContainerStatusInputs): boolean {
-  if (kind === 'init' && !isSidecar(container)) return status.state === 'EXITED' && status.exitCode === 0;
+  if (kind === 'init' && !isRestartableInitContainer(container)) return status.state === 'EXITED' && status.exitCode === 0;
   if (!isStarted(container, status, probeResults)) return false;
   return container.readinessProbe === undefined || probeResults.readiness(status.id) === true;
 }

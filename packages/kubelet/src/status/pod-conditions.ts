@@ -1,6 +1,7 @@
 import type { ContainerStatus, Pod, PodCondition } from '@oarlock/api/types/core-v1';
 import type { Time } from '@oarlock/api/object';
-import { hasRestartAllContainersRule, isSidecar, findContainerStatus } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { hasRestartAllContainersRule, findContainerStatus } from '../pod-util/pods.ts';
 import type { PodPhase } from './pod-phase.ts';
 import type { ResizeStatus } from '../pod-util/resize-status.ts';
 
@@ -35,7 +36,7 @@ function initialized(pod: Pod, init: readonly ContainerStatus[], regular: readon
   for (const container of initContainers) {
     const status = findContainerStatus(init, container.name);
     if (!status) unknown.push(container.name);
-    else if (isSidecar(container) ? status.started !== true : !status.ready) incomplete.push(container.name);
+    else if (isRestartableInitContainer(container) ? status.started !== true : !status.ready) incomplete.push(container.name);
   }
   if (unknown.length === 0 && incomplete.length === 0) return conditionTrue;
   const parts = [
@@ -55,7 +56,7 @@ function containersReady(
   if (over) return over;
   const unready: string[] = [];
   for (const container of pod.spec?.initContainers ?? [])
-    if (isSidecar(container) && findContainerStatus(init, container.name)?.ready !== true) unready.push(container.name);
+    if (isRestartableInitContainer(container) && findContainerStatus(init, container.name)?.ready !== true) unready.push(container.name);
   for (const container of pod.spec?.containers ?? [])
     if (findContainerStatus(regular, container.name)?.ready !== true) unready.push(container.name);
   return unready.length === 0 ? conditionTrue : conditionFalse('ContainersNotReady', `containers with unready status: ${list(unready)}`);

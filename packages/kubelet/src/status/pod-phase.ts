@@ -1,5 +1,6 @@
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
-import { hasRestartAllContainersRule, isSidecar, restartPolicyOf, restartsAfterExit, findContainerStatus } from '../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { hasRestartAllContainersRule, restartPolicyOf, restartsAfterExit, findContainerStatus } from '../pod-util/pods.ts';
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
@@ -10,7 +11,7 @@ export function computePodPhase(pod: Pod, init: readonly ContainerStatus[], regu
   for (const container of initContainers) {
     const status = findContainerStatus(init, container.name);
     const { state, lastState } = status ?? {};
-    if (isSidecar(container)) {
+    if (isRestartableInitContainer(container)) {
       if (state?.running) {
         if (status?.started !== true) sidecarPending += 1;
         running += 1;

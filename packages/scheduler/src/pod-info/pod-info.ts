@@ -1,9 +1,11 @@
+import { isSupportedPodLevelResource } from '@oarlock/api/component-helpers/pod-resources';
 import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
 import { milliValue, quantityValue } from '@oarlock/api/values/quantity';
 import type { Container, Pod, ResourceRequirements } from '@oarlock/api/types/core-v1';
+import type { Quantity } from '@oarlock/api/types/meta-v1';
 import { objectKey } from '@oarlock/api/object';
 import type { Resources, PodInfo } from '@oarlock/spi/scheduling';
-import { resizedRequests } from './resized-requests.ts';
+import { resizedRequests, type ResizedRequests } from './resized-requests.ts';
 
 type ResourceList = ResourceRequirements['requests'];
 
@@ -46,6 +48,12 @@ export class ResourceTotals implements Resources {
     return this;
   }
 
+  replace(name: string, amount: Quantity): void {
+    if (name === 'cpu') this.milliCpu = milliValue(amount);
+    else if (name === 'memory') this.memory = quantityValue(amount);
+    else this.#set(name, quantityValue(amount));
+  }
+
   /** Sets each resource to the larger of the two values. */
   setMax(other: Resources): this {
     this.milliCpu = Math.max(this.milliCpu, other.milliCpu);
@@ -65,10 +73,10 @@ export class ResourceTotals implements Resources {
 
 /**
  * Returns the resources that the kubelet reserves for a pod (KEP-753): the larger of the sum over containers and sidecars, and the
- * largest init container together with the sidecars started before it; plus overhead.
+ * largest init container together with the sidecars started before it. Pod-level requests replace the result (KEP-2837); the overhead is added.
  */
-function podRequests({ spec }: Pod, useDefaults: boolean, resized?: ReturnType<typeof resizedRequests>): ResourceTotals {
-  const requestsOf = ({ name, resources }: Container) => resized?.get(name) ?? resources?.requests;
+function podRequests({ spec }: Pod, useDefaults: boolean, resized?: ResizedRequests): ResourceTotals {
+  const requestsOf = ({ name, resources }: Container) => resized?.containers.get(name) ?? resources?.requests;
   const running = new ResourceTotals();
   for (const container of spec?.containers ?? []) running.addResourceList(requestsOf(container), useDefaults);
   const sidecars = new ResourceTotals();
@@ -83,7 +91,8 @@ function podRequests({ spec }: Pod, useDefaults: boolean, resized?: ReturnType<t
     }
   }
   const total = running.add(sidecars).setMax(starting);
-  if (spec?.resources?.requests !== undefined) total.setMax(new ResourceTotals().addResourceList(spec.resources.requests));
+  for (const [name, amount] of Object.entries(resized?.pod ?? spec?.resources?.requests ?? {}))
+    if (isSupportedPodLevelResource(name)) total.replace(name, amount);
   if (spec?.overhead !== undefined) total.addResourceList(spec.overhead);
   total.pods = 1;
   return total;

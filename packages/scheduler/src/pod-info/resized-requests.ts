@@ -8,27 +8,39 @@ const isInfeasible = ({ status }: Pod): boolean =>
   status?.conditions?.some(({ type, status: is, reason }) => type === 'PodResizePending' && is === 'True' && reason === 'Infeasible') ===
   true;
 
+/** Effective requests that differ from the spec. */
+export interface ResizedRequests {
+  /** By container name. */
+  readonly containers: ReadonlyMap<string, ResourceList>;
+  /** Pod-level requests, if these differ. */
+  readonly pod?: ResourceList;
+}
+
 /**
- * Returns the effective requests of containers, by name, that differ from their spec during an in-place resize (KEP-1287): the
+ * Returns the effective requests of containers (KEP-1287) and of the pod (KEP-5419) that differ from the spec during an in-place resize: the
  * maximum of the requests in the spec, the allocated and the actual resources; without the spec if the resize is infeasible.
- * Undefined if no container is being resized.
+ * Undefined if nothing is being resized.
  */
-export function resizedRequests(pod: Pod): ReadonlyMap<string, ResourceList> | undefined {
-  const { containerStatuses, initContainerStatuses } = pod.status ?? {};
+export function resizedRequests(pod: Pod): ResizedRequests | undefined {
+  const { containerStatuses, initContainerStatuses, allocatedResources: podAllocated, resources: podActual } = pod.status ?? {};
   if (containerStatuses === undefined && initContainerStatuses === undefined) return undefined;
-  let resized: Map<string, ResourceList> | undefined;
+  const resized = new Map<string, ResourceList>();
+  const effective = (requested: ResourceList, held: ResourceList) => (isInfeasible(pod) ? held : maxResources(requested, held));
   const addResized = (containers: readonly Container[] = [], statuses: readonly ContainerStatus[] = []) => {
     for (const { name, allocatedResources, resources } of statuses) {
       if (allocatedResources === undefined && resources?.requests === undefined) continue;
       const requested = containers.find((each) => each.name === name)?.resources?.requests ?? {};
       const held = maxResources(allocatedResources ?? {}, resources?.requests ?? {});
       if (isWithinRequests(requested, held)) continue;
-      (resized ??= new Map()).set(name, isInfeasible(pod) ? held : maxResources(requested, held));
+      resized.set(name, effective(requested, held));
     }
   };
   addResized(pod.spec?.containers, containerStatuses);
   addResized(pod.spec?.initContainers, initContainerStatuses);
-  return resized;
+  const podRequested = pod.spec?.resources?.requests ?? {};
+  const podHeld = maxResources(podAllocated ?? {}, podActual?.requests ?? {});
+  if (!isWithinRequests(podRequested, podHeld)) return { containers: resized, pod: effective(podRequested, podHeld) };
+  return resized.size === 0 ? undefined : { containers: resized };
 }
 
 /** Returns true if every allocated or actual resource equals its request in the spec. */

@@ -21,6 +21,11 @@ const asking = (name: string, cpu: string, status?: PodStatus, nodeName?: string
   }),
   ...(status && { status }),
 });
+/** A pod with pod-level requests, whose container requests 1 CPU. */
+const podLevel = (cpu: string, status: PodStatus = {}): Pod => ({
+  ...pod('p', { containers: [{ name: 'c', image: 'a:1', resources: { requests: { cpu: '1' } } }], resources: { requests: { cpu } } }),
+  status: { containerStatuses: [held('1')], ...status },
+});
 const infeasible = [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }];
 
 describe('requests of resized pods', () => {
@@ -31,6 +36,14 @@ describe('requests of resized pods', () => {
     ['actual resources until the pod has shrunk', asking('p', '1', { containerStatuses: [held('2')] }), 2000],
     ['allocated resources', asking('p', '1', { containerStatuses: [held('1', '2')] }), 2000],
     ['actual resources if the resize is infeasible', asking('p', '64', { containerStatuses: [held('2')], conditions: infeasible }), 2000],
+    ['pod-level requests instead of container requests', podLevel('1500m'), 1500],
+    ['pod-level actual resources until the pod has shrunk', podLevel('1', { resources: { requests: { cpu: '3' } } }), 3000],
+    ['pod-level spec requests while the pod grows', podLevel('4', { allocatedResources: { cpu: '3' } }), 4000],
+    [
+      'pod-level allocated resources if the resize is infeasible',
+      podLevel('9', { allocatedResources: { cpu: '3' }, conditions: infeasible }),
+      3000,
+    ],
   ])('count %s', (_what, status, milliCpu) => {
     expect(newPodInfo(status).requests.milliCpu).toBe(milliCpu);
   });

@@ -4,7 +4,8 @@ import { ParsedQuantity, parseQuantity, quantityValue } from '@oarlock/api/value
 import type { Container, EphemeralContainer, Pod, ResourceStatus } from '@oarlock/api/types/core-v1';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AdmissionRejection } from '../../pod-util/admission-rejection.ts';
-import { isSidecar, podUid } from '../../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { podUid } from '../../pod-util/pods.ts';
 import type { Resources } from '../../pod-util/resources.ts';
 import type { ContainerDevices, RegisterRequest } from './device-plugin-messages.ts';
 import type { DevicePlugin } from './device-plugin.ts';
@@ -104,7 +105,7 @@ export class DeviceManager {
         if (all.length < count) return unavailable(resource, count, all.length);
         const ids = all.slice(0, count);
         for (const id of ids) used.add(`${resource} ${id}`);
-        const stays = index >= initContainers.length || isSidecar(container);
+        const stays = index >= initContainers.length || isRestartableInitContainer(container);
         reusable.set(resource, stays ? reused.filter((id) => !ids.includes(id)) : [...new Set([...reused, ...ids])]);
         (chosen[container.name] ??= {})[resource] = ids;
       }

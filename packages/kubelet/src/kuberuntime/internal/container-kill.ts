@@ -1,4 +1,5 @@
-import { fieldPath, isSidecar, type SpecContainer } from '../../pod-util/pods.ts';
+import { isRestartableInitContainer } from '@oarlock/api/component-helpers/restartable-init-container';
+import { fieldPath, type SpecContainer } from '../../pod-util/pods.ts';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
 import type { ContainerKillReason } from '../pod-actions.ts';
 import type { PodRecord } from '../../pod/pod-record.ts';
@@ -115,7 +116,7 @@ export async function killContainersWithSyncResult(
   const alive = state.containers.filter(({ state: now }) => now === 'RUNNING' || now === 'UNKNOWN' || now === 'CREATED');
   if (alive.length === 0) return;
   const startedAt = node.clock.monotonic();
-  const sidecars = (pod.spec?.initContainers ?? []).filter(isSidecar).map(({ name }) => name);
+  const sidecars = (pod.spec?.initContainers ?? []).filter(isRestartableInitContainer).map(({ name }) => name);
   const done = new Map<string, Promise<void>>();
   const settle: (() => void)[] = [];
   const byName = specContainersByName(record);
