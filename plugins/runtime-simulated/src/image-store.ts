@@ -1,3 +1,4 @@
+import { withDefaultRegistry, withDefaultTag } from '@oarlock/api/component-helpers/image-reference';
 import { createHash } from 'node:crypto';
 import { RuntimeError, type Image } from '@oarlock/spi/runtime';
 
@@ -5,12 +6,7 @@ import { RuntimeError, type Image } from '@oarlock/spi/runtime';
 const simulatedUser = 65_534;
 
 /** Completes a reference as runtimes do: `nginx` is `docker.io/library/nginx:latest`. */
-function qualify(reference: string): string {
-  const [first = '', ...rest] = reference.split('/');
-  const host = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost');
-  const path = host ? reference : `docker.io/${rest.length === 0 ? 'library/' : ''}${reference}`;
-  return /[@:][^/]*$/.test(path.slice(path.indexOf('/'))) ? path : `${path}:latest`;
-}
+const qualify = (reference: string): string => withDefaultTag(withDefaultRegistry(reference));
 
 /** Stores pulled images by name. Every name can be pulled, except those that the configuration lists as missing. */
 export class ImageStore {

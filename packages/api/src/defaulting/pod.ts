@@ -1,3 +1,4 @@
+import { defaultPullPolicy } from '../component-helpers/image-reference.ts';
 import { isObject, own } from '../json/json.ts';
 import { podLevelResources, requestsFromLimits, resourceLists } from './resources.ts';
 import {
@@ -13,14 +14,6 @@ import {
   type DefaultingRule,
 } from './defaulting-rule.ts';
 
-/** Returns `Always` for images without tag or with tag `latest`, else IfNotPresent; a digest counts as a tag. */
-function pullPolicy(image: string): string {
-  if (image.includes('@')) return 'IfNotPresent';
-  const name = image.slice(image.lastIndexOf('/') + 1);
-  const tag = name.includes(':') ? name.slice(name.lastIndexOf(':') + 1) : image === '' ? '' : 'latest';
-  return tag === 'latest' ? 'Always' : 'IfNotPresent';
-}
-
 const httpGet = atField('httpGet', defaults({ path: '/', scheme: 'HTTP' }));
 const handler = chain(httpGet, atField('grpc', defaults({ service: '' })));
 const probe = chain(zeroDefaults({ timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 }), handler);
@@ -29,7 +22,7 @@ const fieldRef = atField('fieldRef', defaults({ apiVersion: 'v1' }));
 const containerOf = (...more: readonly DefaultingRule[]): DefaultingRule =>
   chain(
     defaults({
-      imagePullPolicy: (container) => pullPolicy(textAt(container, 'image')),
+      imagePullPolicy: (container) => defaultPullPolicy(textAt(container, 'image')),
       terminationMessagePath: '/dev/termination-log',
       terminationMessagePolicy: 'File',
       // Go always writes this struct, and Go clients send it back: without it an unchanged template would compare as changed
@@ -74,7 +67,7 @@ const volume = chain(
   atField('configMap', defaults({ defaultMode: 0o644 })),
   atField('downwardAPI', chain(defaults({ defaultMode: 0o644 }), downwardItems)),
   atField('projected', projected),
-  atField('image', defaults({ pullPolicy: (value) => pullPolicy(textAt(value, 'reference')) })),
+  atField('image', defaults({ pullPolicy: (value) => defaultPullPolicy(textAt(value, 'reference')) })),
   atField('ephemeral', atField('volumeClaimTemplate', atField('spec', claimSpec))),
 );
 

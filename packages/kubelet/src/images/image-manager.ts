@@ -1,3 +1,4 @@
+import { applyDefaultImageTag, defaultPullPolicy } from '@oarlock/api/component-helpers/image-reference';
 import type { Container, EphemeralContainer, Pod, Secret } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import { inSpan, spanContextOf, type SpanContext } from '@oarlock/kernel/tracing';
@@ -52,14 +53,6 @@ export interface ResolvedImage {
   readonly image: Image | undefined;
 }
 
-const reference = /^[a-zA-Z0-9](?:[a-zA-Z0-9._-]|:\d+\/|\/)*(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[a-fA-F0-9]{32,})?$/;
-
-/** Adds the default tag: `nginx` -> `nginx:latest`. @throws Error if the image name is invalid */
-export function applyDefaultImageTag(image: string): string {
-  if (image.length > 4096 || !reference.test(image)) throw new Error(`couldn't parse image name "${image}": invalid reference format`);
-  return /[:@][^/]*$/.test(image) ? image : `${image}:latest`;
-}
-
 /** How long the reason is ErrImagePull before it becomes ImagePullBackOff. Milliseconds. */
 const errImagePullVisibleMs = 3000;
 
@@ -96,7 +89,7 @@ export class ImageManager {
       event('Warning', 'InspectFailed', message);
       throw new ImageError('InvalidImageName', message, undefined, { cause: error });
     }
-    const policy = container.imagePullPolicy ?? (name.endsWith(':latest') ? 'Always' : 'IfNotPresent');
+    const policy = container.imagePullPolicy ?? defaultPullPolicy(name);
     const present = await this.#status(name, request);
     // a runtime without images has nothing to pull
     if (present && (policy !== 'Always' || !tags)) {

@@ -1,3 +1,4 @@
+import { repositoryOf } from '@oarlock/api/component-helpers/image-reference';
 import type { Secret } from '@oarlock/api/types/core-v1';
 import type { RegistryAuth } from '@oarlock/spi/runtime';
 
@@ -57,13 +58,7 @@ function pairOf(entry: Entry): readonly [string | undefined, string | undefined]
   return at < 0 ? [decoded, undefined] : [decoded.slice(0, at), decoded.slice(at + 1)];
 }
 
-/** Returns the full repository: `nginx` is `docker.io/library/nginx`. Docker Hub has several host names. */
-function repositoryOf(image: string): string {
-  const name = image.split('@')[0]?.replace(/:[^/:]*$/, '') ?? image;
-  const [first = '', ...rest] = name.split('/');
-  const hasHost = rest.length > 0 && (first.includes('.') || first.includes(':') || first === 'localhost');
-  return hasHost ? name : `docker.io/${rest.length === 0 ? 'library/' : ''}${name}`;
-}
+/** Docker Hub has several host names. */
 const hubNames = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
 
 /** `*.example.com/team` matches `eu.example.com/team/app`: a star matches within a part of the host, the path is a prefix. */

@@ -5,7 +5,7 @@ import { parseResolvConf, podDnsConfig } from '../../src/environment/dns.ts';
 import { expand } from '../../src/pod-util/expansion.ts';
 import { nodeHostsFile, podHostname } from '../../src/environment/hosts-file.ts';
 import { credentialsFor } from '../../src/images/image-pull-credentials.ts';
-import { applyDefaultImageTag } from '../../src/images/image-manager.ts';
+import { applyDefaultImageTag } from '@oarlock/api/component-helpers/image-reference';
 import { containerHash, kubeletOwnerId } from '../../src/runtime/labels.ts';
 import { safePart } from '../../src/config/node-paths.ts';
 import { allocatableOf } from '../../src/node/internal/node-status.ts';

@@ -1,3 +1,4 @@
+import { withDefaultTag } from '@oarlock/api/component-helpers/image-reference';
 import { statfs } from 'node:fs/promises';
 import { RuntimeError, type Image, type RegistryAuth, type RuntimeCallOptions } from '@oarlock/spi/runtime';
 import type { EngineClient } from './engine-client.ts';
@@ -52,7 +53,8 @@ export class Images {
     const { engine, pullTimeoutMs } = this.#options;
     const timeout = AbortSignal.timeout(pullTimeoutMs);
     const response = await engine.open('POST', '/images/create', {
-      query: { fromImage: withTag(reference) },
+      // without a tag the engine would pull all tags
+      query: { fromImage: withDefaultTag(reference) },
       ...(auth && { headers: { 'X-Registry-Auth': registryAuth(auth) } }),
       timeoutMs: pullTimeoutMs,
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
@@ -125,12 +127,6 @@ export class Images {
 /** Returns the digest that the image was pulled by; the id if it was never pulled. */
 function referenceOf({ Id, RepoDigests }: EngineImage): string {
   return RepoDigests?.find((digest) => !none.test(digest)) ?? Id;
-}
-
-/** Adds `:latest` to a reference without tag or digest: the engine would pull all tags. */
-function withTag(reference: string): string {
-  const name = reference.slice(reference.lastIndexOf('/') + 1);
-  return name.includes(':') || name.includes('@') ? reference : `${reference}:latest`;
 }
 
 function registryAuth({ username, password, auth, serverAddress, identityToken, registryToken }: RegistryAuth): string {

@@ -1,0 +1,30 @@
+import { applyDefaultImageTag, defaultPullPolicy, repositoryOf, withDefaultRegistry } from '@oarlock/api/component-helpers/image-reference';
+import { describe, expect, it } from 'vitest';
+
+const digest = `sha256:${'a'.repeat(64)}`;
+
+describe('image reference', () => {
+  it.each([
+    ['nginx', 'nginx:latest', 'docker.io/library/nginx', 'Always'],
+    ['nginx:latest', 'nginx:latest', 'docker.io/library/nginx', 'Always'],
+    ['nginx:1', 'nginx:1', 'docker.io/library/nginx', 'IfNotPresent'],
+    ['team/app', 'team/app:latest', 'docker.io/team/app', 'Always'],
+    ['localhost:5000/a/b', 'localhost:5000/a/b:latest', 'localhost:5000/a/b', 'Always'],
+    ['localhost/a', 'localhost/a:latest', 'localhost/a', 'Always'],
+    ['a.example/b:2', 'a.example/b:2', 'a.example/b', 'IfNotPresent'],
+    [`a.example/b@${digest}`, `a.example/b@${digest}`, 'a.example/b', 'IfNotPresent'],
+    [`a.example:5000/b:latest@${digest}`, `a.example:5000/b:latest@${digest}`, 'a.example:5000/b', 'IfNotPresent'],
+  ])('%s has tag, repository and pull policy', (image, tagged, repository, policy) => {
+    expect([applyDefaultImageTag(image), repositoryOf(image), defaultPullPolicy(image)]).toEqual([tagged, repository, policy]);
+  });
+
+  it('keeps tag and digest when the registry is added', () => {
+    expect(withDefaultRegistry(`nginx:1@${digest}`)).toBe(`docker.io/library/nginx:1@${digest}`);
+  });
+
+  it('is not pulled by default if it is empty', () => expect(defaultPullPolicy('')).toBe('IfNotPresent'));
+
+  it.each(['', 'a b', '-x', 'nginx:', 'nginx@sha256:1', 'x'.repeat(5000)])('rejects %j', (image) => {
+    expect(() => applyDefaultImageTag(image)).toThrow(/couldn't parse image name/);
+  });
+});
