@@ -11,7 +11,15 @@ export class ConfigurationSource<T extends KubeObject, R> {
   readonly #compiled = new Map<string, { readonly of: T; readonly made: R }>();
   #sorted: readonly R[] | undefined;
 
-  constructor(client: Client, informers: Informers, resource: Resource<T>, make: (object: T) => R, changed: () => void = () => {}) {
+  constructor(
+    client: Client,
+    informers: Informers,
+    {
+      resource,
+      make,
+      changed = () => {},
+    }: { readonly resource: Resource<T>; readonly make: (object: T) => R; readonly changed?: () => void | undefined },
+  ) {
     this.#client = client;
     this.#resource = resource;
     this.#make = make;

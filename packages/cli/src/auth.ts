@@ -38,7 +38,11 @@ export function authorizationQuery(
 }
 
 /** Prints which authorizer allows or denies an action, and why. Sets exit code 1 if it is not allowed. */
-export async function why(user: string, verb: string, target: string, name: string | undefined, options: WhyOptions): Promise<void> {
+export async function why(
+  user: string,
+  verb: string,
+  { target, name, options }: { readonly target: string; readonly name: string | undefined; readonly options: WhyOptions },
+): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const access = await adminAccess(options.dataDir);
   try {

@@ -190,7 +190,9 @@ function addAuthCommands(root: Command): void {
     .addOption(namespace("namespace of the object; '' for all namespaces"))
     .option('-g, --group <groups...>', 'groups of the user in addition to those that its name implies', [])
     .addOption(output())
-    .action(async (user, verb, resource, name, options) => (await import('./auth.ts')).why(user, verb, resource, name, options));
+    .action(async (user, verb, resource, name, options) =>
+      (await import('./auth.ts')).why(user, verb, { target: resource, name, options }),
+    );
 }
 
 function addNodeCommands(root: Command): void {

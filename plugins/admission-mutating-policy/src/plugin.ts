@@ -32,8 +32,8 @@ export default Admission.plugin({
     const forget = () => {
       bound = undefined;
     };
-    const policies = new ConfigurationSource(client, informers, mutatingAdmissionPolicies, compilePolicy, forget);
-    const bindings = new ConfigurationSource(client, informers, mutatingAdmissionPolicyBindings, compileBinding, forget);
+    const policies = new ConfigurationSource(client, informers, { resource: mutatingAdmissionPolicies, make: compilePolicy, changed: forget });
+    const bindings = new ConfigurationSource(client, informers, { resource: mutatingAdmissionPolicyBindings, make: compileBinding, changed: forget });
     const surroundings = { namespaces: new NamespaceObjects(informers, client), params: new PolicyParams(client), authz };
     const sort: PolicyResources = {
       policies: 'mutatingadmissionpolicies',

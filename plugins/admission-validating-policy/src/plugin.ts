@@ -31,8 +31,8 @@ export default Admission.plugin({
     const forget = () => {
       bound = undefined;
     };
-    const policies = new ConfigurationSource(client, informers, validatingAdmissionPolicies, compilePolicy, forget);
-    const bindings = new ConfigurationSource(client, informers, validatingAdmissionPolicyBindings, compileBinding, forget);
+    const policies = new ConfigurationSource(client, informers, { resource: validatingAdmissionPolicies, make: compilePolicy, changed: forget });
+    const bindings = new ConfigurationSource(client, informers, { resource: validatingAdmissionPolicyBindings, make: compileBinding, changed: forget });
     const namespaces = new NamespaceObjects(informers, client);
     const params = new PolicyParams(client);
     const sort: PolicyResources = {

@@ -45,8 +45,8 @@ export default Admission.plugin({
       clock,
       metrics: new WebhookMetrics(metrics),
     };
-    const mutating = new ConfigurationSource(client, informers, mutatingWebhookConfigurations, compileWebhooks);
-    const validating = new ConfigurationSource(client, informers, validatingWebhookConfigurations, compileWebhooks);
+    const mutating = new ConfigurationSource(client, informers, { resource: mutatingWebhookConfigurations, make: compileWebhooks });
+    const validating = new ConfigurationSource(client, informers, { resource: validatingWebhookConfigurations, make: compileWebhooks });
     return new WebhookAdmission(flat(mutating), flat(validating), () => mutating.empty && validating.empty, options);
   },
 });

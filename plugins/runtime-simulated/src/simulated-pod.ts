@@ -75,7 +75,16 @@ export class SimulatedContainer {
   #reason: string | undefined;
   #message: string | undefined;
 
-  constructor(id: string, sandbox: SimulatedSandbox, config: ContainerConfig, imageRef: string, behavior: ContainerBehavior, now: number) {
+  constructor(
+    id: string,
+    sandbox: SimulatedSandbox,
+    {
+      config,
+      imageRef,
+      behavior,
+      now,
+    }: { readonly config: ContainerConfig; readonly imageRef: string; readonly behavior: ContainerBehavior; readonly now: number },
+  ) {
     this.id = id;
     this.sandbox = sandbox;
     this.metadata = config.metadata;

@@ -143,7 +143,7 @@ export class SimulatedRuntime implements RuntimeDriver {
       ? this.#defaultBehavior
       : containerBehavior(sandbox.annotations, name, this.#startDelay);
     if (behavior.failCreate !== undefined) throw new RuntimeError('Internal', behavior.failCreate);
-    const container = new SimulatedContainer(this.#id(), sandbox, config, image.id, behavior, this.#clock.now());
+    const container = new SimulatedContainer(this.#id(), sandbox, { config, imageRef: image.id, behavior, now: this.#clock.now() });
     this.#pods.addContainer(container);
     this.#emit('CREATED', sandboxId, container.id);
     return container.id;

@@ -116,7 +116,7 @@ function validateRequirements(
       const at = `${listPath}[${name}]`;
       checkName(errors, at, name);
       validateResourceQuantity(errors, at, name, quantity);
-      if (list === requests) validateRequestWithinLimit(errors, requestsPath, limitsPath, name, quantity, limits);
+      if (list === requests) validateRequestWithinLimit(errors, requestsPath, { limitsPath, name, request: quantity, limits });
       validateHugePageMultiple(errors, at, name, quantity);
     }
   }
@@ -150,10 +150,12 @@ function validateRequirements(
 function validateRequestWithinLimit(
   errors: Errors,
   path: string,
-  limitsPath: string,
-  name: string,
-  request: Quantity,
-  limits: ResourceList,
+  {
+    limitsPath,
+    name,
+    request,
+    limits,
+  }: { readonly limitsPath: string; readonly name: string; readonly request: Quantity; readonly limits: ResourceList },
 ): void {
   const limit = Object.hasOwn(limits, name) ? limits[name] : undefined;
   if (limit === undefined) {

@@ -131,28 +131,35 @@ export class Checker {
         for (const arg of args) this.check(arg);
         return this.#undeclared(at, fn);
       }
-      return this.#resolve(expr, fn, functions, args, false, false);
+      return this.#resolve(expr, fn, { functions, args, member: false, namespaced: false });
     }
     const namespace = this.names.qualified(target);
     if (namespace !== undefined) {
       const functions = this.#env.functions(`${namespace}.${fn}`);
-      if (functions.length > 0) return this.#resolve(expr, `${namespace}.${fn}`, functions, args, false, true);
+      if (functions.length > 0) return this.#resolve(expr, `${namespace}.${fn}`, { functions, args, member: false, namespaced: true });
     }
     const functions = this.#env.functions(fn);
     if (functions.length === 0) {
       for (const arg of [target, ...args]) this.check(arg);
       return this.#undeclared(at, fn);
     }
-    return this.#resolve(expr, fn, functions, [target, ...args], true, false);
+    return this.#resolve(expr, fn, { functions, args: [target, ...args], member: true, namespaced: false });
   }
 
   #resolve(
     expr: Call,
     name: string,
-    functions: readonly FunctionDeclaration[],
-    args: readonly Expr[],
-    member: boolean,
-    namespaced: boolean,
+    {
+      functions,
+      args,
+      member,
+      namespaced,
+    }: {
+      readonly functions: readonly FunctionDeclaration[];
+      readonly args: readonly Expr[];
+      readonly member: boolean;
+      readonly namespaced: boolean;
+    },
   ): Type {
     // the arguments of format may be a list of mixed types
     if (name === 'format') this.#exempt++;

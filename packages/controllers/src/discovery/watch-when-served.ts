@@ -10,9 +10,11 @@ import type { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 export function watchWhenServed(
   discovery: ResourceDiscovery,
   resource: Resource,
-  log: Logger,
-  createWatch: () => ControllerWatch,
-  add: (watch: ControllerWatch) => () => void,
+  {
+    log,
+    createWatch,
+    add,
+  }: { readonly log: Logger; readonly createWatch: () => ControllerWatch; readonly add: (watch: ControllerWatch) => () => void },
 ): () => void {
   let stopped = false;
   let removeWatch: (() => void) | undefined;

@@ -9,9 +9,7 @@ import type { EventRecorder } from '@oarlock/spi/client';
 export async function withFailureEvent<T>(
   recorder: EventRecorder,
   object: KubeObject,
-  reason: string,
-  message: string,
-  work: () => Promise<T>,
+  { reason, message, work }: { readonly reason: string; readonly message: string; readonly work: () => Promise<T> },
 ): Promise<T> {
   try {
     return await work();

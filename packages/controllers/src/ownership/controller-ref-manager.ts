@@ -59,14 +59,14 @@ export async function claimObjects<T extends KubeObject>({
   const claimed: T[] = [];
   for (const object of owned) {
     if ((selector.matches(object.metadata?.labels) && accepts(object)) || isDeleting) claimed.push(object);
-    else await release(client, resource, object, uid, finalizer);
+    else await release(client, resource, { object, uid, finalizer });
   }
   const orphans = isDeleting
     ? []
     : orphansIn(informer, owner.metadata?.namespace ?? '').filter((object) => selector.matches(object.metadata?.labels) && accepts(object));
   if (orphans.length > 0 && (await canAdopt())) {
     for (const object of orphans) {
-      const adopted = await adopt(client, resource, object, owner, finalizer);
+      const adopted = await adopt(client, resource, { object, owner, finalizer });
       if (adopted !== undefined) claimed.push(adopted);
     }
   }
@@ -82,9 +82,7 @@ const nameOf = (object: KubeObject) => ({
 async function adopt<T extends KubeObject>(
   client: Client,
   resource: Resource<T>,
-  object: T,
-  owner: KubeObject,
-  finalizer: string | undefined,
+  { object, owner, finalizer }: { readonly object: T; readonly owner: KubeObject; readonly finalizer: string | undefined },
 ): Promise<T | undefined> {
   try {
     return await client.patch(resource, nameOf(object), 'strategic', {
@@ -103,9 +101,7 @@ async function adopt<T extends KubeObject>(
 async function release<T extends KubeObject>(
   client: Client,
   resource: Resource<T>,
-  object: T,
-  uid: string,
-  finalizer: string | undefined,
+  { object, uid, finalizer }: { readonly object: T; readonly uid: string; readonly finalizer: string | undefined },
 ): Promise<void> {
   try {
     await client.patch(resource, nameOf(object), 'strategic', {

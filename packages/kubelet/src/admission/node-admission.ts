@@ -37,9 +37,15 @@ export class NodeAdmission {
   constructor(
     allocatable: () => Resources,
     node: () => Node | undefined,
-    unsafeSysctls: readonly string[] = [],
-    pressure: () => NodePressure = () => noPressure,
-    shuttingDown: () => boolean = () => false,
+    {
+      unsafeSysctls = [],
+      pressure = () => noPressure,
+      shuttingDown = () => false,
+    }: {
+      readonly unsafeSysctls?: readonly string[] | undefined;
+      readonly pressure?: () => NodePressure;
+      readonly shuttingDown?: () => boolean;
+    } = {},
   ) {
     this.#allocatable = allocatable;
     this.#node = node;

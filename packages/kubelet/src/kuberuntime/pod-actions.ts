@@ -68,7 +68,7 @@ export function computePodActions(
     ephemeralContainersToStart: [],
   };
   if (changed) computeActionsForNewSandbox(pod, state, actions);
-  else computeActionsForRunningSandbox(pod, state, probeResults, requiresRestart, actions);
+  else computeActionsForRunningSandbox(pod, state, { probeResults, requiresRestart, actions });
   return actions;
 }
 
@@ -93,14 +93,16 @@ function computeActionsForNewSandbox(pod: Pod, state: RuntimePodStatus, actions:
 function computeActionsForRunningSandbox(
   pod: Pod,
   state: RuntimePodStatus,
-  probeResults: ProbeResults,
-  requiresRestart: RequiresRestartForResize,
-  actions: PodActions,
+  {
+    probeResults,
+    requiresRestart,
+    actions,
+  }: { readonly probeResults: ProbeResults; readonly requiresRestart: RequiresRestartForResize; readonly actions: PodActions },
 ): void {
   for (const [index, container] of (pod.spec?.ephemeralContainers ?? []).entries()) {
     if (state.latestContainer(container.name) === undefined) actions.ephemeralContainersToStart.push(index);
   }
-  const initialized = computeInitContainerActions(pod, state, probeResults, requiresRestart, actions);
+  const initialized = computeInitContainerActions(pod, state, { probeResults, requiresRestart, actions });
   if (actions.killPod || !initialized) return;
   let kept = 0;
   for (const [index, container] of (pod.spec?.containers ?? []).entries()) {
@@ -161,9 +163,11 @@ function killReasonOf(
 function computeInitContainerActions(
   pod: Pod,
   state: RuntimePodStatus,
-  probeResults: ProbeResults,
-  requiresRestart: RequiresRestartForResize,
-  actions: PodActions,
+  {
+    probeResults,
+    requiresRestart,
+    actions,
+  }: { readonly probeResults: ProbeResults; readonly requiresRestart: RequiresRestartForResize; readonly actions: PodActions },
 ): boolean {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   if (initContainers.length === 0) return true;
@@ -198,7 +202,7 @@ function computeInitContainerActions(
     };
     if (status.state === 'CREATED') restart();
     else if (status.state === 'RUNNING') {
-      if (sidecar) computeRunningSidecarActions(container, status, probeResults, requiresRestart, onCompleted, restart);
+      if (sidecar) computeRunningSidecarActions(container, status, { probeResults, requiresRestart, onCompleted, restart });
     } else if (sidecar) restart(status.state === 'UNKNOWN' ? 'is in "unknown" state, try killing it before restart' : undefined, 'Unknown');
     else if (status.state === 'EXITED' && succeeded(status)) onCompleted();
     else {
@@ -218,10 +222,17 @@ function computeInitContainerActions(
 function computeRunningSidecarActions(
   container: Container,
   status: ContainerStatus,
-  probeResults: ProbeResults,
-  requiresRestart: RequiresRestartForResize,
-  onCompleted: () => void,
-  restart: (message?: string, reason?: ContainerKillReason) => void,
+  {
+    probeResults,
+    requiresRestart,
+    onCompleted,
+    restart,
+  }: {
+    readonly probeResults: ProbeResults;
+    readonly requiresRestart: RequiresRestartForResize;
+    readonly onCompleted: () => void;
+    readonly restart: (message?: string, reason?: ContainerKillReason) => void;
+  },
 ): void {
   if (container.startupProbe) {
     const started = probeResults.startup(status.id);

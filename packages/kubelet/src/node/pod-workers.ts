@@ -28,13 +28,11 @@ export class PodWorkers {
 
   constructor(node: NodeContext, object: () => Node | undefined) {
     this.#node = node;
-    this.#admission = new NodeAdmission(
-      () => node.allocatable,
-      object,
-      node.allowedUnsafeSysctls,
-      () => node.pressure,
-      () => node.shuttingDown,
-    );
+    this.#admission = new NodeAdmission(() => node.allocatable, object, {
+      unsafeSysctls: node.allowedUnsafeSysctls,
+      pressure: () => node.pressure,
+      shuttingDown: () => node.shuttingDown,
+    });
   }
 
   get workers(): Iterable<PodWorker> {

@@ -86,7 +86,7 @@ export class ProbeManager {
         if (probe === undefined || (this.#terminating && kind !== 'readiness') || !this.#shouldStart(probed, kind, status)) continue;
         const key = `${kind} ${status.id}`;
         active.add(key);
-        if (!this.#workers.has(key)) this.#workers.set(key, this.#createWorker(pod, probed, kind, probe, status, podIP, adopted));
+        if (!this.#workers.has(key)) this.#workers.set(key, this.#createWorker(pod, probed, { kind, probe, status, podIP, adopted }));
       }
     }
     for (const [key, worker] of this.#workers) {
@@ -142,11 +142,19 @@ export class ProbeManager {
   #createWorker(
     pod: Pod,
     probed: Probed,
-    kind: ProbeType,
-    probe: Probe,
-    status: ContainerStatus,
-    podIP: string,
-    adopted: boolean,
+    {
+      kind,
+      probe,
+      status,
+      podIP,
+      adopted,
+    }: {
+      readonly kind: ProbeType;
+      readonly probe: Probe;
+      readonly status: ContainerStatus;
+      readonly podIP: string;
+      readonly adopted: boolean;
+    },
   ): ProbeWorker {
     const { driver, clock, random } = this.#options;
     const delay = (probe.initialDelaySeconds ?? 0) * 1000;
@@ -163,18 +171,26 @@ export class ProbeManager {
       initial,
       // a restarted kubelet spreads the first attempts of its pods over a period
       initialDelayMs: adopted ? Math.max(due, random() * (probe.periodSeconds ?? 10) * 1000) : Math.max(0, due),
-      onAttempt: (attempt, result, changed, took) => this.#onAttempt(probed, kind, status.id, attempt, result, changed, took),
+      onAttempt: (attempt, result, changed, took) => this.#onAttempt(probed, kind, { id: status.id, attempt, result, changed, took }),
     });
   }
 
   #onAttempt(
     probed: Probed,
     kind: ProbeType,
-    id: string,
-    attempt: ProbeAttemptResult,
-    result: boolean | undefined,
-    changed: boolean,
-    took: number,
+    {
+      id,
+      attempt,
+      result,
+      changed,
+      took,
+    }: {
+      readonly id: string;
+      readonly attempt: ProbeAttemptResult;
+      readonly result: boolean | undefined;
+      readonly changed: boolean;
+      readonly took: number;
+    },
   ): void {
     const { event, tracer, clock, spanContext } = this.#options;
     const path = fieldPath(probed);

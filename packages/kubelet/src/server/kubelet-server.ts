@@ -193,11 +193,11 @@ export class KubeletServer {
       this.#sessions.checkSessionLimit();
       if (area === 'portForward') {
         const serve = this.#sessions.forward(this.#findPod(rest), url.searchParams);
-        this.#upgrades.accept(request, socket, head, forwards, (upgraded) => this.#sessions.track(serve(upgraded)));
+        this.#upgrades.accept(request, socket, { head, protocols: forwards, begin: (upgraded) => this.#sessions.track(serve(upgraded)) });
       } else if (area === 'exec' || area === 'attach') {
         const { worker, container } = this.#find(rest);
         const serve = this.#sessions.command(worker, container, area, url.searchParams);
-        this.#upgrades.accept(request, socket, head, commands, (upgraded) => this.#sessions.track(serve(upgraded)));
+        this.#upgrades.accept(request, socket, { head, protocols: commands, begin: (upgraded) => this.#sessions.track(serve(upgraded)) });
       } else throw new HttpError(404, '404 page not found');
     } catch (error) {
       const { code, message } = this.#toHttpError(error);

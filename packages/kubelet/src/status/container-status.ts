@@ -100,9 +100,11 @@ function stateOf(status: ContainerStatus, { runtimeName, messages }: ContainerSt
 function convertContainerStatus(
   kind: ContainerType,
   container: AnyContainer,
-  status: ContainerStatus,
-  previous: ContainerStatus | undefined,
-  inputs: ContainerStatusInputs,
+  {
+    status,
+    previous,
+    inputs,
+  }: { readonly status: ContainerStatus; readonly previous: ContainerStatus | undefined; readonly inputs: ContainerStatusInputs },
 ): ApiStatus {
   const lastState = previous ? stateOf(previous, inputs) : {};
   const mounts = container.volumeMounts ?? [];
@@ -139,9 +141,7 @@ function convertContainerStatus(
 function missingContainerStatus(
   pod: Pod,
   container: AnyContainer,
-  old: ApiStatus | undefined,
-  waiting: ContainerState,
-  ended: boolean,
+  { old, waiting, ended }: { readonly old: ApiStatus | undefined; readonly waiting: ContainerState; readonly ended: boolean },
 ): ApiStatus {
   if (old?.state?.terminated) return old;
   const base: ApiStatus = {
@@ -181,8 +181,8 @@ export function generateContainerStatuses(
     const [latest, previous] = state.containerAttempts(container.name);
     const old = findContainerStatus(containerStatusesOf(inputs.before, kind), container.name);
     const status = latest
-      ? convertContainerStatus(kind, container, latest, previous, inputs)
-      : missingContainerStatus(pod, container, old, waiting, ended);
+      ? convertContainerStatus(kind, container, { status: latest, previous, inputs })
+      : missingContainerStatus(pod, container, { old, waiting, ended });
     // earlier attempts may have been removed from the runtime: keep what was reported of them
     const kept =
       latest && !previous && status.restartCount > 0 && old?.lastState?.terminated ? { ...status, lastState: old.lastState } : status;

@@ -213,8 +213,7 @@ describe('security context', () => {
     const plain = containerSecurityContext(
       pod,
       app({ securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, readOnlyRootFilesystem: true } }),
-      undefined,
-      facts,
+      { image: undefined, facts },
     );
     expect(plain).toMatchObject({
       privileged: false,
@@ -226,7 +225,7 @@ describe('security context', () => {
       seccomp: { type: 'Localhost', localhostRef: '/root/seccomp/p.json' },
     });
     expect(plain.maskedPaths).toContain('/proc/kcore');
-    const privileged = containerSecurityContext(pod, app({ securityContext: { privileged: true } }), undefined, facts);
+    const privileged = containerSecurityContext(pod, app({ securityContext: { privileged: true } }), { image: undefined, facts });
     expect(privileged).toMatchObject({ privileged: true, seccomp: { type: 'Unconfined' } });
     expect(privileged.maskedPaths).toBeUndefined();
     expect(namespaceOptions(podOf('web', { hostPID: true, hostIPC: true, hostNetwork: true }), facts)).toEqual({

@@ -87,7 +87,7 @@ export class BindingCycle {
       if (nominationWritten) await writeNominatedNode(scheduled);
       let rejection = await waitOnPermit;
       permitted = rejection === undefined;
-      rejection ??= await runPreBindPlugins(framework, state, podInfo, node, context);
+      rejection ??= await runPreBindPlugins(framework, state, { pod: podInfo, node, context });
       rejection ??= await this.#bind(scheduled, context);
       return { rejection, permitted, nominationWritten };
     } catch (error) {
@@ -100,7 +100,7 @@ export class BindingCycle {
     this.#bindsInProgress += 1;
     try {
       if (extenders.length > 0 && (await runExtenderBind(extenders, podInfo, node, context.signal))) return undefined;
-      const status = await runBindPlugins(profile.framework, state, podInfo, node, context);
+      const status = await runBindPlugins(profile.framework, state, { pod: podInfo, node, context });
       return isSuccess(status) ? undefined : status;
     } finally {
       this.#bindsInProgress -= 1;

@@ -238,7 +238,7 @@ export class PodScheduler {
   ): Promise<Float64Array> {
     const { tracer, extenders, log } = this.#options;
     const span = startSpan(tracer, 'score', { spanContext });
-    const scores = runScorePlugins(profile.framework, state, podInfo, nodes);
+    const scores = runScorePlugins(profile.framework, state, { pod: podInfo, nodes });
     if (extenders.length > 0) await addExtenderScores(extenders, podInfo, nodes, scores, { log, signal });
     if (span.isRecording()) {
       const top = indexesOfLargest(scores, scoresInSpan).map((index) => [nodes[index]?.name, Math.round(scores[index] ?? 0)]);

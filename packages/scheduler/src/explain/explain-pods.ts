@@ -86,7 +86,7 @@ function removeFromCache(pod: Pod, cache: SchedulerCache, undo: (() => void)[]):
 /** Returns the feasible nodes with their scores, the best node first. */
 function scoreNodes(framework: Framework, state: SchedulingCycleState, pod: PodInfo, { feasible }: FeasibleNodes): NodeExplanation[] {
   const scoresByPlugin = new Map<string, Float64Array>();
-  const totals = feasible.length === 0 ? new Float64Array() : runScorePlugins(framework, state, pod, feasible, scoresByPlugin);
+  const totals = feasible.length === 0 ? new Float64Array() : runScorePlugins(framework, state, { pod, nodes: feasible, scoresByPlugin });
   const nodes = feasible.map(({ name: node }, index) => ({
     node,
     score: totals[index] ?? 0,

@@ -149,9 +149,11 @@ export async function runPostFilterPlugins(
 export function runScorePlugins(
   framework: Framework,
   state: SchedulingCycleState,
-  pod: PodInfo,
-  nodes: readonly NodeInfo[],
-  scoresByPlugin?: Map<string, Float64Array>,
+  {
+    pod,
+    nodes,
+    scoresByPlugin,
+  }: { readonly pod: PodInfo; readonly nodes: readonly NodeInfo[]; readonly scoresByPlugin?: Map<string, Float64Array> | undefined },
 ): Float64Array {
   const skipped = new Set<SchedulingPlugin>();
   for (const plugin of framework.pluginsAt('preScore')) if (plugin.preScore?.(state, pod, nodes).code === 'skip') skipped.add(plugin);
@@ -218,9 +220,7 @@ export const runPreBindPreFlights = (framework: Framework, state: SchedulingCycl
 export async function runPreBindPlugins(
   framework: Framework,
   state: SchedulingCycleState,
-  pod: PodInfo,
-  node: string,
-  context: BindContext,
+  { pod, node, context }: { readonly pod: PodInfo; readonly node: string; readonly context: BindContext },
 ): Promise<PluginStatus | undefined> {
   for (const plugin of framework.pluginsAt('preBind')) {
     const status = (await plugin.preBind?.(state, pod, node, context)) ?? success;
@@ -233,9 +233,7 @@ export async function runPreBindPlugins(
 export async function runBindPlugins(
   framework: Framework,
   state: SchedulingCycleState,
-  pod: PodInfo,
-  node: string,
-  context: BindContext,
+  { pod, node, context }: { readonly pod: PodInfo; readonly node: string; readonly context: BindContext },
 ): Promise<PluginStatus> {
   for (const plugin of framework.pluginsAt('bind')) {
     const status = (await plugin.bind?.(state, pod, node, context)) ?? success;

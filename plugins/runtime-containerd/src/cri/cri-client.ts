@@ -87,9 +87,7 @@ export class CriClient {
   stream<Item extends object>(
     table: 'cri' | 'containerd',
     path: string,
-    requestType: string,
-    itemType: string,
-    request: object,
+    { requestType, itemType, request }: { readonly requestType: string; readonly itemType: string; readonly request: object },
   ): ClientReadableStream<Item> {
     return this.#client.makeServerStreamRequest(
       path,

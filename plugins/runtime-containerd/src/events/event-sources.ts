@@ -50,13 +50,11 @@ interface CriEvent {
  * @throws RuntimeError `Unsupported` if the runtime does not implement the stream
  */
 export async function* criEvents(client: CriClient, signal: AbortSignal): AsyncGenerator<RawEvent> {
-  const stream = client.stream<CriEvent>(
-    'cri',
-    '/runtime.v1.RuntimeService/GetContainerEvents',
-    'GetContainerEventsRequest',
-    'ContainerEventResponse',
-    {},
-  );
+  const stream = client.stream<CriEvent>('cri', '/runtime.v1.RuntimeService/GetContainerEvents', {
+    requestType: 'GetContainerEventsRequest',
+    itemType: 'ContainerEventResponse',
+    request: {},
+  });
   const items = itemsOf(stream, signal);
   const first = items.next();
   let failure: unknown;
@@ -93,8 +91,12 @@ let markerCount = 0;
 export async function* containerdEvents(client: CriClient, clock: Clock, signal: AbortSignal): AsyncGenerator<RawEvent> {
   const marker = `${markerTopic}/${process.pid}-${clock.now()}-${++markerCount}`;
   const filters = [...topics, marker].map((topic) => `topic=="${topic}"`);
-  const stream = client.stream<Envelope>('containerd', '/containerd.services.events.v1.Events/Subscribe', 'SubscribeRequest', 'Envelope', {
-    filters,
+  const stream = client.stream<Envelope>('containerd', '/containerd.services.events.v1.Events/Subscribe', {
+    requestType: 'SubscribeRequest',
+    itemType: 'Envelope',
+    request: {
+      filters,
+    },
   });
   const publishMarker = () =>
     client.unary(

@@ -142,7 +142,11 @@ export class Containers {
     const listed = await this.#containers.list('container', { id, sandboxId, labels }, signal);
     const containers = await Promise.all(
       listed.map(async (item) =>
-        container(item.Id, listedName(item), item.Labels ?? {}, item.Created * 1000, await this.#containers.stateOf(item, signal)),
+        container(item.Id, listedName(item), {
+          labels: item.Labels ?? {},
+          created: item.Created * 1000,
+          state: await this.#containers.stateOf(item, signal),
+        }),
       ),
     );
     return containers.filter((item) => (state ?? item.state) === item.state);

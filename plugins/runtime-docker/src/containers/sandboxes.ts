@@ -111,20 +111,21 @@ export class Sandboxes {
   async status(id: string, { signal }: RuntimeCallOptions = {}): Promise<PodSandboxStatus> {
     const found = await this.#containers.sandbox(id, signal);
     const ready = this.#isReady(id, found.State.Running, found.HostConfig.NetworkMode === 'host');
-    return { ...sandbox(found.Id, found.Name, found.Config.Labels ?? {}, Date.parse(found.Created), ready), ips: this.#network.ipsOf(id) };
+    return {
+      ...sandbox(found.Id, found.Name, { labels: found.Config.Labels ?? {}, created: Date.parse(found.Created), ready }),
+      ips: this.#network.ipsOf(id),
+    };
   }
 
   async list({ id, labels, state }: SandboxFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly PodSandbox[]> {
     const listed = await this.#containers.list('podsandbox', { id, labels }, signal);
     return listed
       .map((item) =>
-        sandbox(
-          item.Id,
-          listedName(item),
-          item.Labels ?? {},
-          item.Created * 1000,
-          this.#isReady(item.Id, item.State === 'running', item.HostConfig?.NetworkMode === 'host'),
-        ),
+        sandbox(item.Id, listedName(item), {
+          labels: item.Labels ?? {},
+          created: item.Created * 1000,
+          ready: this.#isReady(item.Id, item.State === 'running', item.HostConfig?.NetworkMode === 'host'),
+        }),
       )
       .filter((item) => (state ?? item.state) === item.state);
   }

@@ -31,7 +31,11 @@ function validateQualifiedDomain(errors: Errors, path: string, name: string): vo
 }
 
 /** A list in which `*` must be the only item. */
-function validateWildcards(errors: Errors, path: string, values: readonly string[], what: string, allowEmptyText: boolean): void {
+function validateWildcards(
+  errors: Errors,
+  path: string,
+  { values, what, allowEmptyText }: { readonly values: readonly string[]; readonly what: string; readonly allowEmptyText: boolean },
+): void {
   if (values.length === 0) errors.push(required(path));
   for (const [i, value] of values.entries()) if (value === '' && !allowEmptyText) errors.push(required(`${path}[${i}]`));
   if (values.length > 1 && values.includes('*')) errors.push(invalid(path, values, `if '*' is present, must not specify other ${what}`));
@@ -40,8 +44,8 @@ function validateWildcards(errors: Errors, path: string, values: readonly string
 function validateRules(errors: Errors, path: string, list: readonly RuleWithOperations[]): void {
   for (const [i, rule] of list.entries()) {
     const at = `${path}[${i}]`;
-    validateWildcards(errors, `${at}.apiGroups`, rule.apiGroups ?? [], 'API groups', true);
-    validateWildcards(errors, `${at}.apiVersions`, rule.apiVersions ?? [], 'API versions', false);
+    validateWildcards(errors, `${at}.apiGroups`, { values: rule.apiGroups ?? [], what: 'API groups', allowEmptyText: true });
+    validateWildcards(errors, `${at}.apiVersions`, { values: rule.apiVersions ?? [], what: 'API versions', allowEmptyText: false });
     validateResources(errors, `${at}.resources`, rule.resources ?? []);
     validateOptionalEnum(errors, `${at}.scope`, rule.scope, ['*', 'Cluster', 'Namespaced']);
     const wanted = rule.operations ?? [];

@@ -66,9 +66,7 @@ export function validateNonSpecialIP(errors: Errors, path: string, value: string
 export function validateDualStack(
   errors: Errors,
   path: string,
-  values: readonly string[],
-  family: (value: string) => number,
-  what: string,
+  { values, family, what }: { readonly values: readonly string[]; readonly family: (value: string) => number; readonly what: string },
 ): void {
   if (values.length < 2) return;
   if (values.length > 2 || family(values[0] ?? '') === family(values[1] ?? '')) {

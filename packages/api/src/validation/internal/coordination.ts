@@ -42,7 +42,7 @@ export function validateEndpointSlice(errors: Errors, slice: EndpointSlice, old:
       if (addresses.length === 0) errors.push(required(`${at}.addresses`, 'must contain at least 1 address'));
       else if (addresses.length > 100) errors.push(tooMany(`${at}.addresses`, addresses.length, 100));
       for (const [j, address] of addresses.entries())
-        validateEndpointAddress(errors, `${at}.addresses[${j}]`, address, addressType, allowLoopback);
+        validateEndpointAddress(errors, `${at}.addresses[${j}]`, { address, type: addressType, allowLoopback });
       validateLabels(errors, `${at}.deprecatedTopology`, endpoint.deprecatedTopology);
       if (endpoint.nodeName !== undefined) addInvalid(errors, `${at}.nodeName`, endpoint.nodeName, isDns1123Subdomain(endpoint.nodeName));
       if (endpoint.hostname !== undefined) validateDNSLabel(errors, `${at}.hostname`, endpoint.hostname);
@@ -54,7 +54,11 @@ export function validateEndpointSlice(errors: Errors, slice: EndpointSlice, old:
   if (old !== undefined) validateImmutable(errors, 'addressType', addressType, old.addressType);
 }
 
-function validateEndpointAddress(errors: Errors, path: string, address: string, type: string, allowLoopback: boolean): void {
+function validateEndpointAddress(
+  errors: Errors,
+  path: string,
+  { address, type, allowLoopback }: { readonly address: string; readonly type: string; readonly allowLoopback: boolean },
+): void {
   if (type === 'IPv4' || type === 'IPv6') {
     if (`IPv${ipFamily(address)}` !== type) errors.push(invalid(path, address, `must be a valid ${type} address`));
     else validateNonSpecialIP(errors, path, address, allowLoopback);

@@ -86,27 +86,21 @@ function validateFlowRule(errors: Errors, path: string, { subjects = [], resourc
     errors.push(required(path, 'at least one of resourceRules and nonResourceRules has to be non-empty'));
   for (const [i, { verbs = [], apiGroups = [], resources = [], namespaces = [], clusterScope }] of resourceRules.entries()) {
     const at = `${path}.resourceRules[${i}]`;
-    validateWildcard(
-      errors,
-      `${at}.verbs`,
-      verbs,
-      'verbs must contain at least one value',
-      "if '*' is present, must not specify other verbs",
-    );
-    validateWildcard(
-      errors,
-      `${at}.apiGroups`,
-      apiGroups,
-      'resource rules must supply at least one api group',
-      "if '*' is present, must not specify other api groups",
-    );
-    validateWildcard(
-      errors,
-      `${at}.resources`,
-      resources,
-      'resource rules must supply at least one resource',
-      "if '*' is present, must not specify other resources",
-    );
+    validateWildcard(errors, `${at}.verbs`, {
+      values: verbs,
+      empty: 'verbs must contain at least one value',
+      mixed: "if '*' is present, must not specify other verbs",
+    });
+    validateWildcard(errors, `${at}.apiGroups`, {
+      values: apiGroups,
+      empty: 'resource rules must supply at least one api group',
+      mixed: "if '*' is present, must not specify other api groups",
+    });
+    validateWildcard(errors, `${at}.resources`, {
+      values: resources,
+      empty: 'resource rules must supply at least one resource',
+      mixed: "if '*' is present, must not specify other resources",
+    });
     if (namespaces.length === 0 && clusterScope !== true)
       errors.push(required(`${at}.namespaces`, 'resource rules that are not cluster scoped must supply at least one namespace'));
     if (namespaces.length > 1 && namespaces.includes('*'))
@@ -114,26 +108,26 @@ function validateFlowRule(errors: Errors, path: string, { subjects = [], resourc
   }
   for (const [i, { verbs = [], nonResourceURLs = [] }] of nonResourceRules.entries()) {
     const at = `${path}.nonResourceRules[${i}]`;
-    validateWildcard(
-      errors,
-      `${at}.verbs`,
-      verbs,
-      'verbs must contain at least one value',
-      "if '*' is present, must not specify other verbs",
-    );
-    validateWildcard(
-      errors,
-      `${at}.nonResourceURLs`,
-      nonResourceURLs,
-      'nonResourceURLs must contain at least one value',
-      "if '*' is present, must not specify other non-resource URLs",
-    );
+    validateWildcard(errors, `${at}.verbs`, {
+      values: verbs,
+      empty: 'verbs must contain at least one value',
+      mixed: "if '*' is present, must not specify other verbs",
+    });
+    validateWildcard(errors, `${at}.nonResourceURLs`, {
+      values: nonResourceURLs,
+      empty: 'nonResourceURLs must contain at least one value',
+      mixed: "if '*' is present, must not specify other non-resource URLs",
+    });
     for (const [j, url] of nonResourceURLs.entries())
       if (url !== '*' && !url.startsWith('/')) errors.push(invalid(`${at}.nonResourceURLs[${j}]`, url, "must start with '/'"));
   }
 }
 
-function validateWildcard(errors: Errors, path: string, values: readonly string[], empty: string, mixed: string): void {
+function validateWildcard(
+  errors: Errors,
+  path: string,
+  { values, empty, mixed }: { readonly values: readonly string[]; readonly empty: string; readonly mixed: string },
+): void {
   if (values.length === 0) errors.push(required(path, empty));
   else if (values.length > 1 && values.includes('*')) errors.push(invalid(path, values, mixed));
 }

@@ -63,7 +63,11 @@ export class LeaderElectionController implements Controller {
     const acknowledged = candidates.filter((each) => renewTimeMs(each) + electionMs > now);
     const strategy = pickBestStrategy(acknowledged);
     if (acknowledged.length === 0 || strategy === undefined) return { requeueAfterMs: electionMs };
-    await this.#updateLease(key, lease, strategy, strategy === 'OldestEmulationVersion' ? pickBestLeader(acknowledged) : undefined, client);
+    await this.#updateLease(key, lease, {
+      strategy,
+      electee: strategy === 'OldestEmulationVersion' ? pickBestLeader(acknowledged) : undefined,
+      client,
+    });
     return result;
   }
 
@@ -102,9 +106,7 @@ export class LeaderElectionController implements Controller {
   async #updateLease(
     key: string,
     lease: Lease | undefined,
-    strategy: string,
-    electee: LeaseCandidate | undefined,
-    client: Client,
+    { strategy, electee, client }: { readonly strategy: string; readonly electee: LeaseCandidate | undefined; readonly client: Client },
   ): Promise<void> {
     const now = this.#clock.now();
     const time = formatMicroTime(now);

@@ -47,11 +47,9 @@ export class StorageVersionMigrationController implements Controller {
   addDynamicWatches(add: (watch: ControllerWatch) => () => void): () => void {
     const { discovery, log, migrations, kinds } = this.#options;
     const unfollowKinds = kinds.on();
-    const stopWatch = watchWhenServed(
-      discovery,
-      storageVersionMigrationsV1beta1,
+    const stopWatch = watchWhenServed(discovery, storageVersionMigrationsV1beta1, {
       log,
-      () => {
+      createWatch: () => {
         this.#migrations = migrations();
         return watch(this.#migrations, (migration) => {
           if (!isDone(migration)) return [migration.metadata?.name ?? ''];
@@ -60,7 +58,7 @@ export class StorageVersionMigrationController implements Controller {
         });
       },
       add,
-    );
+    });
     return () => {
       stopWatch();
       unfollowKinds();
@@ -107,20 +105,27 @@ export class StorageVersionMigrationController implements Controller {
   async #markRunning(migration: StorageVersionMigration, resource: Resource, client: Client): Promise<StorageVersionMigration> {
     if (migration.status?.conditions?.some(({ type, status }) => type === 'Running' && status === 'True')) return migration;
     const { metadata } = await client.list(resource, { limit: 1 });
-    return this.#updateCondition(migration, 'Running', 'StorageVersionMigrationInProgress', '', client, metadata?.resourceVersion);
+    return this.#updateCondition(migration, 'Running', {
+      reason: 'StorageVersionMigrationInProgress',
+      message: '',
+      client,
+      resourceVersion: metadata?.resourceVersion,
+    });
   }
 
   async #finish(migration: StorageVersionMigration, result: MigrationResult, message: string, client: Client): Promise<void> {
-    await this.#updateCondition(migration, result, `StorageVersionMigration${result}`, message, client);
+    await this.#updateCondition(migration, result, { reason: `StorageVersionMigration${result}`, message, client });
   }
 
   async #updateCondition(
     migration: StorageVersionMigration,
     type: string,
-    reason: string,
-    message: string,
-    client: Client,
-    resourceVersion?: string,
+    {
+      reason,
+      message,
+      client,
+      resourceVersion,
+    }: { readonly reason: string; readonly message: string; readonly client: Client; readonly resourceVersion?: string | undefined },
   ): Promise<StorageVersionMigration> {
     const now = formatTime(this.#options.clock.now());
     const others = (migration.status?.conditions ?? []).flatMap((each) =>

@@ -183,22 +183,29 @@ export class DaemonSetController implements Controller {
       }
       podsToDelete.push(...excessPods(set, running, hash, clock.now()));
     }
-    return { failure: await this.#syncNodes(key, set, podsToDelete, nodesNeedingPods, hash, client), retryMs };
+    return { failure: await this.#syncNodes(key, set, { podsToDelete, nodesNeedingPods, hash, client }), retryMs };
   }
 
   #rollingUpdate(key: ObjectKey, set: DaemonSet, { podsOf, nodes }: NodeToDaemonPods, hash: string, client: Client): Promise<unknown> {
     const desired = nodes.filter(({ shouldRun: run }) => run).map(({ name }) => name);
-    const { remove, surge } = rollingStep(set, podsOf, desired, hash, this.#options.clock.now());
-    return this.#syncNodes(key, set, remove, surge, hash, client);
+    const { remove, surge } = rollingStep(set, podsOf, { desired, hash, nowMs: this.#options.clock.now() });
+    return this.#syncNodes(key, set, { podsToDelete: remove, nodesNeedingPods: surge, hash, client });
   }
 
   async #syncNodes(
     key: ObjectKey,
     set: DaemonSet,
-    podsToDelete: readonly Pod[],
-    nodesNeedingPods: readonly string[],
-    hash: string,
-    client: Client,
+    {
+      podsToDelete,
+      nodesNeedingPods,
+      hash,
+      client,
+    }: {
+      readonly podsToDelete: readonly Pod[];
+      readonly nodesNeedingPods: readonly string[];
+      readonly hash: string;
+      readonly client: Client;
+    },
   ) {
     const owner = withTypeMeta(daemonSets, set);
     const ownerContext = { key, owner, client };

@@ -41,9 +41,7 @@ export interface RollingStep {
 export function rollingStep(
   set: DaemonSet,
   podsOf: ReadonlyMap<string, readonly Pod[]>,
-  desired: readonly string[],
-  hash: string,
-  nowMs: number,
+  { desired, hash, nowMs }: { readonly desired: readonly string[]; readonly hash: string; readonly nowMs: number },
 ): RollingStep {
   if (!isRolling(set)) return { remove: [], surge: [] };
   const maxSurge = surgeOf(set, desired.length);

@@ -188,7 +188,7 @@ export class DeploymentController implements Controller {
     const paused = deployment.spec?.paused === true;
     const isDeleting = deployment.metadata?.deletionTimestamp !== undefined;
     const status: DeploymentStatus =
-      paused || isDeleting ? counts : { ...counts, conditions: rolloutConditions(deployment, counts, all, newSet, now) };
+      paused || isDeleting ? counts : { ...counts, conditions: rolloutConditions(deployment, counts, { all, newSet, nowMs: now }) };
     if (!isDeleting && (paused || isComplete(deployment, status))) await this.#scaling.cleanupDeployment(rollout);
     if (!sameStatus(deployment.status, status)) {
       try {

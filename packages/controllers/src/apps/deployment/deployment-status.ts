@@ -92,9 +92,7 @@ export function msUntilProgressDeadline(deployment: Deployment, status: Deployme
 export function rolloutConditions(
   deployment: Deployment,
   status: DeploymentStatus,
-  all: readonly ReplicaSet[],
-  newSet: ReplicaSet | undefined,
-  nowMs: number,
+  { all, newSet, nowMs }: { readonly all: readonly ReplicaSet[]; readonly newSet: ReplicaSet | undefined; readonly nowMs: number },
 ): readonly DeploymentCondition[] {
   let conditions = status.conditions ?? [];
   if (!hasDeadline(deployment)) conditions = withoutCondition(conditions, 'Progressing');

@@ -81,7 +81,11 @@ export class DisruptionController implements Controller {
     } catch (error) {
       if (isStatus(error, 'Conflict', 'NotFound')) throw error;
       // allow no eviction while the number of healthy pods is unknown
-      await this.#updateStatus(budget, { ...budget.status, disruptionsAllowed: 0 }, 'SyncFailed', (error as Error).message, client);
+      await this.#updateStatus(
+        budget,
+        { ...budget.status, disruptionsAllowed: 0 },
+        { reason: 'SyncFailed', message: (error as Error).message, client },
+      );
       throw error;
     }
   }
@@ -139,16 +143,14 @@ export class DisruptionController implements Controller {
       ...(Object.keys(disruptedPods).length > 0 && { disruptedPods }),
       observedGeneration: budget.metadata?.generation ?? 0,
     };
-    await this.#updateStatus(budget, status, allowed > 0 ? 'SufficientPods' : 'InsufficientPods', '', client);
+    await this.#updateStatus(budget, status, { reason: allowed > 0 ? 'SufficientPods' : 'InsufficientPods', message: '', client });
     return Number.isFinite(recheckMs) ? { requeueAfterMs: recheckMs } : undefined;
   }
 
   async #updateStatus(
     budget: PodDisruptionBudget,
     status: PodDisruptionBudgetStatus,
-    reason: string,
-    message: string,
-    client: Client,
+    { reason, message, client }: { readonly reason: string; readonly message: string; readonly client: Client },
   ): Promise<void> {
     const observedGeneration = budget.metadata?.generation ?? 0;
     const value = reason === 'SufficientPods' ? 'True' : 'False';

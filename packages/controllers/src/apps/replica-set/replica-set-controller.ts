@@ -180,7 +180,7 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     if (difference > 0) return this.#create(key, set, Math.min(difference, burstReplicas), client);
     if (difference === 0) return undefined;
     const pods = (all ?? controlledBy(this.#pods, set.metadata?.uid ?? '')).filter(isActive);
-    return this.#delete(key, set, pods, Math.min(-difference, burstReplicas), client);
+    return this.#delete(key, set, { active: pods, count: Math.min(-difference, burstReplicas), client });
   }
 
   #create(key: string, set: T, count: number, client: Client): Promise<unknown> {
@@ -189,7 +189,11 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     return this.#control.create({ key, owner, client }, count, () => pod);
   }
 
-  async #delete(key: string, set: T, active: readonly Pod[], count: number, client: Client): Promise<unknown> {
+  async #delete(
+    key: string,
+    set: T,
+    { active, count, client }: { readonly active: readonly Pod[]; readonly count: number; readonly client: Client },
+  ): Promise<unknown> {
     // pods of sibling sets with the same owner count as peers: a rollout then deletes from crowded nodes first
     const owner = controllerOf(set)?.uid;
     const siblings = owner === undefined ? [set] : controlledBy(this.#sets, owner);

@@ -43,10 +43,17 @@ export function podsToUpdate(set: StatefulSet, replicas: readonly (Pod | undefin
 export function countStatus(
   set: StatefulSet,
   pods: readonly Pod[],
-  current: ControllerRevision,
-  update: ControllerRevision,
-  collisionCount: number | undefined,
-  nowMs: number,
+  {
+    current,
+    update,
+    collisionCount,
+    nowMs,
+  }: {
+    readonly current: ControllerRevision;
+    readonly update: ControllerRevision;
+    readonly collisionCount: number | undefined;
+    readonly nowMs: number;
+  },
 ): StatefulSetStatus {
   const count = { ready: 0, available: 0, current: 0, updated: 0 };
   for (const pod of pods) {

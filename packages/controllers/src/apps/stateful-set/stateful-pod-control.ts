@@ -87,7 +87,11 @@ export class StatefulPodControl {
   }
 
   /** Sets the owner references of the pod's claims by the retention policy. */
-  async updateClaimRetention(set: StatefulSet, pod: Pod, ordinal: number, condemned: boolean, client: Client): Promise<void> {
+  async updateClaimRetention(
+    set: StatefulSet,
+    pod: Pod,
+    { ordinal, condemned, client }: { readonly ordinal: number; readonly condemned: boolean; readonly client: Client },
+  ): Promise<void> {
     for (const { metadata } of claimsOf(set, ordinal)) {
       const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
       const ownerReferences = present && claimOwnerReferences(set, pod, present, condemned);

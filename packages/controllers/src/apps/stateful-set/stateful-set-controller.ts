@@ -95,10 +95,10 @@ export class StatefulSetController implements Controller {
     // pods created or deleted below are counted when the cache shows them: their events trigger a reconcile
     const live = new Map(pods.map((pod) => [ordinalOf(pod, name) ?? -1, pod]));
     try {
-      if (!isDeleting) await this.#updateStatefulSet(set, live, current, update, client);
+      if (!isDeleting) await this.#updateStatefulSet(set, live, { current, update, client });
     } finally {
       const now = this.#clock.now();
-      const status = countStatus(set, [...live.values()], current, update, collisionCount, now);
+      const status = countStatus(set, [...live.values()], { current, update, collisionCount, nowMs: now });
       if (!sameStatus(set.status, status)) await this.#writeStatus(set, status, client);
     }
     const used = new Set(pods.map(revisionOf));
@@ -118,9 +118,7 @@ export class StatefulSetController implements Controller {
   async #updateStatefulSet(
     set: StatefulSet,
     live: Map<number, Pod>,
-    current: ControllerRevision,
-    update: ControllerRevision,
-    client: Client,
+    { current, update, client }: { readonly current: ControllerRevision; readonly update: ControllerRevision; readonly client: Client },
   ) {
     const start = startOrdinal(set);
     // `spec.replicas` may exceed the maximum length of an array
@@ -147,7 +145,7 @@ export class StatefulSetController implements Controller {
     } else for (let index = 0; index < count; index++) if ((await processReplica(replicaAt(index))) !== 'go') return;
     for (const ordinal of condemned) {
       const pod = live.get(ordinal);
-      if (pod !== undefined) await this.#control.updateClaimRetention(set, pod, ordinal, true, client);
+      if (pod !== undefined) await this.#control.updateClaimRetention(set, pod, { ordinal, condemned: true, client });
     }
     for (const ordinal of condemned) {
       const pod = live.get(ordinal);
@@ -202,7 +200,7 @@ export class StatefulSetController implements Controller {
     if (pod.status?.phase === 'Pending') await this.#control.createClaims(set, pod, ordinal, client);
     if (!burst && (isTerminating(pod) || !isAvailable(set, pod, this.#clock.now()))) return 'stop';
     if (!isTerminating(pod)) {
-      await this.#control.updateClaimRetention(set, pod, ordinal, false, client);
+      await this.#control.updateClaimRetention(set, pod, { ordinal, condemned: false, client });
       const repaired = withIdentity(set, pod, ordinal);
       if (repaired !== pod) await this.#control.update(set, repaired, ordinal, client);
     }

@@ -112,7 +112,7 @@ export async function trackJobStatusAndRemoveFinalizers({
   await releasePods(key, podsToRelease, releasedPods, client);
   const releasedUids = new Set(podsToRelease.map(({ metadata }) => metadata?.uid ?? ''));
   status = flushUncounted(current.status ?? {}, (uid) => uidsWithFinalizer.has(uid) && !releasedUids.has(uid));
-  if (!isFull && mayFinish) status = withFinalCondition(job, status, finishCondition, syncContext, nowMs);
+  if (!isFull && mayFinish) status = withFinalCondition(job, status, { finishCondition, syncContext, nowMs });
   current = (await writeStatus(current, status, consistencyStore, client)) ?? { ...job, status };
   return current;
 }
@@ -139,9 +139,11 @@ function flushUncounted(status: JobStatus, hasFinalizer: (uid: string) => boolea
 function withFinalCondition(
   job: Job,
   status: JobStatus,
-  finishCondition: FinishCondition | undefined,
-  syncContext: SyncJobContext,
-  nowMs: number,
+  {
+    finishCondition,
+    syncContext,
+    nowMs,
+  }: { readonly finishCondition: FinishCondition | undefined; readonly syncContext: SyncJobContext; readonly nowMs: number },
 ): JobStatus {
   const uncounted = status.uncountedTerminatedPods;
   if (finishCondition === undefined || (uncounted?.succeeded?.length ?? 0) + (uncounted?.failed?.length ?? 0) > 0) return status;

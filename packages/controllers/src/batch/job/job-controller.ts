@@ -103,7 +103,7 @@ export class JobController implements Controller {
     const pods = await this.#claimPods(job, client);
     const syncContext = buildSyncJobContext(job, pods, this.#releasedPods.of(key));
     const nowMs = this.#clock.now();
-    const result = await this.#syncPods(key, syncContext, expectationsSatisfied, nowMs, client);
+    const result = await this.#syncPods(key, syncContext, { expectationsSatisfied, nowMs, client });
     const updated = await trackJobStatusAndRemoveFinalizers({
       key,
       syncContext,
@@ -141,9 +141,7 @@ export class JobController implements Controller {
   async #syncPods(
     key: ObjectKey,
     syncContext: SyncJobContext,
-    expectationsSatisfied: boolean,
-    nowMs: number,
-    client: Client,
+    { expectationsSatisfied, nowMs, client }: { readonly expectationsSatisfied: boolean; readonly nowMs: number; readonly client: Client },
   ): Promise<PodSyncResult> {
     const { job } = syncContext;
     const suspended = job.spec?.suspend === true;

@@ -79,16 +79,16 @@ export function buildSyncJobContext(job: Job, pods: readonly Pod[], releasedUids
     previousIndexes: oldIndexes,
     indexes,
     failedIndexes,
-    podsDelayingDeletion: perIndex ? findPodsDelayingDeletion(job, pending, active, indexes, failedIndexes ?? IndexSet.empty) : new Map(),
+    podsDelayingDeletion: perIndex
+      ? findPodsDelayingDeletion(job, pending, { active, done: indexes, failed: failedIndexes ?? IndexSet.empty })
+      : new Map(),
   };
 }
 
 function findPodsDelayingDeletion(
   job: Job,
   pending: readonly Pod[],
-  active: readonly Pod[],
-  done: IndexSet,
-  failed: IndexSet,
+  { active, done, failed }: { readonly active: readonly Pod[]; readonly done: IndexSet; readonly failed: IndexSet },
 ): ReadonlyMap<number, Pod> {
   const replaced = new Set(active.map((pod) => indexOf(job, pod)));
   const latestFailed = new Map<number, Pod>();

@@ -97,11 +97,9 @@ export class DeviceTaintEvictionController implements Controller {
 
   addDynamicWatches(add: (watch: ControllerWatch) => () => void): () => void {
     const { discovery, log, claims, rules } = this.#options;
-    return watchWhenServed(
-      discovery,
-      deviceTaintRulesV1beta2,
+    return watchWhenServed(discovery, deviceTaintRulesV1beta2, {
       log,
-      () => {
+      createWatch: () => {
         this.#rules = rules();
         return watch(this.#rules, (rule, old) => {
           // ignores changes of the status
@@ -112,7 +110,7 @@ export class DeviceTaintEvictionController implements Controller {
         });
       },
       add,
-    );
+    });
   }
 
   async reconcile(key: ObjectKey, { client }: ReconcileContext): Promise<ReconcileResult | void> {

@@ -72,7 +72,11 @@ export class EndpointSliceMirroringController implements Controller {
     const reconcile = () => this.#mirror(key, mirrors ? source : undefined, existing, client);
     if (source === undefined) return reconcile();
     const message = `Error updating Endpoint Slices for Endpoints ${key}`;
-    return withFailureEvent(recorder, withTypeMeta(endpointsResource, source), 'FailedToUpdateEndpointSlices', message, reconcile);
+    return withFailureEvent(recorder, withTypeMeta(endpointsResource, source), {
+      reason: 'FailedToUpdateEndpointSlices',
+      message,
+      work: reconcile,
+    });
   }
 
   async #mirror(key: ObjectKey, source: Endpoints | undefined, existing: readonly EndpointSlice[], client: Client): Promise<void> {
@@ -90,7 +94,7 @@ export class EndpointSliceMirroringController implements Controller {
     for (const each of desired) {
       const [match] = [...unused].find(([, id]) => id === idOf(each)) ?? [];
       if (match !== undefined) unused.delete(match);
-      if (source !== undefined) await this.#reconcileSlices(key, source, each, match, client);
+      if (source !== undefined) await this.#reconcileSlices(key, source, { desired: each, existing: match, client });
     }
     for (const slice of unused.keys()) await this.#remove(key, slice, client);
   }
@@ -98,9 +102,11 @@ export class EndpointSliceMirroringController implements Controller {
   async #reconcileSlices(
     key: ObjectKey,
     source: Endpoints,
-    desired: DesiredEndpointSlice,
-    existing: EndpointSlice | undefined,
-    client: Client,
+    {
+      desired,
+      existing,
+      client,
+    }: { readonly desired: DesiredEndpointSlice; readonly existing: EndpointSlice | undefined; readonly client: Client },
   ): Promise<void> {
     const labels = { ...source.metadata?.labels, [serviceLabel]: source.metadata?.name ?? '', [managedByLabel]: controllerName };
     const annotations = Object.fromEntries(

@@ -112,9 +112,11 @@ export class EndpointSliceController implements Controller {
     // slices of Services without a selector are managed by other clients
     if (service.spec?.type === 'ExternalName' || Object.keys(service.spec?.selector ?? {}).length === 0) return;
     const message = `Error updating Endpoint Slices for Service ${key}`;
-    await withFailureEvent(this.#options.recorder, service, 'FailedToUpdateEndpointSlices', message, () =>
-      this.#reconcileService(key, service, existing, client),
-    );
+    await withFailureEvent(this.#options.recorder, service, {
+      reason: 'FailedToUpdateEndpointSlices',
+      message,
+      work: () => this.#reconcileService(key, service, existing, client),
+    });
   }
 
   async #reconcileService(key: string, service: Service, existing: readonly EndpointSlice[], client: Client): Promise<void> {

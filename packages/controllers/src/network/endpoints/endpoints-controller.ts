@@ -86,7 +86,7 @@ export class EndpointsController implements Controller {
       },
     };
     const withEvent = (reason: string, action: string, work: () => Promise<unknown>) =>
-      withFailureEvent(this.#options.recorder, desired, reason, `Failed to ${action} ${key}`, work);
+      withFailureEvent(this.#options.recorder, desired, { reason, message: `Failed to ${action} ${key}`, work });
     if (existing === undefined)
       await withEvent('FailedToCreateEndpoint', 'create endpoint for service', async () => {
         await client.create(endpointsResource, desired).catch((error: unknown) => {

@@ -67,9 +67,11 @@ export default Controllers.plugin({
         const owner = withTypeMeta(podResource, pod);
         for (const volume of pod.spec?.volumes ?? []) {
           if (volume.ephemeral === undefined) continue;
-          await withFailureEvent(recorder, owner, 'FailedBinding', `ephemeral volume ${volume.name}`, () =>
-            ensureClaim(pod, volume, client),
-          );
+          await withFailureEvent(recorder, owner, {
+            reason: 'FailedBinding',
+            message: `ephemeral volume ${volume.name}`,
+            work: () => ensureClaim(pod, volume, client),
+          });
         }
       },
     };

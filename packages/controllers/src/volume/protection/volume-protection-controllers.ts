@@ -15,9 +15,7 @@ const volumeFinalizer = 'kubernetes.io/pv-protection';
 async function protect<T extends KubeObject>(
   resource: Resource<T>,
   object: T,
-  finalizer: string,
-  inUse: () => Promise<boolean>,
-  client: Client,
+  { finalizer, inUse, client }: { readonly finalizer: string; readonly inUse: () => Promise<boolean>; readonly client: Client },
 ): Promise<void> {
   const finalizers = object.metadata?.finalizers ?? [];
   const hasFinalizer = finalizers.includes(finalizer);
@@ -57,7 +55,7 @@ export const claimProtection = Controllers.plugin({
           const live = await client.list(podResource, { namespace: claim.metadata?.namespace ?? '' });
           return live.items.some((pod) => pod.spec?.nodeName !== undefined && claimKeysOfPod(pod).includes(key));
         };
-        await protect(persistentVolumeClaims, claim, claimFinalizer, inUse, client);
+        await protect(persistentVolumeClaims, claim, { finalizer: claimFinalizer, inUse, client });
       },
     };
   },
@@ -77,7 +75,11 @@ export const volumeProtection = Controllers.plugin({
       async reconcile(key, { client }) {
         const volume = volumes.get(key);
         if (volume !== undefined)
-          await protect(persistentVolumes, volume, volumeFinalizer, async () => volume.status?.phase === 'Bound', client);
+          await protect(persistentVolumes, volume, {
+            finalizer: volumeFinalizer,
+            inUse: async () => volume.status?.phase === 'Bound',
+            client,
+          });
       },
     };
   },

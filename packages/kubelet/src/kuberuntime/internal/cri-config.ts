@@ -178,13 +178,11 @@ export async function generateContainerConfig(request: ContainerConfigRequest): 
     ...(stopSignal !== undefined && { stopSignal }),
     linux: {
       resources: linuxResources(pod, container, { memoryCapacity: memoryCapacityOf(node.capacity), cgroupV2: node.cgroupV2 }),
-      security: containerSecurityContext(
-        pod,
-        container,
-        image.image,
-        { rootDir: node.paths.root, nodeNetwork: usesNodeNetworkNamespace(pod, node, runtime), users },
+      security: containerSecurityContext(pod, container, {
+        image: image.image,
+        facts: { rootDir: node.paths.root, nodeNetwork: usesNodeNetworkNamespace(pod, node, runtime), users },
         targetId,
-      ),
+      }),
     },
   };
 }

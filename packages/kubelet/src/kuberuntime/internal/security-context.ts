@@ -89,9 +89,11 @@ export function sandboxSecurityContext(pod: Pod, facts: SecurityContextInputs): 
 export function containerSecurityContext(
   pod: Pod,
   container: Container | EphemeralContainer,
-  image: Image | undefined,
-  facts: SecurityContextInputs,
-  targetId?: string,
+  {
+    image,
+    facts,
+    targetId,
+  }: { readonly image: Image | undefined; readonly facts: SecurityContextInputs; readonly targetId?: string | undefined },
 ): ContainerConfig['linux']['security'] {
   const ofPod = pod.spec?.securityContext;
   const own = container.securityContext;

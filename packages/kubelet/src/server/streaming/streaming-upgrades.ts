@@ -36,7 +36,15 @@ export class StreamingUpgrades {
    * Rejects a request before the upgrade if no subprotocol matches. The message must not parse as a YAML mapping, which Go clients would take
    * for an empty Status. @throws HttpError
    */
-  accept(request: IncomingMessage, socket: Duplex, head: Buffer, protocols: StreamProtocols, begin: (upgraded: Upgraded) => void): void {
+  accept(
+    request: IncomingMessage,
+    socket: Duplex,
+    {
+      head,
+      protocols,
+      begin,
+    }: { readonly head: Buffer; readonly protocols: StreamProtocols; readonly begin: (upgraded: Upgraded) => void },
+  ): void {
     switch (request.headers.upgrade?.toLowerCase()) {
       case 'websocket': {
         const protocol = rejectUnknownProtocols(protocols.websocket, listed(request.headers['sec-websocket-protocol']));

@@ -43,9 +43,7 @@ export function secretFiles(object: Secret, selection: Omit<KeySelection, 'what'
 export function* downwardApiFiles(
   pod: Pod,
   items: readonly DownwardAPIVolumeFile[],
-  mode: number,
-  facts: DownwardApiValues,
-  allocatable: Resources,
+  { mode, facts, allocatable }: { readonly mode: number; readonly facts: DownwardApiValues; readonly allocatable: Resources },
 ): Generator<[string, FileContent]> {
   for (const item of items) {
     let text = '';

@@ -91,9 +91,11 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   protected async configMap(
     pod: Pod,
     name: string | undefined,
-    optional: boolean | undefined,
-    items: Parameters<typeof configMapFiles>[1]['items'],
-    mode: number,
+    {
+      optional,
+      items,
+      mode,
+    }: { readonly optional: boolean | undefined; readonly items: Parameters<typeof configMapFiles>[1]['items']; readonly mode: number },
   ): Promise<Iterable<[string, FileContent]>> {
     const object = await this.from.objects.get('ConfigMap', `${pod.metadata?.namespace}/${name ?? ''}`);
     if (object === undefined && !optional) throw new VolumeError('NotFound', `configmap "${name ?? ''}" not found`);
@@ -103,9 +105,11 @@ abstract class ObjectVolumeDriver implements VolumeDriver {
   protected async secret(
     pod: Pod,
     name: string | undefined,
-    optional: boolean | undefined,
-    items: Parameters<typeof secretFiles>[1]['items'],
-    mode: number,
+    {
+      optional,
+      items,
+      mode,
+    }: { readonly optional: boolean | undefined; readonly items: Parameters<typeof secretFiles>[1]['items']; readonly mode: number },
   ): Promise<Iterable<[string, FileContent]>> {
     const object = await this.from.objects.get('Secret', `${pod.metadata?.namespace}/${name ?? ''}`);
     if (object === undefined && !optional) throw new VolumeError('NotFound', `secret "${name ?? ''}" not found`);
@@ -133,7 +137,7 @@ export class ConfigMapDriver extends ObjectVolumeDriver {
   }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { name, optional, items, defaultMode = defaultFileMode } = volume.configMap ?? {};
-    return new Map(await this.configMap(pod, name, optional, items, defaultMode));
+    return new Map(await this.configMap(pod, name, { optional, items, mode: defaultMode }));
   }
 }
 
@@ -146,7 +150,7 @@ export class SecretDriver extends ObjectVolumeDriver {
   }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { secretName, optional, items, defaultMode = defaultFileMode } = volume.secret ?? {};
-    return new Map(await this.secret(pod, secretName, optional, items, defaultMode));
+    return new Map(await this.secret(pod, secretName, { optional, items, mode: defaultMode }));
   }
 }
 
@@ -159,7 +163,9 @@ export class DownwardApiDriver extends ObjectVolumeDriver {
   }
   protected override async payload({ pod, volume }: VolumeRequest): Promise<Payload> {
     const { items = [], defaultMode = defaultFileMode } = volume.downwardAPI ?? {};
-    return new Map(downwardApiFiles(pod, items, defaultMode, this.from.facts(pod), this.from.allocatable(pod)));
+    return new Map(
+      downwardApiFiles(pod, items, { mode: defaultMode, facts: this.from.facts(pod), allocatable: this.from.allocatable(pod) }),
+    );
   }
 }
 
@@ -194,9 +200,10 @@ export class ProjectedDriver extends ObjectVolumeDriver {
     { configMap, secret, downwardAPI, serviceAccountToken, clusterTrustBundle }: VolumeProjection,
     mode: number,
   ): Promise<Iterable<[string, FileContent]>> {
-    if (configMap) return this.configMap(pod, configMap.name, configMap.optional, configMap.items, mode);
-    if (secret) return this.secret(pod, secret.name, secret.optional, secret.items, mode);
-    if (downwardAPI) return downwardApiFiles(pod, downwardAPI.items ?? [], mode, this.from.facts(pod), this.from.allocatable(pod));
+    if (configMap) return this.configMap(pod, configMap.name, { optional: configMap.optional, items: configMap.items, mode });
+    if (secret) return this.secret(pod, secret.name, { optional: secret.optional, items: secret.items, mode });
+    if (downwardAPI)
+      return downwardApiFiles(pod, downwardAPI.items ?? [], { mode, facts: this.from.facts(pod), allocatable: this.from.allocatable(pod) });
     if (serviceAccountToken) {
       const { path, audience, expirationSeconds } = serviceAccountToken;
       const token = await this.from.tokens.token(pod, {

@@ -164,7 +164,7 @@ export const nodeResourcesBalancedAllocation = Scheduling.plugin({
           let count = 0;
           for (const name of names) {
             const requested = resourceValue(requests, name);
-            const share = allocationOf(node, name, requested, node.requested, countOn);
+            const share = allocationOf(node, name, { wanted: requested, requested: node.requested, devices: countOn });
             if (share !== undefined) fractions[count++] = Math.min(1, (share.used + requested) / share.has);
           }
           return Math.floor((1 - standardDeviation(fractions, count)) * 100);

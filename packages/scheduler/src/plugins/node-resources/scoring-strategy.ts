@@ -55,9 +55,7 @@ export type DeviceCount = (resource: string, node: NodeInfo) => { readonly has: 
 export function allocationOf(
   node: NodeInfo,
   name: string,
-  wanted: number,
-  requested: Resources,
-  devices: DeviceCount,
+  { wanted, requested, devices }: { readonly wanted: number; readonly requested: Resources; readonly devices: DeviceCount },
 ): { readonly has: number; readonly used: number } | undefined {
   if (wanted === 0 && isScalar(name)) return undefined;
   const has = resourceValue(node.allocatable, name);
@@ -100,7 +98,7 @@ export function resourceScorer(
     let weights = 0;
     for (const { name, weight } of resources) {
       const wanted = resourceValue(nonZeroRequests, name);
-      const share = allocationOf(node, name, wanted, node.nonZeroRequested, devices);
+      const share = allocationOf(node, name, { wanted, requested: node.nonZeroRequested, devices });
       if (share === undefined) continue;
       const score = rate(share.used + wanted, share.has);
       if (byShape && score === 0) continue;

@@ -105,7 +105,11 @@ export class VolumeBinder {
     } catch (error) {
       return (error as Error).message;
     }
-    const failed = await this.#waitUntilBound(claimsToBind.map(objectKey), node, new Set(claims.map(objectKey)), timeoutMs, signal);
+    const failed = await this.#waitUntilBound(claimsToBind.map(objectKey), node, {
+      provisioned: new Set(claims.map(objectKey)),
+      timeoutMs,
+      signal,
+    });
     if (failed === undefined) this.#assumed.delete(pod);
     return failed;
   }
@@ -114,9 +118,11 @@ export class VolumeBinder {
   #waitUntilBound(
     keys: readonly string[],
     node: string,
-    provisioned: ReadonlySet<string>,
-    timeoutMs: number,
-    signal: AbortSignal,
+    {
+      provisioned,
+      timeoutMs,
+      signal,
+    }: { readonly provisioned: ReadonlySet<string>; readonly timeoutMs: number; readonly signal: AbortSignal },
   ): Promise<string | undefined> {
     const state = (): string | undefined | 'waiting' => {
       for (const key of keys) {

@@ -20,7 +20,11 @@ export function stateOf({ Status, ExitCode }: Pick<EngineContainer['State'], 'St
 /** Returns the creation time from our label, which has milliseconds; the engine's list has only seconds. */
 const createdAt = (labels: Labels, fallback: number) => (labels[createdLabel] === undefined ? fallback : Number(labels[createdLabel]));
 
-export function container(id: string, name: string, labels: Labels, created: number, state: ContainerState): Container {
+export function container(
+  id: string,
+  name: string,
+  { labels, created, state }: { readonly labels: Labels; readonly created: number; readonly state: ContainerState },
+): Container {
   return {
     id,
     sandboxId: labels[sandboxLabel] ?? '',
@@ -32,7 +36,11 @@ export function container(id: string, name: string, labels: Labels, created: num
   };
 }
 
-export function sandbox(id: string, name: string, labels: Labels, created: number, ready: boolean): PodSandbox {
+export function sandbox(
+  id: string,
+  name: string,
+  { labels, created, ready }: { readonly labels: Labels; readonly created: number; readonly ready: boolean },
+): PodSandbox {
   return {
     id,
     metadata: sandboxMetadata(name),
@@ -50,7 +58,7 @@ export function containerStatus(found: EngineContainer, outOfMemory: boolean): C
   const labels = Config.Labels ?? {};
   const state = stateOf(State);
   return {
-    ...container(found.Id, found.Name, labels, Date.parse(found.Created), state),
+    ...container(found.Id, found.Name, { labels, created: Date.parse(found.Created), state }),
     ...(!isZeroTime(State.StartedAt) && { startedAt: Date.parse(State.StartedAt) }),
     ...(state === 'EXITED' && exitStatus(found, outOfMemory)),
     mounts: found.Mounts.filter(({ Type }) => Type === 'bind').map(mount),

@@ -66,9 +66,11 @@ function validateMountOptions(errors: Errors, path: string, mount: VolumeMount, 
 function validateVolumeDevices(
   errors: Errors,
   path: string,
-  devices: readonly VolumeDevice[],
-  container: Container,
-  volumes: ReadonlyMap<string, Volume>,
+  {
+    devices,
+    container,
+    volumes,
+  }: { readonly devices: readonly VolumeDevice[]; readonly container: Container; readonly volumes: ReadonlyMap<string, Volume> },
 ): void {
   const mounts = container.volumeMounts ?? [];
   const [names, paths] = [new Set<string>(), new Set<string>()];
@@ -117,7 +119,7 @@ function validateCommon(errors: Errors, path: string, container: Container, cont
   validateEnvVars(errors, `${path}.env`, container.env ?? []);
   validateEnvFrom(errors, `${path}.envFrom`, container.envFrom ?? []);
   validateVolumeMounts(errors, `${path}.volumeMounts`, container, context.volumes);
-  validateVolumeDevices(errors, `${path}.volumeDevices`, container.volumeDevices ?? [], container, context.volumes);
+  validateVolumeDevices(errors, `${path}.volumeDevices`, { devices: container.volumeDevices ?? [], container, volumes: context.volumes });
   validateEnum(errors, `${path}.imagePullPolicy`, container.imagePullPolicy, ['Always', 'IfNotPresent', 'Never']);
   validateContainerRequirements(errors, `${path}.resources`, container.resources, context.claims);
   validateResizePolicy(errors, `${path}.resizePolicy`, container.resizePolicy ?? [], context.spec.restartPolicy);
@@ -132,9 +134,9 @@ function validateImage(errors: Errors, path: string, container: Container, { isP
 
 function validateProbes(errors: Errors, path: string, container: Container, grace: number | undefined): void {
   validateLifecycle(errors, `${path}.lifecycle`, container.lifecycle, grace);
-  validateProbe(errors, `${path}.livenessProbe`, container.livenessProbe, 'liveness', grace);
-  validateProbe(errors, `${path}.readinessProbe`, container.readinessProbe, 'readiness', grace);
-  validateProbe(errors, `${path}.startupProbe`, container.startupProbe, 'startup', grace);
+  validateProbe(errors, `${path}.livenessProbe`, { value: container.livenessProbe, kind: 'liveness', grace });
+  validateProbe(errors, `${path}.readinessProbe`, { value: container.readinessProbe, kind: 'readiness', grace });
+  validateProbe(errors, `${path}.startupProbe`, { value: container.startupProbe, kind: 'startup', grace });
 }
 
 function validateHostPorts(errors: Errors, path: string, containers: readonly (readonly [number, Container])[]): void {

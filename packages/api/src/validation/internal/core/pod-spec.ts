@@ -30,7 +30,7 @@ export function validatePodSpec(errors: Errors, path: string, spec: PodSpec, met
     grace,
     isPod,
     hostUsers: spec.hostUsers !== false,
-    volumes: validateVolumes(errors, `${path}.volumes`, spec.volumes ?? [], meta, isPod),
+    volumes: validateVolumes(errors, `${path}.volumes`, { list: spec.volumes ?? [], meta, isPod }),
     claims: new Set((spec.resourceClaims ?? []).map(({ name }) => name)),
   };
   validateResourceClaims(errors, `${path}.resourceClaims`, spec);

@@ -129,7 +129,7 @@ function maskMutableFields(errors: Errors, spec: PodSpec, before: PodSpec): PodS
   }
   for (const key of ['activeDeadlineSeconds', 'schedulingGates', 'tolerations'] as const) restore(key);
   if ((before.terminationGracePeriodSeconds ?? 0) < 0 && spec.terminationGracePeriodSeconds === 1) restore('terminationGracePeriodSeconds');
-  if ((before.schedulingGates ?? []).length > 0) maskGatedFields(errors, spec, before, result, restore);
+  if ((before.schedulingGates ?? []).length > 0) maskGatedFields(errors, spec, { before, result, restore });
   return result as unknown as PodSpec;
 }
 
@@ -137,9 +137,11 @@ function maskMutableFields(errors: Errors, spec: PodSpec, before: PodSpec): PodS
 function maskGatedFields(
   errors: Errors,
   spec: PodSpec,
-  before: PodSpec,
-  result: Record<string, unknown>,
-  restore: (key: keyof PodSpec) => void,
+  {
+    before,
+    result,
+    restore,
+  }: { readonly before: PodSpec; readonly result: Record<string, unknown>; readonly restore: (key: keyof PodSpec) => void },
 ): void {
   if (!jsonEqual(spec.nodeSelector, before.nodeSelector)) {
     if (Object.entries(before.nodeSelector ?? {}).some(([key, value]) => spec.nodeSelector?.[key] !== value)) {
@@ -176,9 +178,11 @@ function extendsTerm(now: NodeSelectorTerm, old: NodeSelectorTerm): boolean {
 function validateTransitions(
   errors: Errors,
   path: string,
-  now: readonly ContainerStatus[],
-  before: readonly ContainerStatus[],
-  policyOf: (name: string) => string,
+  {
+    now,
+    before,
+    policyOf,
+  }: { readonly now: readonly ContainerStatus[]; readonly before: readonly ContainerStatus[]; readonly policyOf: (name: string) => string },
 ): void {
   for (const [i, old] of before.entries()) {
     const policy = policyOf(old.name);
@@ -211,21 +215,21 @@ export function validatePodStatusUpdate(errors: Errors, pod: Pod, old: Pod): voi
     ]),
   );
   const policyOf = (name: string) => policies.get(name) ?? podPolicy;
-  validateTransitions(errors, 'status.containerStatuses', status.containerStatuses ?? [], before.containerStatuses ?? [], policyOf);
-  validateTransitions(
-    errors,
-    'status.initContainerStatuses',
-    status.initContainerStatuses ?? [],
-    before.initContainerStatuses ?? [],
-    (name) => (podPolicy === 'Always' ? 'Always' : policyOf(name)),
-  );
-  validateTransitions(
-    errors,
-    'status.ephemeralContainerStatuses',
-    status.ephemeralContainerStatuses ?? [],
-    before.ephemeralContainerStatuses ?? [],
-    () => 'Never',
-  );
+  validateTransitions(errors, 'status.containerStatuses', {
+    now: status.containerStatuses ?? [],
+    before: before.containerStatuses ?? [],
+    policyOf,
+  });
+  validateTransitions(errors, 'status.initContainerStatuses', {
+    now: status.initContainerStatuses ?? [],
+    before: before.initContainerStatuses ?? [],
+    policyOf: (name) => (podPolicy === 'Always' ? 'Always' : policyOf(name)),
+  });
+  validateTransitions(errors, 'status.ephemeralContainerStatuses', {
+    now: status.ephemeralContainerStatuses ?? [],
+    before: before.ephemeralContainerStatuses ?? [],
+    policyOf: () => 'Never',
+  });
   validateAddresses(
     errors,
     'status.podIPs',
@@ -242,7 +246,7 @@ export function validatePodStatusUpdate(errors: Errors, pod: Pod, old: Pod): voi
 
 function validateAddresses(errors: Errors, path: string, list: readonly string[]): void {
   const valid = list.filter((value, i) => validateIP(errors, `${path}[${i}]`, value));
-  if (valid.length === list.length) validateDualStack(errors, path, list, ipFamily, 'IP');
+  if (valid.length === list.length) validateDualStack(errors, path, { values: list, family: ipFamily, what: 'IP' });
 }
 
 /** `pods/ephemeralcontainers`: containers can be added, not changed or removed. */

@@ -42,9 +42,11 @@ function validateHandler(errors: Errors, path: string, action: Handler, grace: n
 export function validateProbe(
   errors: Errors,
   path: string,
-  value: Probe | undefined,
-  kind: 'liveness' | 'readiness' | 'startup',
-  grace: number | undefined,
+  {
+    value,
+    kind,
+    grace,
+  }: { readonly value: Probe | undefined; readonly kind: 'liveness' | 'readiness' | 'startup'; readonly grace: number | undefined },
 ): void {
   if (value === undefined) return;
   validateHandler(errors, path, value, grace);

@@ -138,7 +138,7 @@ function validateClusterIPs(errors: Errors, spec: ServiceSpec): void {
   }
   if (clusterIPs.length > 2) errors.push(invalid(path, clusterIPs, 'may only hold up to 2 values'));
   if (faults || headless(spec)) return;
-  validateDualStack(errors, path, clusterIPs.slice(0, 2), ipFamily, 'IP');
+  validateDualStack(errors, path, { values: clusterIPs.slice(0, 2), family: ipFamily, what: 'IP' });
   for (const [i, family] of ipFamilies.entries()) {
     const address = clusterIPs[i];
     if (address !== undefined && `IPv${ipFamily(address)}` !== family)
@@ -191,9 +191,14 @@ export function validateServiceUpdate(errors: Errors, service: Service, old: Ser
   const [spec, before] = [specOf(service), specOf(old)];
   if (spec.type !== 'ExternalName' && before.type !== 'ExternalName') {
     if (!(headless(spec) && headless(before)))
-      validateFirstUnchanged(errors, 'clusterIPs', spec.clusterIPs ?? [], before.clusterIPs ?? [], 'clusterIP', spec);
+      validateFirstUnchanged(errors, 'clusterIPs', {
+        now: spec.clusterIPs ?? [],
+        before: before.clusterIPs ?? [],
+        what: 'clusterIP',
+        spec,
+      });
     if (!headless(spec) && !headless(before))
-      validateFirstUnchanged(errors, 'ipFamilies', spec.ipFamilies ?? [], before.ipFamilies ?? [], 'ipFamily', spec);
+      validateFirstUnchanged(errors, 'ipFamilies', { now: spec.ipFamilies ?? [], before: before.ipFamilies ?? [], what: 'ipFamily', spec });
   }
   if (spec.type === 'LoadBalancer' && before.type === 'LoadBalancer' && spec.loadBalancerClass !== before.loadBalancerClass) {
     errors.push(invalid('spec.loadBalancerClass', spec.loadBalancerClass, 'may not change once set'));
@@ -206,10 +211,12 @@ export function validateServiceUpdate(errors: Errors, service: Service, old: Ser
 function validateFirstUnchanged(
   errors: Errors,
   key: 'clusterIPs' | 'ipFamilies',
-  now: readonly string[],
-  before: readonly string[],
-  what: string,
-  spec: ServiceSpec,
+  {
+    now,
+    before,
+    what,
+    spec,
+  }: { readonly now: readonly string[]; readonly before: readonly string[]; readonly what: string; readonly spec: ServiceSpec },
 ): void {
   const path = `spec.${key}`;
   if (now.length === before.length) {

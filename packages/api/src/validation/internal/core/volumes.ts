@@ -69,7 +69,11 @@ const requiredFields: Readonly<Record<string, readonly string[]>> = {
   storageos: ['volumeName'],
 };
 
-function validateSource(errors: Errors, path: string, volume: Volume, meta: ObjectMeta | undefined, isPod: boolean): void {
+function validateSource(
+  errors: Errors,
+  path: string,
+  { volume, meta, isPod }: { readonly volume: Volume; readonly meta: ObjectMeta | undefined; readonly isPod: boolean },
+): void {
   const kinds = Object.keys(volume).filter((key) => key !== 'name');
   if (kinds.length === 0) errors.push(required(path, 'must specify a volume type'));
   for (const kind of kinds.slice(1)) errors.push(fieldForbidden(`${path}.${kind}`, 'may not specify more than 1 volume type'));
@@ -151,9 +155,7 @@ function validateEphemeral(errors: Errors, path: string, volume: Volume, meta: O
 export function validateVolumes(
   errors: Errors,
   path: string,
-  list: readonly Volume[],
-  meta: ObjectMeta | undefined,
-  isPod: boolean,
+  { list, meta, isPod }: { readonly list: readonly Volume[]; readonly meta: ObjectMeta | undefined; readonly isPod: boolean },
 ): ReadonlyMap<string, Volume> {
   const valid = new Map<string, Volume>();
   const created = new Set(
@@ -162,7 +164,7 @@ export function validateVolumes(
   for (const [i, volume] of list.entries()) {
     const at = `${path}[${i}]`;
     const before = errors.length;
-    validateSource(errors, at, volume, meta, isPod);
+    validateSource(errors, at, { volume, meta, isPod });
     if (!volume.name) errors.push(required(`${at}.name`));
     else validateDNSLabel(errors, `${at}.name`, volume.name);
     if (valid.has(volume.name)) errors.push(duplicate(`${at}.name`, volume.name));

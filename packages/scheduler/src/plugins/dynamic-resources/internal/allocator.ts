@@ -131,27 +131,39 @@ export class Allocator {
     if (claim === undefined) return true;
     const { requests = [], constraints = [] } = claim.spec.devices ?? {};
     const states = constraints.map((each) => new DeviceConstraintMatcher(each));
-    return this.#allocateRequest(requests, 0, picks[at] ?? [], states, claim, () => this.#allocateClaim(claims, at + 1, picks));
+    return this.#allocateRequest(requests, 0, {
+      picks: picks[at] ?? [],
+      constraints: states,
+      claim,
+      rest: () => this.#allocateClaim(claims, at + 1, picks),
+    });
   }
 
   #allocateRequest(
     requests: readonly DeviceRequest[],
     at: number,
-    picks: PickedDevice[],
-    constraints: readonly DeviceConstraintMatcher[],
-    claim: ResourceClaim,
-    rest: () => boolean,
+    {
+      picks,
+      constraints,
+      claim,
+      rest,
+    }: {
+      readonly picks: PickedDevice[];
+      readonly constraints: readonly DeviceConstraintMatcher[];
+      readonly claim: ResourceClaim;
+      readonly rest: () => boolean;
+    },
   ): boolean {
     const request = requests[at];
     if (request === undefined) return rest();
-    const next = () => this.#allocateRequest(requests, at + 1, picks, constraints, claim, rest);
+    const next = () => this.#allocateRequest(requests, at + 1, { picks, constraints, claim, rest });
     for (const alternative of requestAlternatives(request, this.#options.classes)) {
       const subject = `claim ${claim.metadata?.namespace}/${claim.metadata?.name}, request ${alternative.name}`;
       const candidates = this.#matchingDevices(alternative, subject);
       if (candidates === undefined) continue;
       const count = alternative.allDevices ? candidates.length : alternative.count;
       if (count === 0 || picks.length + count > maxResults) continue;
-      if (this.#choose(alternative, candidates, 0, count, picks, constraints, next)) return true;
+      if (this.#choose(alternative, candidates, { from: 0, count, picks, constraints, next })) return true;
     }
     return false;
   }
@@ -176,11 +188,19 @@ export class Allocator {
   #choose(
     request: RequestData,
     candidates: readonly PoolDevice[],
-    from: number,
-    count: number,
-    picks: PickedDevice[],
-    constraints: readonly DeviceConstraintMatcher[],
-    next: () => boolean,
+    {
+      from,
+      count,
+      picks,
+      constraints,
+      next,
+    }: {
+      readonly from: number;
+      readonly count: number;
+      readonly picks: PickedDevice[];
+      readonly constraints: readonly DeviceConstraintMatcher[];
+      readonly next: () => boolean;
+    },
   ): boolean {
     if (count === 0) return next();
     if ((++this.#steps & (stepsPerTimeoutCheck - 1)) === 0 && this.#options.isTimedOut())
@@ -195,7 +215,7 @@ export class Allocator {
           picks.push(pick);
           // a request may get several shares of a device that allows multiple allocations
           const rest = pick.share !== undefined && !request.allDevices ? index : index + 1;
-          if (this.#choose(request, candidates, rest, count - 1, picks, constraints, next)) return true;
+          if (this.#choose(request, candidates, { from: rest, count: count - 1, picks, constraints, next })) return true;
           picks.pop();
           this.#removeDevice(pick);
         }

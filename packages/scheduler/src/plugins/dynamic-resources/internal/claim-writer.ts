@@ -48,7 +48,7 @@ export class ClaimWriter {
     let current = claim;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#write(current, allocation, pod, client, signal);
+        return await this.#write(current, allocation, { pod, client, signal });
       } catch (error) {
         if (!isStatus(error, 'Conflict') || attempt === maxAttempts) throw error;
         current = await client.get(resourceClaims, nameOf(claim), { signal });
@@ -60,9 +60,7 @@ export class ClaimWriter {
   async #write(
     claim: ResourceClaim,
     allocation: AllocationResult | undefined,
-    pod: Pod,
-    client: Client,
-    signal: AbortSignal,
+    { pod, client, signal }: { readonly pod: Pod; readonly client: Client; readonly signal: AbortSignal },
   ): Promise<ResourceClaim> {
     if (claim.metadata?.deletionTimestamp !== undefined) throw new Error(`claim ${objectKey(claim)} got deleted in the meantime`);
     if (allocation !== undefined && claim.status?.allocation !== undefined)
