@@ -92,6 +92,7 @@ if (only === undefined || only === 'check') {
   await check('package manifests and references', process.execPath, ['tools/sync-tsconfig.mjs', '--check']);
   await check('types', bin('tsc'), ['-p', 'tsconfig.json']);
   await check('structure and language', process.execPath, ['tools/structure.mjs']);
+  await check('API report', process.execPath, ['tools/api-report.mjs']);
   await check('format', bin('biome'), ['format', '.']);
   await check('boundaries', bin('depcruise'), ['--config', '.dependency-cruiser.cjs', 'packages', 'plugins', 'e2e']);
   await check('lint', bin('oxlint'), ['--config', '.oxlintrc.json', '--deny-warnings', 'packages', 'plugins', 'examples', 'e2e', 'tools']);

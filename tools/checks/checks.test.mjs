@@ -1,5 +1,6 @@
 // Each check fails on a planted example and passes on its corrected form.
 import { describe, expect, it } from 'vitest';
+import { exportedFiles, publicDeclarations } from './api-report.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
 import { limits, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
@@ -98,5 +99,24 @@ describe('sizes', () => {
   it('accepts what is at the limits', () => {
     const { longFile, longFunctions, wideFunctions } = sizesOf('packages/p/src/x.ts', `function f(a: 1, b: 1, c: 1) {\n${lines(58)}}\n`);
     expect([longFile, longFunctions, wideFunctions]).toEqual([undefined, [], []]);
+  });
+});
+
+describe('API report', () => {
+  const files = ['src/a.ts', 'src/internal/b.ts', 'src/slot/slot.ts', 'src/slot/errors.ts', 'src/slot/contract/contract.ts'];
+  const source = (target) => ({ '@oarlock/source': target });
+
+  it('covers the files that exports lead to', () => {
+    expect(exportedFiles({ './internal/*': null, './*': source('./src/*.ts') }, ['src/a.ts', 'src/internal/b.ts'])).toEqual(['src/a.ts']);
+    expect(exportedFiles({ './*/contract': source('./src/*/contract/contract.ts'), './*': source('./src/*/*.ts') }, files)).toEqual([
+      'src/slot/contract/contract.ts',
+      'src/slot/slot.ts',
+    ]);
+  });
+
+  it('omits imports and private members, and differs if a signature changes', () => {
+    const declarations = (result) => `import x from 'y';\nexport declare class A {\n    #private;\n    f(): ${result};\n}\n`;
+    expect(publicDeclarations(declarations('string'))).toBe('export declare class A {\n    f(): string;\n}');
+    expect(publicDeclarations(declarations('number'))).not.toBe(publicDeclarations(declarations('string')));
   });
 });

@@ -60,10 +60,9 @@ export function validateFlowSchema(errors: Errors, { metadata, spec }: FlowSchem
 }
 
 type FlowRule = NonNullable<FlowSchemaSpec['rules']>[number];
-function validateFlowRule(errors: Errors, path: string, { subjects = [], resourceRules = [], nonResourceRules = [] }: FlowRule): void {
-  if (subjects.length === 0) errors.push(required(`${path}.subjects`, 'subjects must contain at least one value'));
+function validateSubjects(errors: Errors, path: string, subjects: NonNullable<FlowRule['subjects']>): void {
   for (const [i, { kind, user, group, serviceAccount }] of subjects.entries()) {
-    const at = `${path}.subjects[${i}]`;
+    const at = `${path}[${i}]`;
     const parts = { ServiceAccount: serviceAccount, User: user, Group: group } as const;
     if (!Object.hasOwn(parts, kind ?? '')) {
       errors.push(notSupported(`${at}.kind`, kind ?? '', Object.keys(parts)));
@@ -82,6 +81,11 @@ function validateFlowRule(errors: Errors, path: string, { subjects = [], resourc
       validateNonEmpty(errors, `${at}.serviceAccount.namespace`, serviceAccount.namespace, 'must specify namespace for service account');
     }
   }
+}
+
+function validateFlowRule(errors: Errors, path: string, { subjects = [], resourceRules = [], nonResourceRules = [] }: FlowRule): void {
+  if (subjects.length === 0) errors.push(required(`${path}.subjects`, 'subjects must contain at least one value'));
+  validateSubjects(errors, `${path}.subjects`, subjects);
   if (resourceRules.length === 0 && nonResourceRules.length === 0)
     errors.push(required(path, 'at least one of resourceRules and nonResourceRules has to be non-empty'));
   for (const [i, { verbs = [], apiGroups = [], resources = [], namespaces = [], clusterScope }] of resourceRules.entries()) {

@@ -69,86 +69,84 @@ const requiredFields: Readonly<Record<string, readonly string[]>> = {
   storageos: ['volumeName'],
 };
 
-function validateSource(
-  errors: Errors,
-  path: string,
-  { volume, meta, isPod }: { readonly volume: Volume; readonly meta: ObjectMeta | undefined; readonly isPod: boolean },
-): void {
+interface SourceContext {
+  /** Path of the volume source: `spec.volumes[0].nfs`. */
+  readonly at: string;
+  readonly volume: Volume;
+  /** Path of the volume. */
+  readonly path: string;
+  readonly meta: ObjectMeta | undefined;
+  readonly isPod: boolean;
+}
+type SourceValidator<Kind extends keyof Volume> = (errors: Errors, source: NonNullable<Volume[Kind]>, context: SourceContext) => void;
+
+const sourceValidators: { readonly [Kind in keyof Volume]?: SourceValidator<Kind> } = {
+  emptyDir: (errors, { sizeLimit }, { at }) => {
+    if (sizeLimit !== undefined && compareQuantity(sizeLimit, '0') < 0)
+      errors.push(fieldForbidden(`${at}.sizeLimit`, 'SizeLimit field must be a valid resource quantity'));
+  },
+  hostPath: (errors, source, { at }) => validateHostPath(errors, at, source),
+  gitRepo: (errors, { directory = '' }, { at }) => validateDescendingPath(errors, `${at}.directory`, directory),
+  nfs: (errors, source, { at }) => validateNFS(errors, at, source),
+  secret: (errors, { secretName, defaultMode, items }, { at }) => {
+    validateNonEmpty(errors, `${at}.secretName`, secretName);
+    validateFileMode(errors, `${at}.defaultMode`, defaultMode);
+    validateKeysToPaths(errors, at, items);
+  },
+  configMap: (errors, { name, defaultMode, items }, { at }) => {
+    validateNonEmpty(errors, `${at}.name`, name);
+    validateFileMode(errors, `${at}.defaultMode`, defaultMode);
+    validateKeysToPaths(errors, at, items);
+  },
+  downwardAPI: (errors, { defaultMode, items = [] }, { at }) => {
+    validateFileMode(errors, `${at}.defaultMode`, defaultMode);
+    for (const file of items) validateDownwardAPIFile(errors, at, file);
+  },
+  projected: (errors, source, { at }) => validateProjected(errors, at, source),
+  csi: (errors, source, { at }) => validateCSISource(errors, at, source),
+  image: (errors, { reference, pullPolicy }, { at, isPod }) => {
+    if (isPod) validateNonEmpty(errors, `${at}.reference`, reference);
+    validateEnum(errors, `${at}.pullPolicy`, pullPolicy, ['Always', 'IfNotPresent', 'Never']);
+  },
+  ephemeral: (errors, source, { path, volume, meta }) => {
+    validateClaimTemplate(errors, `${path}.ephemeral.volumeClaimTemplate`, source.volumeClaimTemplate);
+    if (meta?.name && volume.name) validateEphemeralClaimName(errors, path, volume.name, meta.name);
+  },
+};
+
+function validateSource(errors: Errors, context: Omit<SourceContext, 'at'>): void {
+  const { path, volume } = context;
   const kinds = Object.keys(volume).filter((key) => key !== 'name');
   if (kinds.length === 0) errors.push(required(path, 'must specify a volume type'));
   for (const kind of kinds.slice(1)) errors.push(fieldForbidden(`${path}.${kind}`, 'may not specify more than 1 volume type'));
   const [kind = ''] = kinds;
   const at = `${path}.${kind}`;
-  const fields = (volume as unknown as Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>)[kind];
+  const source = (volume as unknown as Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>)[kind];
   for (const field of requiredFields[kind] ?? []) {
-    const value = fields?.[field];
+    const value = source?.[field];
     if (value === undefined || value === '' || (Array.isArray(value) && value.length === 0)) errors.push(required(`${at}.${field}`));
   }
-  switch (kind) {
-    case 'emptyDir': {
-      if (volume.emptyDir?.sizeLimit !== undefined && compareQuantity(volume.emptyDir.sizeLimit, '0') < 0)
-        errors.push(fieldForbidden(`${at}.sizeLimit`, 'SizeLimit field must be a valid resource quantity'));
-      break;
-    }
-    case 'hostPath':
-      if (volume.hostPath) validateHostPath(errors, at, volume.hostPath);
-      break;
-    case 'gitRepo':
-      validateDescendingPath(errors, `${at}.directory`, volume.gitRepo?.directory ?? '');
-      break;
-    case 'nfs':
-      if (volume.nfs) validateNFS(errors, at, volume.nfs);
-      break;
-    case 'secret': {
-      validateNonEmpty(errors, `${at}.secretName`, volume.secret?.secretName);
-      validateFileMode(errors, `${at}.defaultMode`, volume.secret?.defaultMode);
-      validateKeysToPaths(errors, at, volume.secret?.items);
-      break;
-    }
-    case 'configMap': {
-      validateNonEmpty(errors, `${at}.name`, volume.configMap?.name);
-      validateFileMode(errors, `${at}.defaultMode`, volume.configMap?.defaultMode);
-      validateKeysToPaths(errors, at, volume.configMap?.items);
-      break;
-    }
-    case 'downwardAPI': {
-      validateFileMode(errors, `${at}.defaultMode`, volume.downwardAPI?.defaultMode);
-      for (const file of volume.downwardAPI?.items ?? []) validateDownwardAPIFile(errors, at, file);
-      break;
-    }
-    case 'projected':
-      if (volume.projected) validateProjected(errors, at, volume.projected);
-      break;
-    case 'csi':
-      if (volume.csi) validateCSISource(errors, at, volume.csi);
-      break;
-    case 'image': {
-      if (isPod) validateNonEmpty(errors, `${at}.reference`, volume.image?.reference);
-      validateEnum(errors, `${at}.pullPolicy`, volume.image?.pullPolicy, ['Always', 'IfNotPresent', 'Never']);
-      break;
-    }
-    case 'ephemeral':
-      validateEphemeral(errors, path, volume, meta);
-      break;
-    default:
-  }
+  if (source === undefined || !Object.hasOwn(sourceValidators, kind)) return;
+  const validate = sourceValidators[kind as keyof Volume] as (errors: Errors, source: object, context: SourceContext) => void;
+  validate(errors, source, { ...context, at });
 }
 
-function validateEphemeral(errors: Errors, path: string, volume: Volume, meta: ObjectMeta | undefined): void {
-  const at = `${path}.ephemeral.volumeClaimTemplate`;
-  const template = volume.ephemeral?.volumeClaimTemplate;
-  if (template === undefined) errors.push(required(at));
-  else {
-    validateAnnotations(errors, `${at}.metadata.annotations`, template.metadata?.annotations);
-    validateLabels(errors, `${at}.metadata.labels`, template.metadata?.labels);
-    for (const key of Object.keys(template.metadata ?? {}))
-      if (key !== 'labels' && key !== 'annotations') errors.push(fieldForbidden(`${at}.metadata.${key}`, 'cannot be set'));
-    validateClaimSpec(errors, `${at}.spec`, template.spec ?? {});
+function validateClaimTemplate(errors: Errors, at: string, template: NonNullable<Volume['ephemeral']>['volumeClaimTemplate']): void {
+  if (template === undefined) {
+    errors.push(required(at));
+    return;
   }
-  if (!meta?.name || !volume.name) return;
-  const claim = `${meta.name}-${volume.name}`;
+  validateAnnotations(errors, `${at}.metadata.annotations`, template.metadata?.annotations);
+  validateLabels(errors, `${at}.metadata.labels`, template.metadata?.labels);
+  for (const key of Object.keys(template.metadata ?? {}))
+    if (key !== 'labels' && key !== 'annotations') errors.push(fieldForbidden(`${at}.metadata.${key}`, 'cannot be set'));
+  validateClaimSpec(errors, `${at}.spec`, template.spec ?? {});
+}
+
+function validateEphemeralClaimName(errors: Errors, path: string, volumeName: string, podName: string): void {
+  const claim = `${podName}-${volumeName}`;
   for (const message of isDns1123Subdomain(claim))
-    errors.push(invalid(`${path}.name`, volume.name, `PVC name ${JSON.stringify(claim)}: ${message}`));
+    errors.push(invalid(`${path}.name`, volumeName, `PVC name ${JSON.stringify(claim)}: ${message}`));
 }
 
 /** Validates volumes and returns the valid ones by name. `meta` is set for pods only, whose name is known. */
@@ -164,7 +162,7 @@ export function validateVolumes(
   for (const [i, volume] of list.entries()) {
     const at = `${path}[${i}]`;
     const before = errors.length;
-    validateSource(errors, at, { volume, meta, isPod });
+    validateSource(errors, { volume, path: at, meta, isPod });
     if (!volume.name) errors.push(required(`${at}.name`));
     else validateDNSLabel(errors, `${at}.name`, volume.name);
     if (valid.has(volume.name)) errors.push(duplicate(`${at}.name`, volume.name));
