@@ -4,6 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { argumentsOf } from './arguments.mjs';
 import { checkLanguage } from './checks/language.mjs';
+import { checkPages } from './checks/prose.mjs';
 import { syncImportTable } from './checks/import-table.mjs';
 import { checkSizes, limits } from './checks/sizes.mjs';
 import { crossPackageImports, cyclesOf, folderPairs, folderSizes, reachedInternals, sourceGraph } from './checks/source-graph.mjs';
@@ -12,6 +13,7 @@ import { root } from './setup.mjs';
 const kinds = {
   'banned phrases': ({ language }) =>
     language.text.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
+  'Markdown prose': ({ prose }) => prose.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
   'banned names': ({ language }) => language.names.map(({ file, line, found, instead }) => `${file}:${line}: ${found} (write: ${instead})`),
   'banned file names': ({ language }) => language.fileNames.map(({ file, instead }) => `${file} (write: ${instead})`),
   'file cycles': ({ graph }) => cyclesOf(graph).map((group) => group.join(' ')),
@@ -39,7 +41,13 @@ if (names.length > 0) {
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
   .split('\n')
   .filter((file) => file !== '' && existsSync(join(root, file)));
-const measured = { files, graph: sourceGraph(root, files), language: checkLanguage(root, files), sizes: checkSizes(root, files) };
+const measured = {
+  files,
+  graph: sourceGraph(root, files),
+  language: checkLanguage(root, files),
+  prose: checkPages(root, files),
+  sizes: checkSizes(root, files),
+};
 const acceptedFile = join(root, 'tools', 'checks', 'accepted.json');
 const accepted = JSON.parse(readFileSync(acceptedFile, 'utf8'));
 

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { exportedFiles, publicDeclarations } from './api-report.mjs';
 import { bannedIn, bannedName, checkMarkdown, checkSource } from './language.mjs';
+import { checkProse } from './prose.mjs';
 import { limits, sizesOf } from './sizes.mjs';
 import { cyclesOf, folderPairs, folderSizes, reachedInternals } from './source-graph.mjs';
 
@@ -38,6 +39,31 @@ describe('banned phrases', () => {
   it('finds them in Markdown outside of code blocks', () => {
     const findings = checkMarkdown('x.md', 'Nobody knows.\n```\nnobody\n```\n');
     expect(findings.map(({ line }) => line)).toEqual([1]);
+  });
+});
+
+describe('Markdown prose', () => {
+  const found = (text) => checkProse('x.md', text).map(({ line, found: what }) => [line, what]);
+
+  it('has American spelling, names of products, and no repeated or filler words', () => {
+    expect(found('# Behaviour\n\nWe simply run kubernetes on the the etcd.\n')).toEqual([
+      [1, 'Behaviour'],
+      [3, 'kubernetes'],
+      [3, 'simply'],
+      [3, 'We'],
+      [3, 'the the'],
+    ]);
+    expect(found('# Behavior\n\nOarlock runs on etcd, see [k8s](https://kubernetes.io) and `kubernetes`.\n')).toEqual([[3, 'k8s']]);
+  });
+
+  it('has one title, no skipped heading level, and a language for each code block', () => {
+    expect(found('text\n')).toEqual([[1, 'a page without a title']]);
+    expect(found('# A\n### B\n# C\n```\nour code\n```\n')).toEqual([
+      [2, '### B'],
+      [3, '# C'],
+      [4, 'a code block without a language'],
+    ]);
+    expect(found('# A\n## B\n### C\n## D\n```sh\nour code\n```\n')).toEqual([]);
   });
 });
 

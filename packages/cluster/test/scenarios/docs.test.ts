@@ -8,8 +8,18 @@ import { promisify } from 'node:util';
 import { clusterSchema, roleNames } from '@oarlock/cluster/config/cluster-schema';
 import { defaultPlacements } from '@oarlock/cluster/config/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
-import { describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import { runTests } from '../support/doc-examples.ts';
+import {
+  anchorsOf,
+  brokenLinks,
+  commandProblems,
+  commandsIn,
+  moduleExists,
+  pathExists,
+  repositoryPaths,
+} from '../support/doc-references.ts';
 
 // the first test loads all plugins, which takes long on a busy machine
 vi.setConfig({ testTimeout: 60_000 });
@@ -120,11 +130,11 @@ function codesOf(file: string, name: string): readonly string[] {
 
 describe('docs/errors.md', () => {
   it.each([
-    ['WiringCode', 'packages/kernel/src/errors.ts', '## Of a composition: `WiringError`'],
-    ['StorageErrorCode', 'packages/spi/src/storage/storage.ts', '## Of storage: `StorageError`'],
-    ['RuntimeErrorCode', 'packages/spi/src/runtime/runtime.ts', '## Of container runtimes: `RuntimeError`'],
-    ['NetworkErrorCode', 'packages/spi/src/network/network.ts', '## Of pod networks: `NetworkError`'],
-    ['VolumeErrorCode', 'packages/spi/src/volume/volume.ts', '## Of volumes: `VolumeError`'],
+    ['WiringCode', 'packages/kernel/src/errors.ts', '## Composition: `WiringError`'],
+    ['StorageErrorCode', 'packages/spi/src/storage/storage.ts', '## Storage: `StorageError`'],
+    ['RuntimeErrorCode', 'packages/spi/src/runtime/runtime.ts', '## Container runtimes: `RuntimeError`'],
+    ['NetworkErrorCode', 'packages/spi/src/network/network.ts', '## Pod networks: `NetworkError`'],
+    ['VolumeErrorCode', 'packages/spi/src/volume/volume.ts', '## Volumes: `VolumeError`'],
   ])('lists every %s once, with its cause and a remedy', (name, file, heading) => {
     const rows = rowsBelow(page('errors.md'), heading);
     expect(rows.flatMap(({ keys }) => keys).sort()).toEqual(codesOf(file, name));
@@ -132,14 +142,57 @@ describe('docs/errors.md', () => {
   });
 });
 
-describe('documentation pages', () => {
-  const pages = (readdirSync(join(root, 'docs'), { recursive: true }) as string[]).filter((name) => name.endsWith('.md'));
+/** Pages whose example writes a file for another program, which the contract suite would need. */
+const withoutDataPath = new Set(['slots/proxy.md']);
 
-  it.each(pages)('have valid links: %s', (name) => {
-    for (const [, target = ''] of page(name).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
-      if (/^[a-z]+:/.test(target)) continue;
-      expect(existsSync(join(root, 'docs', dirname(name), target)), `${name} links to ${target}`).toBe(true);
-    }
+const decisions = readdirSync(join(root, 'docs/adr')).filter((name) => name !== 'README.md');
+
+describe('documentation pages', () => {
+  const markdownBelow = (folder: string) =>
+    (readdirSync(join(root, folder), { recursive: true }) as string[]).filter(
+      (name) => name.endsWith('.md') && !name.includes('node_modules'),
+    );
+  const pages = [
+    ...markdownBelow('docs'),
+    ...markdownBelow('examples').map((name) => `../examples/${name}`),
+    '../README.md',
+    '../CONTRIBUTING.md',
+  ];
+
+  const readmes = ['packages', 'plugins'].flatMap((folder) =>
+    readdirSync(join(root, folder)).flatMap((name) => ['README.md', 'ARCHITECTURE.md'].map((file) => `../${folder}/${name}/${file}`)),
+  );
+  it.each([...pages, ...readmes.filter((name) => existsSync(join(root, 'docs', name)))])('has valid links: %s', (name) => {
+    expect(brokenLinks(join(root, 'docs', name))).toEqual([]);
+  });
+
+  it.each(pages)('names only files and folders that exist: %s', (name) => {
+    const missing = repositoryPaths(page(name)).filter((path) => !pathExists(path));
+    expect(missing).toEqual([]);
+  });
+
+  it.each(pages)('names only commands and options that exist: %s', (name) => {
+    expect(commandsIn(page(name)).flatMap(commandProblems)).toEqual([]);
+  });
+
+  it.each(pages)('names only modules that packages export: %s', (name) => {
+    const missing = [...page(name).matchAll(/@oarlock\/[\w./-]*\w/g)].map(([id]) => id).filter((id) => !moduleExists(id));
+    expect(missing).toEqual([]);
+  });
+
+  it.each(readdirSync(join(root, 'docs/slots')))('have the form of a slot page: %s', (name) => {
+    const headings = [...page(`slots/${name}`).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+    const form = ['Interface', 'Example', 'Rules', 'Errors', 'Contract suite', 'In a cluster', 'Plugins'];
+    expect(headings.slice(0, form.length)).toEqual(form);
+  });
+
+  it.each(decisions)('have the form of a decision record: %s', (name) => {
+    const text = page(`adr/${name}`);
+    const [, number = '', title = ''] = /^# ADR (\d+): (.*)\n/.exec(text) ?? [];
+    expect(name).toMatch(new RegExp(`^${number.padStart(4, '0')}-`));
+    expect(text).toMatch(/^- Status: \w.*\n- Date: (\d{4}-\d{2}-\d{2})\n- Supersedes: \S.*$/m);
+    expect([...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual(['Context', 'Options', 'Decision', 'Consequences']);
+    expect(page('adr/README.md')).toContain(`| [${number}](${name}) | ${title} |`);
   });
 
   it('exist for every slot', () => {
@@ -165,29 +218,77 @@ describe('documentation pages', () => {
     );
   });
 
-  it('have examples that compile', { timeout: 300_000 }, async () => {
-    const checkout = await mkdtemp(join(tmpdir(), 'oarlock-docs-'));
-    try {
-      let fileCount = 0;
+  describe('examples', () => {
+    let checkout = '';
+    const tests: string[] = [];
+    let fileCount = 0;
+    beforeAll(async () => {
+      checkout = await mkdtemp(join(tmpdir(), 'oarlock-docs-'));
       for (const name of pages) {
         for (const [, path = '', code = ''] of page(name).matchAll(/```ts\n\/\/ ((?:src|test)\/\S+\.ts)\n([\s\S]*?)```/g)) {
-          const file = join(checkout, name.replace(/\.md$/, '').replaceAll('/', '-'), path);
-          await mkdir(dirname(file), { recursive: true });
-          await writeFile(file, code);
+          const file = join(name.replace(/\.md$/, '').replaceAll('/', '-'), path);
+          await mkdir(dirname(join(checkout, file)), { recursive: true });
+          await writeFile(join(checkout, file), code);
           fileCount += 1;
+          // tests with a declared function leave a part of their fixture to the reader
+          if (path.startsWith('test/') && !code.includes('declare function') && !withoutDataPath.has(name)) tests.push(file);
         }
       }
-      expect(fileCount).toBeGreaterThan(20);
       await symlink(join(root, 'node_modules'), join(checkout, 'node_modules'));
       await writeFile(join(checkout, 'package.json'), '{ "type": "module" }');
+    });
+    afterAll(() => rm(checkout, { recursive: true, force: true }));
+
+    it('compile', { timeout: 300_000 }, async () => {
+      expect(fileCount).toBeGreaterThan(40);
       await writeFile(
         join(checkout, 'tsconfig.json'),
         JSON.stringify({ extends: join(root, 'tsconfig.base.json'), compilerOptions: { noEmit: true }, include: ['*/src', '*/test'] }),
       );
       const { stdout } = await run(join(root, 'node_modules/.bin/tsc'), ['-p', checkout]).catch((error: { stdout: string }) => error);
       expect(stdout).toBe('');
+    });
+
+    it('pass their tests', { timeout: 300_000 }, async () => {
+      expect(tests.length).toBeGreaterThan(12);
+      const { files, failures } = await runTests(checkout, tests);
+      expect(failures).toEqual([]);
+      expect(files).toBe(tests.length);
+    });
+  });
+});
+
+describe('documentation checks', () => {
+  it('find a missing file in text and in a diagram', () => {
+    const text =
+      'See `packages/kernel/src/slot.ts` and `packages/*/nothing.ts`.\n```mermaid\nA["kernel/src/{x}"] --> B["kernel/src/nothing.ts"]\n```\n';
+    expect(repositoryPaths(text).filter((path) => !pathExists(path))).toEqual(['packages/*/nothing.ts', 'packages/kernel/src/nothing.ts']);
+  });
+
+  it('find a missing module', () => {
+    expect(
+      ['@oarlock/kernel/slot', '@oarlock/spi/admission/contract', '@oarlock/kernel/nothing'].filter((id) => !moduleExists(id)),
+    ).toEqual(['@oarlock/kernel/nothing']);
+  });
+
+  it('find a missing command, option or script', () => {
+    const text =
+      '`oarlock config print`, `oarlock config show`, `oarlock up --detach`, `npx oarlock up --fast`, `npm run bench`, `npm run nothing`';
+    expect(commandsIn(text).flatMap(commandProblems)).toEqual(['oarlock config show', 'npx oarlock up --fast', 'npm run nothing']);
+  });
+
+  it('find a link to a missing page or heading', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'oarlock-links-'));
+    try {
+      await writeFile(join(folder, 'a.md'), '# A\n[b](b.md#b) [c](b.md#c) [d](d.md) [a](#a) [web](https://example.com/x#y)\n');
+      await writeFile(join(folder, 'b.md'), '# B\n');
+      expect(brokenLinks(join(folder, 'a.md'))).toEqual(['b.md#c', 'd.md']);
     } finally {
-      await rm(checkout, { recursive: true, force: true });
+      await rm(folder, { recursive: true });
     }
+  });
+
+  it('compute the anchors of GitHub', () => {
+    expect(anchorsOf('## Storage: `StorageError`\n### settings.kubelet\n')).toEqual(['storage-storageerror', 'settingskubelet']);
   });
 });
