@@ -28,6 +28,7 @@ import { flowControlDumps } from './flowcontrol/debug-dumps.ts';
 import { PriorityAndFairness } from './flowcontrol/priority-and-fairness.ts';
 import { InFlightCounter } from './handler-chain/in-flight-requests.ts';
 import { loopbackPathHandler, PathEndpoints } from './handler-chain/path-endpoints.ts';
+import { connectionLimits, type ConnectionConfig } from './http/connection-limits.ts';
 import { HttpServer } from './http/server.ts';
 import { withMetrics } from './storage/metered-storage.ts';
 import { healthCheckObserver, registerObjectCountMetrics, RequestMetrics } from './http/request-metrics.ts';
@@ -64,6 +65,7 @@ export interface ApiServerConfig {
   readonly maxRequestsInflight: number;
   readonly maxMutatingRequestsInflight: number;
   readonly maxStreamsPerConnection: number;
+  readonly connections: ConnectionConfig;
   readonly drainSeconds: number;
   readonly encryption?: EncryptionConfig | undefined;
   readonly auditPolicy?: string | undefined;
@@ -257,8 +259,10 @@ export class ApiServer implements Role {
       pair,
       caBundle: keys.caBundle,
       maxStreamsPerConnection: config.maxStreamsPerConnection,
+      limits: connectionLimits(config.connections, config.requestTimeoutSeconds * 1000),
       clock,
       log,
+      registry: metrics,
       handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);

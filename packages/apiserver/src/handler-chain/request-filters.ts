@@ -11,6 +11,7 @@ import { annotateAuthorizationDecision, runAuthorizers, forbiddenError } from '.
 import type { ExecutionSeat, PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { estimateListWork } from '../flowcontrol/work-estimator.ts';
 import { credentialsOf, authenticate } from '../authentication/authentication.ts';
+import { clientClassOf } from '../http/client-class.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { impersonate } from '../authentication/impersonation.ts';
 import type { InFlightCounter } from './in-flight-requests.ts';
@@ -65,6 +66,7 @@ export class RequestFilters {
       auditor?.recordUnauthenticated(exchange, auditSubjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
       throw sender;
     }
+    if (exchange.connection.clientClass !== 'system') exchange.connection.raiseClass(clientClassOf(sender));
     if (auditor !== undefined) await this.#beginAudit(auditor, exchange, work, info, sender);
     if (!(known instanceof StatusError)) for (const [key, value] of Object.entries(known.annotations)) work.audit?.annotate(key, value);
     const taken = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));

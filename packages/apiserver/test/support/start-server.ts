@@ -23,6 +23,7 @@ import { HttpHandler, type HttpPipeline } from '../../src/handler-chain/http-han
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
+import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from '../../src/http/connection-limits.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
 import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
@@ -45,6 +46,8 @@ export interface ServerSettings {
   readonly fairness?: PriorityAndFairness;
   readonly inFlight?: InFlightCounter;
   readonly local?: LocalNodes;
+  readonly maxStreamsPerConnection?: number;
+  readonly limits?: Partial<ConnectionLimits>;
 }
 
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
@@ -79,6 +82,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
   const { inFlight = new InFlightCounter(), fairness = new PriorityAndFairness(600, 15_000, clock) } = settings;
+  const { requestTimeoutMs = 60_000 } = settings;
   const abort = new AbortController();
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.servedKinds();
@@ -112,14 +116,16 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
       new ProxyClientCertificate(keys, kubeletClientRequest, clock),
     ),
     metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
-    requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
+    requestTimeoutMs,
   });
   const server = new HttpServer({
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
     caBundle: keys.caBundle,
     clock,
     log: silentLogger,
-    maxStreamsPerConnection: 250,
+    maxStreamsPerConnection: settings.maxStreamsPerConnection ?? 250,
+    limits: { ...connectionLimits(defaultConnectionConfig, requestTimeoutMs), ...settings.limits },
+    registry,
     handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
   });
   bound = await server.listen('127.0.0.1', 0);

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
 import type { Exchange, ResponseStream } from '../exchange.ts';
-import { roomIn } from './http1-exchange.ts';
+import { waitForDrain } from './http1-exchange.ts';
 
 /** Answers beyond this are compressed when the client takes gzip, and sent in pieces of twice the size. */
 export const minGzipBytes = 128 * 1024;
@@ -120,7 +120,7 @@ class GzipResponseStream implements ResponseStream {
   }
 
   async waitForDrain(): Promise<void> {
-    await roomIn(this.#gzip);
+    await waitForDrain(this.#gzip);
   }
 
   end(): void {
