@@ -31,7 +31,9 @@ import { loopbackPathHandler, PathEndpoints } from './handler-chain/path-endpoin
 import { connectionLimits, type ConnectionConfig } from './http/connection-limits.ts';
 import { HttpServer } from './http/server.ts';
 import { withMetrics } from './storage/metered-storage.ts';
-import { healthCheckObserver, registerObjectCountMetrics, RequestMetrics } from './http/request-metrics.ts';
+import { RequestMetrics } from './http/request-metrics.ts';
+import { healthCheckObserver } from './metrics/health-check-metrics.ts';
+import { registerObjectCountMetrics } from './metrics/object-count-metrics.ts';
 import { AuthMetrics } from './authorization/access-metrics.ts';
 import { AdmissionMetrics } from './admission/admission-metrics.ts';
 import { RuleMetrics } from './custom-resources/cel/rule-metrics.ts';
@@ -174,14 +176,14 @@ export class ApiServer implements Role {
     this.#paths = new PathEndpoints({
       discovery: new DiscoveryEndpoints(served, () => `${this.#advertisedAddress}:${this.address.port}`, remote),
       openApi: new OpenApiEndpoints(served, cluster.version, remote, () => this.#aggregator.documents()),
-      health: new HealthEndpoints(
-        () => this.#checks(),
+      health: new HealthEndpoints({
+        checks: () => this.#checks(),
         clock,
-        (name, because) => {
+        onFailure: (name, because) => {
           log.warn({ check: name, because }, 'a health check failed');
         },
-        healthCheckObserver(metrics),
-      ),
+        observe: healthCheckObserver(metrics),
+      }),
       handlers: paths,
       version: cluster.version,
       registries: () => [metrics, ...(process?.registries() ?? [])],

@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HealthEndpoints, ping } from '../../src/handler-chain/health-endpoints.ts';
-import { healthCheckObserver, RequestMetrics } from '../../src/http/request-metrics.ts';
+import { RequestMetrics } from '../../src/http/request-metrics.ts';
+import { healthCheckObserver } from '../../src/metrics/health-check-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { PrecomputedHistogram } from '../../src/metrics/histogram.ts';
 import { registerWatchCacheMetrics } from '../../src/watch-cache/watch-cache-metrics.ts';
@@ -86,7 +87,8 @@ describe('metrics', () => {
   it('of what nobody named before are bounded, and lose no count', async () => {
     const registry = new Registry();
     const requests = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
-    for (let i = 0; i < 10_500; i++) requests.observeRequest(`VERB${i}`, undefined, false, 405, 0.001, 0);
+    for (let i = 0; i < 10_500; i++)
+      requests.observeRequest({ verb: `VERB${i}`, route: undefined, isDryRun: false, code: 405, seconds: 0.001, bytes: 0 });
     const text = await registry.metrics();
     const counts = [...text.matchAll(/^apiserver_request_total\{.*\} (\d+)$/gm)].map(([, count]) => Number(count));
     expect(counts.length).toBeLessThanOrEqual(10_001);
@@ -115,12 +117,12 @@ describe('metrics', () => {
       ready: true,
       check: () => (well ? ({ healthy: true } as const) : ({ healthy: false, reason: 'gone' } as const)),
     };
-    const health = new HealthEndpoints(
-      () => [ping, check],
-      new FakeClock(),
-      () => undefined,
-      healthCheckObserver(registry),
-    );
+    const health = new HealthEndpoints({
+      checks: () => [ping, check],
+      clock: new FakeClock(),
+      onFailure: () => undefined,
+      observe: healthCheckObserver(registry),
+    });
     await health.answer('/livez', parseTarget('/livez').query);
     well = false;
     await health.answer('/livez/etcd', parseTarget('/livez/etcd').query);

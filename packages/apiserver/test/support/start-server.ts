@@ -19,7 +19,8 @@ import type { AuditPolicy } from '../../src/audit/audit-policy.ts';
 import { Auditor } from '../../src/audit/auditor.ts';
 import { DiscoveryEndpoints } from '../../src/discovery/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/handler-chain/health-endpoints.ts';
-import { HttpHandler, type HttpPipeline } from '../../src/handler-chain/http-handler.ts';
+import { HttpHandler } from '../../src/handler-chain/http-handler.ts';
+import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
@@ -89,11 +90,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const paths = new PathEndpoints({
     discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
     openApi: new OpenApiEndpoints(served, 'v1.36.0'),
-    health: new HealthEndpoints(
-      () => checks,
-      clock,
-      () => undefined,
-    ),
+    health: new HealthEndpoints({ checks: () => checks, clock, onFailure: () => undefined }),
     handlers: settings.handlers ?? [],
     version: 'v1.36.0+oarlock.test',
     registries: () => [registry],
