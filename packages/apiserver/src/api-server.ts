@@ -32,7 +32,7 @@ import { connectionLimits, type ConnectionConfig } from './http/connection-limit
 import { HttpServer } from './http/server.ts';
 import { withMetrics } from './storage/metered-storage.ts';
 import { RequestMetrics } from './http/request-metrics.ts';
-import { healthCheckObserver } from './metrics/health-check-metrics.ts';
+import { healthCheckObserver } from './handler-chain/health-check-metrics.ts';
 import { registerObjectCountMetrics } from './metrics/object-count-metrics.ts';
 import { AuthMetrics } from './authorization/access-metrics.ts';
 import { AdmissionMetrics } from './admission/admission-metrics.ts';

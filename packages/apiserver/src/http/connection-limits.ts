@@ -55,7 +55,7 @@ export interface ConnectionConfig {
 export const defaultConnectionConfig: ConnectionConfig = {
   max: 8192,
   reserved: 512,
-  maxUnauthenticatedPerSource: 256,
+  maxUnauthenticatedPerSource: 1024,
   handshakeTimeoutSeconds: 32,
   headerTimeoutSeconds: 32,
   bodyTimeoutSeconds: 30,

@@ -190,7 +190,15 @@ describe('an HTTP/2 flood', () => {
     expect(await closedByReason(server)).toEqual({ 'control-frame-flood': 1 });
   });
 
-  it('of resets (CVE-2023-44487) ends the connection after the burst', async () => {
+  it.each([
+    [
+      'streams that the client resets (CVE-2023-44487)',
+      { type: 'reset', payload: Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]) },
+      { 'control-frame-flood': 1 },
+    ],
+    // Node's maxSessionInvalidFrames ends the connection
+    ['streams that the server has to reset (CVE-2025-8671)', { type: 'windowUpdate', payload: Buffer.from([0x7f, 0xff, 0xff, 0xff]) }, {}],
+  ] as [string, Frame, object][])('of %s ends the connection after the burst', async (_, attack, reasons) => {
     await start({});
     let requests = 0;
     server.pipeline.answer = ({ signal }) => {
@@ -198,12 +206,11 @@ describe('an HTTP/2 flood', () => {
       return untilAborted(signal);
     };
     const socket = await http2();
-    const cancel = Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]);
-    const bytes = flood(20_000, (i) => [request(2 * i + 1), { type: 'reset', stream: 2 * i + 1, payload: cancel }]);
+    const bytes = flood(20_000, (i) => [request(2 * i + 1), { ...attack, stream: 2 * i + 1 }]);
     for (let at = 0; at < bytes.length && !socket.destroyed; at += 16_384) socket.write(bytes.subarray(at, at + 16_384));
     await closed(socket);
     expect(requests).toBeLessThan(2_000);
-    expect(await closedByReason(server)).toEqual({ 'control-frame-flood': 1 });
+    expect(await closedByReason(server)).toEqual(reasons);
   });
 
   it('of CONTINUATION frames ends the connection', async () => {

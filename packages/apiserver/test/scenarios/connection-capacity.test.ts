@@ -1,5 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { authenticated, type Authenticator } from '@oarlock/spi/authn';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -85,6 +86,16 @@ describe('the bound of all connections', () => {
     expect(rest[0]?.destroyed).toBe(true);
     expect(await closedByReason(server)).toEqual({ 'total-limit': 3 });
     for (const socket of rest) socket.destroy();
+  });
+
+  it('closes the oldest connection of the source with the most connections', async () => {
+    await start({ maxConnections: 4, reservedConnections: 1 });
+    const single = await rawTcp(server, '127.0.0.2');
+    const many = [await rawTcp(server, '127.0.0.3'), await rawTcp(server, '127.0.0.3'), await rawTcp(server, '127.0.0.3')];
+    const late = await rawTcp(server, '127.0.0.4');
+    await closed(many[0] as Socket);
+    expect([single, ...many.slice(1), late].map(({ destroyed }) => destroyed)).toEqual([false, false, false, false]);
+    for (const socket of [single, ...many, late]) socket.destroy();
   });
 
   it('keeps the reserve for nodes and administrators', async () => {

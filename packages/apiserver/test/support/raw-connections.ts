@@ -4,9 +4,9 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { TestServer } from './start-server.ts';
 
-/** Connects over TCP, without a TLS handshake. */
-export async function rawTcp({ port }: Pick<TestServer, 'port'>): Promise<Socket> {
-  const socket = connect({ host: '127.0.0.1', port });
+/** Connects over TCP, without a TLS handshake. `localAddress` may be any address of 127.0.0.0/8. */
+export async function rawTcp({ port }: Pick<TestServer, 'port'>, localAddress = '127.0.0.1'): Promise<Socket> {
+  const socket = connect({ host: '127.0.0.1', port, localAddress });
   socket.on('error', () => socket.destroy());
   await once(socket, 'connect');
   return socket.resume();

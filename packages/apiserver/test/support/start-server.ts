@@ -51,7 +51,7 @@ export interface ServerSettings {
   readonly limits?: Partial<ConnectionLimits>;
 }
 
-/** The client certificate's common name is the user; whoever shows nothing is anonymous. */
+/** Authenticates by the common name of the client certificate; without one as anonymous. */
 export const byCertificate: Authenticator = {
   authenticate: ({ certificate, bearerToken }) => {
     if (bearerToken !== undefined)
@@ -67,9 +67,9 @@ export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', rea
 export interface Answer {
   readonly code: number;
   readonly headers: IncomingHttpHeaders;
-  /** As they came. */
+  /** The body as received. */
   readonly bytes: Buffer;
-  /** Expanded. */
+  /** The body after decompression. */
   readonly decoded: Buffer;
   readonly text: string;
   json<T = Record<string, never>>(): T;

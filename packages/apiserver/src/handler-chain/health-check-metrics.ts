@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { HealthCheckResult } from '../handler-chain/health-endpoints.ts';
+import type { HealthCheckResult } from './health-endpoints.ts';
 
 /** Registers the metrics of health checks. Returns a function that records a result. */
 export function healthCheckObserver(registry: Registry): (result: HealthCheckResult) => void {
