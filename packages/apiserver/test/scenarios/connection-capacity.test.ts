@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import type { Socket } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { authenticated, type Authenticator } from '@oarlock/spi/authn';
 import { FakeClock } from '@oarlock/testing/fake-clock';
@@ -157,6 +157,34 @@ describe('a quiet stream', () => {
     gate.emit('continue');
     expect((await answer).text).toContain('"name":"last"');
     expect(await closedByReason(server)).toEqual({});
+  });
+});
+
+describe('a quiet upgraded stream', () => {
+  it('stays open', async () => {
+    const backend = createServer((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+        socket.pipe(socket);
+      });
+      socket.on('error', () => socket.destroy());
+    }).listen(0, '127.0.0.1');
+    await once(backend, 'listening');
+    const { port } = backend.address() as AddressInfo;
+    const clock = new FakeClock();
+    await start({}, { clock });
+    server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port, allowLoopback: true });
+    const socket = await rawTls(server, { protocol: 'http/1.1' });
+    socket.write('GET /api/v1/namespaces/a/pods/http:b:8080/proxy/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+    const [head] = (await once(socket, 'data')) as [Buffer];
+    expect(head.toString('latin1')).toMatch(/^HTTP\/1\.1 101 /);
+    await clock.advance(3_600_000);
+    socket.write('still open');
+    const [echo] = (await once(socket, 'data')) as [Buffer];
+    expect(echo.toString('latin1')).toBe('still open');
+    expect(await closedByReason(server)).toEqual({});
+    socket.destroy();
+    backend.close();
   });
 });
 
