@@ -26,7 +26,7 @@ import { FlowControlConfigurationController } from './flowcontrol/configuration-
 import { registerFlowControlMetrics } from './flowcontrol/flowcontrol-metrics.ts';
 import { flowControlDumps } from './flowcontrol/debug-dumps.ts';
 import { PriorityAndFairness } from './flowcontrol/priority-and-fairness.ts';
-import { InFlightCounter } from './handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from './handler-chain/in-flight-counter.ts';
 import { loopbackPathHandler, PathEndpoints } from './handler-chain/path-endpoints.ts';
 import { connectionLimits, type ConnectionConfig } from './http/connection-limits.ts';
 import { HttpServer } from './http/server.ts';

@@ -14,7 +14,7 @@ import { credentialsOf, authenticate } from '../authentication/authentication.ts
 import { clientClassOf } from '../http/client-class.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { impersonate } from '../authentication/impersonation.ts';
-import type { InFlightCounter } from './in-flight-requests.ts';
+import type { InFlightCounter } from './in-flight-counter.ts';
 import { attributesOf, type RequestInfo } from '../http/request-info.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
 import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';

@@ -25,9 +25,12 @@ export interface ConnectionLimits {
   readonly stalledStreamTimeoutMs: number;
   /** From GOAWAY or the end of the last response to the end of the TCP connection. x/net/http2: goAwayTimeout. */
   readonly closeTimeoutMs: number;
-  /** Burst of HTTP/2 frames PING, SETTINGS and RST_STREAM on one connection. nghttp2: NGHTTP2_DEFAULT_STREAM_RESET_BURST. */
+  /**
+   * Burst of HTTP/2 frames PING, SETTINGS and RST_STREAM on one connection. Less than NGHTTP2_DEFAULT_STREAM_RESET_BURST (1000), beyond
+   * which nghttp2 sends GOAWAY and ignores the client, but Node keeps the connection.
+   */
   readonly controlFrameBurst: number;
-  /** Rate of these frames per second that the server accepts permanently. nghttp2 accepts 33 resets. */
+  /** Rate of these frames per second that the server accepts permanently. NGHTTP2_DEFAULT_STREAM_RESET_RATE. */
   readonly controlFramesPerSecond: number;
 }
 
@@ -35,7 +38,7 @@ export interface ConnectionLimits {
 const fixedLimits = {
   prefaceTimeoutMs: 10_000,
   closeTimeoutMs: 1_000,
-  controlFrameBurst: 1_000,
+  controlFrameBurst: 500,
   controlFramesPerSecond: 33,
 } as const;
 

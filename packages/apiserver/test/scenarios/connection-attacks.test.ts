@@ -3,7 +3,7 @@ import { connect as connectHttp2, constants, type ClientHttp2Session, type Clien
 import type { Socket } from 'node:net';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { configMap, encoded, frame } from '../support/fake-pipeline.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 import {

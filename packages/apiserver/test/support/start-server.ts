@@ -22,7 +22,7 @@ import { HealthEndpoints, ping, type HealthCheck } from '../../src/handler-chain
 import { HttpHandler } from '../../src/handler-chain/http-handler.ts';
 import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
-import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
 import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from '../../src/http/connection-limits.ts';
 import { HttpServer } from '../../src/http/server.ts';

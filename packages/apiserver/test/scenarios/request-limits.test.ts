@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '@oarlock/primitives/clock';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { mandatoryFlowSchemas } from '../../src/flowcontrol/bootstrap-configuration.ts';
-import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { configMap, encoded } from '../support/fake-pipeline.ts';
 import { startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
 
