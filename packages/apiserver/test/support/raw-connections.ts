@@ -52,6 +52,16 @@ export const closed = (socket: Socket): Promise<void> =>
         socket.resume();
       });
 
+/** Writes the bytes one by one and repeatedly, until the connection is closed. */
+export function dribble(socket: Socket, bytes: Buffer, intervalMs: number): void {
+  let at = 0;
+  const timer = setInterval(() => {
+    socket.write(bytes.subarray(at, at + 1));
+    at = (at + 1) % bytes.length;
+  }, intervalMs);
+  socket.once('close', () => clearInterval(timer));
+}
+
 export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 export const frameTypes = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, windowUpdate: 8, continuation: 9 } as const;
 export const frameFlags = { endStream: 1, endHeaders: 4 } as const;
