@@ -26,11 +26,14 @@ import { FlowControlConfigurationController } from './flowcontrol/configuration-
 import { registerFlowControlMetrics } from './flowcontrol/flowcontrol-metrics.ts';
 import { flowControlDumps } from './flowcontrol/debug-dumps.ts';
 import { PriorityAndFairness } from './flowcontrol/priority-and-fairness.ts';
-import { InFlightCounter } from './handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from './handler-chain/in-flight-counter.ts';
 import { loopbackPathHandler, PathEndpoints } from './handler-chain/path-endpoints.ts';
+import { connectionLimits, type ConnectionConfig } from './http/connection-limits.ts';
 import { HttpServer } from './http/server.ts';
 import { withMetrics } from './storage/metered-storage.ts';
-import { healthCheckObserver, registerObjectCountMetrics, RequestMetrics } from './http/request-metrics.ts';
+import { RequestMetrics } from './http/request-metrics.ts';
+import { healthCheckObserver } from './handler-chain/health-check-metrics.ts';
+import { registerObjectCountMetrics } from './metrics/object-count-metrics.ts';
 import { AuthMetrics } from './authorization/access-metrics.ts';
 import { AdmissionMetrics } from './admission/admission-metrics.ts';
 import { RuleMetrics } from './custom-resources/cel/rule-metrics.ts';
@@ -64,6 +67,7 @@ export interface ApiServerConfig {
   readonly maxRequestsInflight: number;
   readonly maxMutatingRequestsInflight: number;
   readonly maxStreamsPerConnection: number;
+  readonly connections: ConnectionConfig;
   readonly drainSeconds: number;
   readonly encryption?: EncryptionConfig | undefined;
   readonly auditPolicy?: string | undefined;
@@ -172,14 +176,14 @@ export class ApiServer implements Role {
     this.#paths = new PathEndpoints({
       discovery: new DiscoveryEndpoints(served, () => `${this.#advertisedAddress}:${this.address.port}`, remote),
       openApi: new OpenApiEndpoints(served, cluster.version, remote, () => this.#aggregator.documents()),
-      health: new HealthEndpoints(
-        () => this.#checks(),
+      health: new HealthEndpoints({
+        checks: () => this.#checks(),
         clock,
-        (name, because) => {
+        onFailure: (name, because) => {
           log.warn({ check: name, because }, 'a health check failed');
         },
-        healthCheckObserver(metrics),
-      ),
+        observe: healthCheckObserver(metrics),
+      }),
       handlers: paths,
       version: cluster.version,
       registries: () => [metrics, ...(process?.registries() ?? [])],
@@ -257,8 +261,10 @@ export class ApiServer implements Role {
       pair,
       caBundle: keys.caBundle,
       maxStreamsPerConnection: config.maxStreamsPerConnection,
+      limits: connectionLimits(config.connections, config.requestTimeoutSeconds * 1000),
       clock,
       log,
+      registry: metrics,
       handle: (exchange, upgrade) => this.#handler.handle(exchange, upgrade),
     });
     this.#bound = await this.#server.listen(config.listen.address, config.listen.port);

@@ -12,11 +12,31 @@ import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
 import { ApiServer } from './api-server.ts';
+import { defaultConnectionConfig } from './http/connection-limits.ts';
 import { isServable } from './pipeline/runtime-config.ts';
 import { encryptionSchema } from './storage/encryption/encryption-config.ts';
 
 const seconds = z.number().positive();
 const count = z.int().min(1);
+
+const connectionSchema = z
+  .strictObject({
+    /** TCP connections at a time. At the bound, connections without authenticated requests are closed first. */
+    max: count.default(defaultConnectionConfig.max),
+    /** Part of `max` that only administrators, nodes and components of the control plane can hold. */
+    reserved: z.int().min(0).default(defaultConnectionConfig.reserved),
+    /** Connections of one IPv4 address or IPv6 /64 network before a request is authenticated on them. */
+    maxUnauthenticatedPerSource: count.default(defaultConnectionConfig.maxUnauthenticatedPerSource),
+    /** At most 120, the bound of Node.js. */
+    handshakeTimeoutSeconds: seconds.max(120).default(defaultConnectionConfig.handshakeTimeoutSeconds),
+    headerTimeoutSeconds: seconds.max(3600).default(defaultConnectionConfig.headerTimeoutSeconds),
+    bodyTimeoutSeconds: seconds.max(3600).default(defaultConnectionConfig.bodyTimeoutSeconds),
+    idleTimeoutSeconds: seconds.max(86_400).default(defaultConnectionConfig.idleTimeoutSeconds),
+    stalledStreamTimeoutSeconds: seconds.max(86_400).default(defaultConnectionConfig.stalledStreamTimeoutSeconds),
+  })
+  .superRefine(({ max, reserved }, context) => {
+    if (reserved >= max) context.addIssue({ code: 'custom', path: ['reserved'], message: `must be less than max (${max})` });
+  });
 
 /** The role that serves the Kubernetes API: the pipeline, and HTTP in front of it. */
 export default Roles.plugin({
@@ -35,6 +55,8 @@ export default Roles.plugin({
     maxRequestsInflight: count.default(400),
     maxMutatingRequestsInflight: count.default(200),
     maxStreamsPerConnection: count.default(250),
+    /** Bounds on connections, and how long a client may hold one without progress. */
+    connections: connectionSchema.prefault({}),
     /** Versions to serve besides the default ones, or not to: `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
     runtimeConfig: z
       .record(z.string(), z.boolean())

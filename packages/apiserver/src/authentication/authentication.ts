@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { StatusError } from '@oarlock/api/status';
 import { anonymous, rejected, type Authenticator, type AuthnResult, type Credentials, type Identity } from '@oarlock/spi/authn';
 import { unauthorized } from '../http/errors.ts';
-import type { ClientConnection } from '../http/client-certificates.ts';
+import type { ClientConnection } from '../http/client-connection.ts';
 
 export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientConnection, path: string): Credentials {
   const bearerToken = bearerTokenOf(headers);

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 
-/** One request that is waited for. The list is in the order of `at`. */
+/** An entry of a doubly linked list in the order of `at`. */
 interface DeadlineEntry {
   readonly at: number;
   readonly fire: () => void;
@@ -10,8 +10,8 @@ interface DeadlineEntry {
 }
 
 /**
- * Deadlines that are all equally far away, as those of most requests are: they pass in the order in which they are set, so one timer for the
- * first of them does for all. Nearly all are called off long before that, which costs no timer.
+ * Deadlines of one duration. They expire in the order in which they are set, so one timer for the first serves all. Nearly all
+ * are cancelled before, which costs no timer.
  */
 export class DeadlineQueue {
   readonly #clock: Clock;
@@ -20,13 +20,13 @@ export class DeadlineQueue {
   #last: DeadlineEntry | undefined;
   #armed = false;
 
-  /** `ms`: how long each lasts. */
+  /** `ms`: the duration of each deadline. */
   constructor(clock: Clock, ms: number) {
     this.#clock = clock;
     this.#ms = ms;
   }
 
-  /** Calls `fire` once when the time is over, unless it is called off before. `now` is monotonic. */
+  /** Calls `fire` once at the deadline, unless the timer is cancelled before. `now` is monotonic. */
   set(fire: () => void, now: number = this.#clock.monotonic()): Timer {
     const entry: DeadlineEntry = { at: now + this.#ms, fire, before: this.#last, after: undefined, listed: true };
     if (this.#last === undefined) this.#first = entry;

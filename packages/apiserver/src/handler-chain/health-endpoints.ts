@@ -4,7 +4,7 @@ import { isTrue, type Query } from '../http/path.ts';
 
 export interface HealthCheck {
   readonly name: string;
-  /** Which of the endpoints ask it; /healthz asks those of /livez. */
+  /** The endpoints that run the check: /livez and /healthz, /readyz. */
   readonly live: boolean;
   readonly ready: boolean;
   check(): Health | Promise<Health>;
@@ -16,27 +16,29 @@ export interface HealthResponse {
   readonly code: 200 | 404 | 500;
   readonly text: string;
 }
+export interface HealthCheckResult {
+  readonly endpoint: string;
+  readonly name: string;
+  readonly healthy: boolean;
+}
 
-const unhealthyAfterMs = 5_000;
+export interface HealthEndpointsOptions {
+  checks(): readonly HealthCheck[];
+  readonly clock: Clock;
+  onFailure(name: string, reason: string): void;
+  /** Called with each result. */
+  readonly observe?: (result: HealthCheckResult) => void;
+}
+
+const checkTimeoutMs = 5_000;
 const healthy: Health = { healthy: true };
 
-/** The health endpoints and what they ask. Reasons are logged and not told: whoever asks need not be known. */
+/** Serves /healthz, /livez and /readyz. Reasons of failures are logged but not sent, because callers need not be authenticated. */
 export class HealthEndpoints {
-  readonly #checks: () => readonly HealthCheck[];
-  readonly #clock: Clock;
-  readonly #onFailure: (name: string, because: string) => void;
-  readonly #observeCheck: (endpoint: string, name: string, healthy: boolean) => void;
+  readonly #options: HealthEndpointsOptions;
 
-  constructor(
-    checks: () => readonly HealthCheck[],
-    clock: Clock,
-    failed: (name: string, because: string) => void,
-    asked: (endpoint: string, name: string, healthy: boolean) => void = () => undefined,
-  ) {
-    this.#checks = checks;
-    this.#clock = clock;
-    this.#onFailure = failed;
-    this.#observeCheck = asked;
+  constructor(options: HealthEndpointsOptions) {
+    this.#options = options;
   }
 
   has(path: string): boolean {
@@ -50,7 +52,7 @@ export class HealthEndpoints {
     ]);
   }
 
-  /** @param path one that `has` */
+  /** Runs the checks of an endpoint. @param path a path for which `has` returns true */
   async answer(path: string, query: Query): Promise<HealthResponse> {
     const root = Object.keys(endpoints).find((endpoint) => path === endpoint || path.startsWith(`${endpoint}/`)) as keyof typeof endpoints;
     const endpoint = endpoints[root];
@@ -67,19 +69,19 @@ export class HealthEndpoints {
     const excluded = new Set(query.all('exclude'));
     const lines: string[] = [];
     let failed = false;
-    const answers = await Promise.all(
+    const results = await Promise.all(
       this.#selectChecks(endpoint).map(async (check) => ({
         name: check.name,
         excluded: excluded.delete(check.name),
         ...(await this.#runCheck(check, endpoint)),
       })),
     );
-    for (const answer of answers) {
-      if (answer.excluded) lines.push(`[+]${answer.name} excluded: ok\n`);
-      else if (answer.healthy) lines.push(`[+]${answer.name} ok\n`);
+    for (const result of results) {
+      if (result.excluded) lines.push(`[+]${result.name} excluded: ok\n`);
+      else if (result.healthy) lines.push(`[+]${result.name} ok\n`);
       else {
         failed = true;
-        lines.push(`[-]${answer.name} failed: reason withheld\n`);
+        lines.push(`[-]${result.name} failed: reason withheld\n`);
       }
     }
     if (excluded.size > 0)
@@ -94,38 +96,39 @@ export class HealthEndpoints {
   }
 
   #selectChecks(endpoint: Endpoint): readonly HealthCheck[] {
-    return this.#checks().filter(({ live, ready }) => (endpoint === 'readyz' ? ready : live));
+    return this.#options.checks().filter(({ live, ready }) => (endpoint === 'readyz' ? ready : live));
   }
 
   async #runCheck(check: HealthCheck, endpoint: Endpoint): Promise<Health> {
-    const answer = await this.#runWithTimeout(check);
-    this.#observeCheck(endpoint, check.name, answer.healthy);
-    if (!answer.healthy) this.#onFailure(check.name, answer.reason);
-    return answer;
+    const result = await this.#runWithTimeout(check);
+    const { observe, onFailure } = this.#options;
+    observe?.({ endpoint, name: check.name, healthy: result.healthy });
+    if (!result.healthy) onFailure(check.name, result.reason);
+    return result;
   }
 
-  /** A check that does not answer is an answer too. */
+  /** A check that throws or exceeds its timeout is unhealthy. */
   async #runWithTimeout(check: HealthCheck): Promise<Health> {
     try {
-      const answer = check.check();
-      if (!(answer instanceof Promise)) return answer;
-      return await withDeadline(answer, this.#clock, unhealthyAfterMs);
+      const result = check.check();
+      if (!(result instanceof Promise)) return result;
+      return await withTimeout(result, this.#options.clock);
     } catch (error) {
       return { healthy: false, reason: error instanceof Error ? error.message : String(error) };
     }
   }
 }
 
-function withDeadline(answer: Promise<Health>, clock: Clock, ms: number): Promise<Health> {
+function withTimeout(result: Promise<Health>, clock: Clock): Promise<Health> {
   return new Promise((resolve, reject) => {
-    const timer = clock.after(ms, () => {
-      resolve({ healthy: false, reason: `no answer within ${ms} ms` });
+    const timer = clock.after(checkTimeoutMs, () => {
+      resolve({ healthy: false, reason: `no answer within ${checkTimeoutMs} ms` });
     });
-    answer.then(resolve, reject).finally(() => {
+    result.then(resolve, reject).finally(() => {
       timer.cancel();
     });
   });
 }
 
-/** Always well: that it answers is what is asked. */
+/** Always healthy: it only shows that the server responds. */
 export const ping: HealthCheck = { name: 'ping', live: true, ready: true, check: () => healthy };

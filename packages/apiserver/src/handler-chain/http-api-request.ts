@@ -10,20 +10,24 @@ import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
 
 const noBytes = Buffer.alloc(0);
 
+export interface ApiRequestOptions {
+  readonly exchange: Exchange;
+  readonly route: Route;
+  readonly query: Query;
+  readonly identity: Identity;
+  readonly authentication: NonNullable<ApiRequest['authentication']>;
+  /** Called with the warnings of decoding the body. */
+  warn(message: string): void;
+  readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject'> | undefined;
+}
+
 /**
- * What the pipeline is asked. The body has been received by then, but is decoded when it is first read: who may not write is refused
- * before that. `warn` is told what decoding finds.
+ * Creates the request that the pipeline handles. The body has been received, but is decoded when it is first read: the pipeline rejects
+ * callers without permission before that.
  * @throws StatusError `UnsupportedMediaType`, `RequestEntityTooLarge`, `BadRequest`
  */
-export async function newApiRequest(
-  exchange: Exchange,
-  route: Route,
-  query: Query,
-  identity: Identity,
-  authentication: { readonly from: number; readonly to: number },
-  warn: (message: string) => void,
-  audit?: Pick<AuditTrail, 'annotate' | 'setRequestObject'>,
-): Promise<ApiRequest> {
+export async function newApiRequest(options: ApiRequestOptions): Promise<ApiRequest> {
+  const { exchange, route, query, warn, audit } = options;
   const { headers } = exchange;
   const { verb, optionsKind } = route;
   const contentType = headers['content-type'];
@@ -40,13 +44,13 @@ export async function newApiRequest(
           return decoded;
         }
       : undefined;
-  const request = new HttpApiRequest(exchange, route, queryOf(route, query), identity, authentication, warn, bytes.length, decode);
+  const request = new HttpApiRequest(options, bytes.length, decode);
   if (patchType !== undefined) request.patchType = patchType;
   if (audit !== undefined) request.annotate = (key, value, level) => audit.annotate(key, value, level);
   return request;
 }
 
-/** One shape for all requests, with what only some ask for behind getters. */
+/** One object shape for all requests. Properties that few handlers read are getters. */
 class HttpApiRequest implements ApiRequest {
   readonly verb: ApiRequest['verb'];
   readonly resource: ApiRequest['resource'];
@@ -55,7 +59,7 @@ class HttpApiRequest implements ApiRequest {
   readonly name: string;
   readonly query: ApiRequest['query'];
   readonly identity: Identity;
-  readonly authentication: { readonly from: number; readonly to: number };
+  readonly authentication: NonNullable<ApiRequest['authentication']>;
   readonly spanContext: ApiRequest['spanContext'];
   readonly warn: (message: string) => void;
   readonly bytes: number;
@@ -67,23 +71,16 @@ class HttpApiRequest implements ApiRequest {
   #decode: (() => unknown) | undefined;
   #body: unknown;
 
-  constructor(
-    exchange: Exchange,
-    { verb, resource, subresource, namespace, name }: Route,
-    query: ApiRequest['query'],
-    identity: Identity,
-    authentication: { readonly from: number; readonly to: number },
-    warn: (message: string) => void,
-    bytes: number,
-    decode: (() => unknown) | undefined,
-  ) {
+  constructor(options: ApiRequestOptions, bytes: number, decode: (() => unknown) | undefined) {
+    const { exchange, route, query, identity, authentication, warn } = options;
+    const { verb, resource, subresource, namespace, name } = route;
     const { traceparent, 'user-agent': userAgent } = exchange.headers;
     this.verb = verb;
     this.resource = resource;
     this.subresource = subresource?.name ?? '';
     this.namespace = namespace;
     this.name = name;
-    this.query = query;
+    this.query = queryOf(route, query);
     this.identity = identity;
     this.authentication = authentication;
     this.spanContext = traceparent === undefined ? undefined : parseTraceparent(traceparent as string);
@@ -109,7 +106,7 @@ class HttpApiRequest implements ApiRequest {
   }
 }
 
-/** The deprecated paths that watch one object do by their path what others do by a selector. */
+/** Converts the deprecated paths that watch one object to a field selector. */
 function queryOf({ watchedName }: Route, { first }: Query): ApiRequest['query'] {
   if (watchedName === undefined) return first;
   const { fieldSelector = '' } = first;

@@ -1,135 +1,140 @@
 import type { Kind } from '@oarlock/api/kinds';
-import { badRequest, StatusError } from '@oarlock/api/status';
+import { StatusError } from '@oarlock/api/status';
+import type { Timer } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/event-loop';
-import type { Identity } from '@oarlock/spi/authn';
-import type { ApiRequest } from '@oarlock/spi/loopback';
+import type { Aggregator } from '../aggregation/aggregator.ts';
+import type { Remote } from '../aggregation/remote.ts';
 import { plainNotFound, shuttingDown, statusOf, timedOut } from '../http/errors.ts';
 import type { Exchange, UpgradeRequest } from '../http/exchange.ts';
-import { auditIdOf, RequestFilters, type RequestFilterOptions, type InFlightRequest } from './request-filters.ts';
-import type { Aggregator } from '../aggregation/aggregator.ts';
-import type { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
-import { parseTarget, type RequestTarget } from '../http/path.ts';
-import type { PathEndpoints } from './path-endpoints.ts';
-import { newApiRequest } from './http-api-request.ts';
-import { requestInfo, type RequestInfo, type ResourceInfo } from '../http/request-info.ts';
-import { negotiateForRoute, addWarnings, preloadStatusEncoding, sendResponse, sendStatus, sendText } from '../http/response.ts';
-import { isLongRunning, Routes, type Route } from '../http/routes.ts';
-import type { NegotiatedFormat } from '../negotiation/negotiation.ts';
-import { DeadlineQueue } from './deadline-queue.ts';
-import { requestDeadlineMs } from './request-timeout.ts';
+import { parseTarget } from '../http/path.ts';
+import { requestInfo } from '../http/request-info.ts';
 import { reportedVerb, type RequestMetrics } from '../http/request-metrics.ts';
-import type { PipelineResponse } from '../request/response.ts';
-import type { KubeletProxy } from '../proxy/kubelet-proxy.ts';
-import { wantsWebSocket, webSocketExchange } from '../http/websocket-exchange.ts';
-import type { Remote } from '../aggregation/remote.ts';
+import { addWarnings, preloadStatusEncoding, sendStatus, sendText } from '../http/response.ts';
+import { isLongRunning, Routes } from '../http/routes.ts';
+import { DeadlineQueue } from './deadline-queue.ts';
+import type { HttpPipeline } from './http-pipeline.ts';
+import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';
+import type { PathEndpoints } from './path-endpoints.ts';
+import { auditIdOf, RequestFilters, type RequestFilterOptions } from './request-filters.ts';
+import { requestDeadlineMs } from './request-timeout.ts';
+import { ResourceHandler, type ResourceHandlerOptions } from './resource-handler.ts';
 
-/** What HTTP needs of the pipeline. */
-export interface HttpPipeline {
-  handle(request: ApiRequest): Promise<PipelineResponse>;
-  /** The same array as long as nothing changes. */
-  servedKinds(): readonly Kind[];
-  /** How many objects a list would have to look at. */
-  count(group: string, version: string, resource: string): number;
-}
-
-export interface HttpHandlerOptions extends RequestFilterOptions {
+export interface HttpHandlerOptions extends RequestFilterOptions, ResourceHandlerOptions {
   readonly pipeline: HttpPipeline;
   readonly paths: PathEndpoints;
-  readonly kubeletProxy: KubeletProxy;
-  readonly proxyEndpoints: ProxyEndpoints;
-  /** API groups of other servers; absent where there are none. */
+  /** Serves the API groups of aggregated API servers. */
   readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
   readonly requestTimeoutMs: number;
 }
 
-/** The stages of a request, in the order they run. */
+/** Runs the stages of a request in their order. */
 export class HttpHandler {
   readonly #options: HttpHandlerOptions;
   readonly #filters: RequestFilters;
+  readonly #resources: ResourceHandler;
   readonly #active = new Set<Exchange>();
   readonly #longRunning = new Set<Exchange>();
   #routes = new Routes([]);
-  #routesOf: readonly Kind[] | undefined;
+  #routedKinds: readonly Kind[] | undefined;
   readonly #deadlines: DeadlineQueue;
   #draining = false;
-  #idle: (() => void) | undefined;
+  #onDrained: (() => void) | undefined;
 
   constructor(options: HttpHandlerOptions) {
     this.#options = options;
     this.#filters = new RequestFilters(options);
+    this.#resources = new ResourceHandler(options);
     this.#deadlines = new DeadlineQueue(options.clock, options.requestTimeoutMs);
   }
 
-  /** Never rejects: what goes wrong is an answer, too. */
+  /** Handles a request. Never rejects: errors are sent to the client. */
   async handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void> {
     const { clock, metrics } = this.#options;
-    const began = clock.monotonic();
+    const startedAt = clock.monotonic();
     const auditId = auditIdOf(exchange);
-    const work: InFlightRequest = { auditId, receivedAt: clock.now(), warnings: [] };
+    const state: InFlightRequest = { auditId, receivedAt: clock.now(), warnings: [] };
     this.#active.add(exchange);
     exchange.setHeader('Audit-Id', auditId);
     exchange.setHeader('Cache-Control', 'no-cache, private');
     try {
       if (this.#draining) throw shuttingDown();
-      await this.#handleWithDeadline(exchange, work, upgrade);
+      await this.#handleWithDeadline(this.#parse(exchange, state, upgrade));
     } catch (error) {
       await preloadStatusEncoding(exchange);
-      this.#sendError(exchange, error, work);
+      this.#sendError(exchange, error, state);
     } finally {
-      work.release?.();
+      state.release?.();
       this.#active.delete(exchange);
       this.#longRunning.delete(exchange);
-      const { route, target } = work;
-      work.audit?.recordResponseComplete(exchange.statusCode);
-      metrics.observeRequest(
-        reportedVerb(exchange.method, route),
+      const { route, target } = state;
+      state.audit?.recordResponseComplete(exchange.statusCode);
+      metrics.observeRequest({
+        verb: reportedVerb(exchange.method, route),
         route,
-        target?.query.first['dryRun'] === 'All',
-        exchange.statusCode,
-        (clock.monotonic() - began) / 1000,
-        exchange.bytesSent,
-      );
-      if (this.#draining && this.#active.size === 0) this.#idle?.();
+        isDryRun: target?.query.first['dryRun'] === 'All',
+        code: exchange.statusCode,
+        seconds: (clock.monotonic() - startedAt) / 1000,
+        bytes: exchange.bytesSent,
+      });
+      if (this.#draining && this.#active.size === 0) this.#onDrained?.();
     }
   }
 
+  /** Number of requests in progress. */
   get active(): number {
     return this.#active.size;
   }
 
-  /** Ends watches and streams, refuses what comes, and resolves when what is under way has been answered. */
+  /** Ends watches and streams, rejects new requests, and resolves when the requests in progress have ended. */
   async drain(): Promise<void> {
     this.#draining = true;
     for (const exchange of this.#longRunning) exchange.cancel(shuttingDown());
     if (this.#active.size > 0)
       await new Promise<void>((resolve) => {
-        this.#idle = resolve;
+        this.#onDrained = resolve;
       });
   }
 
-  /** Parses the request and gives it the place and the time that its kind of request has. */
-  async #handleWithDeadline(exchange: Exchange, work: InFlightRequest, upgrade: UpgradeRequest | undefined): Promise<void> {
+  /** @throws StatusError `BadRequest` */
+  #parse(exchange: Exchange, state: InFlightRequest, upgrade: UpgradeRequest | undefined): ParsedRequest {
     const target = parseTarget(exchange.target);
-    work.target = target;
+    state.target = target;
     const info = requestInfo(exchange.method, target);
     const found = info.kind === 'resource' ? this.#currentRoutes().find(exchange.method, info) : undefined;
-    if (found !== undefined && !(found instanceof StatusError)) work.route = found;
+    if (found !== undefined && !(found instanceof StatusError)) state.route = found;
+    return { exchange, upgrade, state, target, info, found };
+  }
+
+  async #handleWithDeadline(request: ParsedRequest): Promise<void> {
+    const { exchange, state, target } = request;
     const remote = this.#options.aggregator?.find(target.segments);
     if (remote !== undefined) {
-      await this.#handleAggregated(exchange, work, target, info, remote, upgrade);
+      await this.#handleAggregated(request, remote);
       return;
     }
-    if (work.route?.longRunning === true) {
+    if (state.route?.longRunning === true) {
       this.#longRunning.add(exchange);
-      const closed = this.#options.metrics.countLongRunning(reportedVerb(exchange.method, work.route), work.route);
+      const onEnd = this.#options.metrics.countLongRunning(reportedVerb(exchange.method, state.route), state.route);
       try {
-        await this.#handleAuthenticated(exchange, work, target, info, found, upgrade);
+        await this.#authenticateAndHandle(request);
       } finally {
-        closed();
+        onEnd();
       }
       return;
     }
+    const timer = this.#startDeadline(request);
+    const removeWaiter = eventLoop.addWaiter();
+    try {
+      await this.#authenticateAndHandle(request);
+    } finally {
+      timer.cancel();
+      removeWaiter();
+    }
+  }
+
+  /** Responds with 504 and cancels the request at its deadline. @throws StatusError `BadRequest` */
+  #startDeadline({ exchange, target }: ParsedRequest): Timer {
     const { clock, requestTimeoutMs } = this.#options;
     const limit = requestDeadlineMs(requestTimeoutMs, target.query.first['timeout']);
     const expire = () => {
@@ -137,162 +142,65 @@ export class HttpHandler {
       sendStatus(exchange, status);
       exchange.cancel(status);
     };
-    const timer = limit === requestTimeoutMs ? this.#deadlines.set(expire) : clock.after(limit, expire);
-    const answered = eventLoop.addWaiter();
-    try {
-      await this.#handleAuthenticated(exchange, work, target, info, found, upgrade);
-    } finally {
-      timer.cancel();
-      answered();
-    }
+    return limit === requestTimeoutMs ? this.#deadlines.set(expire) : clock.after(limit, expire);
   }
 
-  async #handleAuthenticated(
-    exchange: Exchange,
-    work: InFlightRequest,
-    target: RequestTarget,
-    info: RequestInfo,
-    found: Route | StatusError | undefined,
-    upgrade: UpgradeRequest | undefined,
-  ): Promise<void> {
+  async #authenticateAndHandle(request: ParsedRequest): Promise<void> {
+    const { exchange, upgrade, state, target, info, found } = request;
     const { clock, paths, aggregator } = this.#options;
     const from = clock.now();
-    const began = clock.monotonic();
-    const identity = await this.#filters.authenticate(exchange, work, target, info);
-    // streams would hold a place for ever; watches hold one until they have begun
-    const timed = work.route?.longRunning !== true || work.route.verb === 'watch';
-    if (timed) await this.#filters.admitToFlowControl(exchange, work, target, info, identity);
+    const startedAt = clock.monotonic();
+    const identity = await this.#filters.authenticate(request);
+    // streams would hold a seat until they end; watches hold one until they have begun
+    const needsSeat = state.route?.longRunning !== true || state.route.verb === 'watch';
+    if (needsSeat) await this.#filters.admitToFlowControl(request, identity);
     if (info.kind === 'path') {
-      await this.#filters.authorize(work, info, identity);
+      await this.#filters.authorize(state, info, identity);
       const document = aggregator?.findDocument(target.path);
       if (document !== undefined && aggregator !== undefined) await aggregator.serve(document, exchange, identity, upgrade);
       else await paths.send(exchange, target, identity);
       return;
     }
     if (found === undefined || found instanceof StatusError) {
-      await this.#handleNotFound(exchange, work, info, identity, found);
+      // authorization first, so that callers without permission do not learn what exists
+      await this.#filters.authorize(state, info, identity);
+      if (found !== undefined) throw found;
+      sendText(exchange, 404, plainNotFound);
       return;
     }
-    await this.#handleResource(exchange, work, found, target, identity, { from, to: from + clock.monotonic() - began }, upgrade);
+    await this.#resources.handle({
+      request,
+      route: found,
+      identity,
+      authentication: { from, to: from + clock.monotonic() - startedAt },
+      statusOf: (error) => this.#statusOf(exchange, error),
+    });
   }
 
-  /** A request for another API server: who asks and whether they may is settled here. Watches have no deadline there either. */
-  async #handleAggregated(
-    exchange: Exchange,
-    work: InFlightRequest,
-    target: RequestTarget,
-    info: RequestInfo,
-    remote: Remote,
-    upgrade: UpgradeRequest | undefined,
-  ): Promise<void> {
-    const { aggregator, clock, requestTimeoutMs } = this.#options;
-    const long = upgrade !== undefined || (info.kind === 'resource' && (info.verb === 'watch' || isLongRunning(info.subresource)));
-    if (long) this.#longRunning.add(exchange);
-    const timer = long
-      ? undefined
-      : clock.after(requestDeadlineMs(requestTimeoutMs, target.query.first['timeout']), () => {
-          const status = timedOut();
-          sendStatus(exchange, status);
-          exchange.cancel(status);
-        });
+  /** Forwards a request to an aggregated API server after authentication and authorization. Watches have no deadline. */
+  async #handleAggregated(request: ParsedRequest, remote: Remote): Promise<void> {
+    const { exchange, upgrade, state, info } = request;
+    const isWatch = info.kind === 'resource' && info.verb === 'watch';
+    const isLong = upgrade !== undefined || isWatch || (info.kind === 'resource' && isLongRunning(info.subresource));
+    if (isLong) this.#longRunning.add(exchange);
+    const timer = isLong ? undefined : this.#startDeadline(request);
     try {
-      const identity = await this.#filters.authenticate(exchange, work, target, info);
-      if (!long || (info.kind === 'resource' && info.verb === 'watch'))
-        await this.#filters.admitToFlowControl(exchange, work, target, info, identity);
-      await this.#filters.authorize(work, info, identity);
-      if (long) work.audit?.recordResponseStarted();
-      // when a watch has begun there is for the other server to know
-      if (long) work.release?.();
-      await aggregator?.serve(remote, exchange, identity, upgrade);
+      const identity = await this.#filters.authenticate(request);
+      if (!isLong || isWatch) await this.#filters.admitToFlowControl(request, identity);
+      await this.#filters.authorize(state, info, identity);
+      if (isLong) state.audit?.recordResponseStarted();
+      // only the other server knows when a watch has begun
+      if (isLong) state.release?.();
+      await this.#options.aggregator?.serve(remote, exchange, identity, upgrade);
     } finally {
       timer?.cancel();
     }
   }
 
-  /** Who may not ask does not learn that there is nothing. */
-  async #handleNotFound(
-    exchange: Exchange,
-    work: InFlightRequest,
-    info: ResourceInfo,
-    identity: Identity,
-    status: StatusError | undefined,
-  ): Promise<void> {
-    await this.#filters.authorize(work, info, identity);
-    if (status !== undefined) throw status;
-    sendText(exchange, 404, plainNotFound);
-  }
-
-  async #handleResource(
-    exchange: Exchange,
-    work: InFlightRequest,
-    route: Route,
-    target: RequestTarget,
-    identity: Identity,
-    authentication: { readonly from: number; readonly to: number },
-    upgrade: UpgradeRequest | undefined,
-  ): Promise<void> {
-    const { pipeline, kubeletProxy: kubelets, proxyEndpoints: proxies, clock, metrics } = this.#options;
-    const { query } = target;
-    // what is accepted is a matter for the server behind a proxy
-    const accepted = route.subresource?.name === 'proxy' ? plainJson : negotiateForRoute(exchange, query, route);
-    const { audit } = work;
-    const request = await newApiRequest(
-      exchange,
-      route,
-      query,
-      identity,
-      authentication,
-      (message) => {
-        work.warnings.push(message);
-      },
-      audit,
-    );
-    const response = await pipeline.handle(request);
-    if (audit !== undefined) {
-      audit.setResponse(response);
-      if (work.route?.longRunning === true) audit.recordResponseStarted();
-    }
-    if (response.kind === 'watch') work.release?.();
-    const endless = response.kind === 'watch' || (response.kind === 'kubelet' && !response.upgrade);
-    const reader =
-      endless && upgrade !== undefined && wantsWebSocket(exchange)
-        ? webSocketExchange(exchange, upgrade, { text: response.kind === 'watch' && accepted.format !== 'protobuf' })
-        : exchange;
-    if (response.kind === 'proxy') await proxies.serve(response, exchange, target, upgrade);
-    else if (response.kind !== 'kubelet') {
-      await sendResponse(response, {
-        exchange: reader,
-        accepted,
-        resource: route.resource,
-        query,
-        clock,
-        warnings: work.warnings,
-        watched: () => metrics.watchEventObserver(route),
-        listed:
-          query.first['sendInitialEvents'] === 'true'
-            ? () => metrics.observeWatchList(route, (clock.now() - authentication.from) / 1000)
-            : undefined,
-        statusOf: (error) => this.#statusOf(exchange, error),
-      });
-    } else if (!response.upgrade) await kubelets.stream(response, reader);
-    else if (upgrade === undefined) throw badRequest('Upgrade request required');
-    else {
-      await kubelets.upgrade(response, {
-        ...upgrade,
-        method: exchange.method,
-        headers: exchange.headers,
-        signal: exchange.signal,
-        begin: (code) => {
-          upgrade.begin(code);
-        },
-      });
-    }
-  }
-
   #currentRoutes(): Routes {
     const served = this.#options.pipeline.servedKinds();
-    if (served !== this.#routesOf) {
-      this.#routesOf = served;
+    if (served !== this.#routedKinds) {
+      this.#routedKinds = served;
       this.#routes = new Routes(served);
     }
     return this.#routes;
@@ -316,5 +224,3 @@ export class HttpHandler {
     return statusOf(error, this.#options.log, { method: exchange.method, path: exchange.target.split('?', 1)[0] });
   }
 }
-
-const plainJson: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };

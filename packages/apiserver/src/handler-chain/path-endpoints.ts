@@ -15,8 +15,16 @@ import { parseTarget, type RequestTarget } from '../http/path.ts';
 import { attributesOf, requestInfo } from '../http/request-info.ts';
 import { negotiateRequest, sendText, sendValue } from '../http/response.ts';
 import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
-import { metricsText } from '../http/request-metrics.ts';
+import { metricsText } from '../metrics/metrics-text.ts';
 import type { OpenApiEndpoints } from '../openapi/openapi-endpoints.ts';
+
+/** A request for a path, without HTTP. */
+export interface PathRequest {
+  readonly method: string;
+  readonly target: RequestTarget;
+  readonly body: unknown;
+  readonly identity: Identity;
+}
 
 export interface PathEndpointsOptions {
   readonly discovery: DiscoveryEndpoints;
@@ -25,18 +33,18 @@ export interface PathEndpointsOptions {
   readonly handlers: readonly PathHandler[];
   readonly version: string;
   registries(): readonly Registry[];
-  /** Pages for who looks into the server, made when asked for. */
+  /** Debug pages by path, generated for each request. */
   readonly pages?: ReadonlyMap<string, () => string>;
 }
 
-/** Every path that is not of a resource. They are authorized before they get here. */
+/** Serves all paths that are not of a resource. The caller has authorized the request. */
 export class PathEndpoints {
   readonly #options: PathEndpointsOptions;
   readonly #exactHandlers = new Map<string, PathHandler>();
   readonly #prefixHandlers: { readonly prefix: string; readonly handler: PathHandler }[] = [];
   readonly #version: Readonly<Record<string, string>>;
 
-  /** @throws Error when two handlers claim one path */
+  /** @throws Error if two handlers have the same path */
   constructor(options: PathEndpointsOptions) {
     this.#options = options;
     this.#version = versionInfo(options.version);
@@ -57,7 +65,7 @@ export class PathEndpoints {
     const { method } = exchange;
     const handler = this.#handlerOf(path);
     if (handler !== undefined) {
-      await this.#handle(handler, exchange, target, identity);
+      await this.#handle(handler, exchange, { target, identity });
       return;
     }
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
@@ -86,21 +94,22 @@ export class PathEndpoints {
       exchange.setHeader('Content-Type', contentType);
       exchange.send(200, text);
     } else
-      sendValue(exchange, 200, plain === '/version' ? this.#version : { paths: this.#paths() }, {
-        ...negotiateRequest(exchange, query),
-        pretty: true,
-      });
+      sendValue(
+        exchange,
+        { code: 200, value: plain === '/version' ? this.#version : { paths: this.#paths() } },
+        { ...negotiateRequest(exchange, query), pretty: true },
+      );
   }
 
-  /** The same for callers without HTTP. @throws StatusError */
-  async value(method: string, target: RequestTarget, body: unknown, identity: Identity): Promise<unknown> {
+  /** Serves callers without HTTP. @throws StatusError */
+  async value({ method, target, body, identity }: PathRequest): Promise<unknown> {
     const { path, query } = target;
     const handler = this.#handlerOf(path);
     if (handler !== undefined) {
       if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
-      const { code, body: answer } = await handler.handle({ method, path, query: query.first, body, identity });
-      if (code >= 400) throw remoteRejection(code, answer);
-      return answer;
+      const response = await handler.handle({ method, path, query: query.first, body, identity });
+      if (response.code >= 400) throw remoteRejection(response.code, response.body);
+      return response.body;
     }
     if (method !== 'GET') throw pathNotFound();
     if (path === '/version') return this.#version;
@@ -116,12 +125,13 @@ export class PathEndpoints {
     return this.#exactHandlers.get(path) ?? this.#prefixHandlers.find(({ prefix }) => path.startsWith(prefix))?.handler;
   }
 
-  async #handle(handler: PathHandler, exchange: Exchange, { path, query }: RequestTarget, identity: Identity): Promise<void> {
+  async #handle(handler: PathHandler, exchange: Exchange, { target, identity }: Pick<PathRequest, 'target' | 'identity'>): Promise<void> {
     const { method } = exchange;
+    const { path, query } = target;
     if (!handler.methods.some((known) => known === method)) throw methodNotAllowed();
     const body = method === 'GET' || method === 'DELETE' ? undefined : await jsonBody(exchange);
-    const answer = await handler.handle({ method, path, query: query.first, body, identity });
-    sendValue(exchange, answer.code, answer.body as object, negotiateRequest(exchange, query));
+    const response = await handler.handle({ method, path, query: query.first, body, identity });
+    sendValue(exchange, { code: response.code, value: response.body as object }, negotiateRequest(exchange, query));
   }
 
   #paths(): readonly string[] {
@@ -131,7 +141,7 @@ export class PathEndpoints {
   }
 }
 
-/** The paths for the loopback client, authorized as they are over HTTP; and what API servers behind this one serve, for reading. */
+/** Returns the handler of paths for the loopback client, authorized as over HTTP. It also reads from aggregated API servers. */
 export function loopbackPathHandler(
   paths: PathEndpoints,
   authz: readonly Authorizer[],
@@ -141,10 +151,10 @@ export function loopbackPathHandler(
     const target = parseTarget(path);
     const remote = method === 'GET' ? aggregator?.find(target.segments) : undefined;
     const plain = { kind: 'path', verb: method.toLowerCase(), path: target.path } as const;
-    const refusal = await authorizationError(authz, attributesOf(remote === undefined ? plain : requestInfo(method, target), identity));
-    if (refusal !== undefined) throw refusal;
+    const rejection = await authorizationError(authz, attributesOf(remote === undefined ? plain : requestInfo(method, target), identity));
+    if (rejection !== undefined) throw rejection;
     return remote === undefined || aggregator === undefined
-      ? paths.value(method, target, body, identity)
+      ? paths.value({ method, target, body, identity })
       : aggregator.read(remote, path, identity);
   };
 }
@@ -160,7 +170,7 @@ async function jsonBody(exchange: Exchange): Promise<unknown> {
   }
 }
 
-/** `version.Info` of apimachinery. */
+/** Returns the `version.Info` of apimachinery. */
 function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
   const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;

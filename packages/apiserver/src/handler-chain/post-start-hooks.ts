@@ -3,13 +3,13 @@ import type { Health } from '@oarlock/spi/role';
 import type { HealthCheck } from './health-endpoints.ts';
 
 interface PostStartHook {
-  /** Of upstream's checks, what is done here. */
+  /** The health checks of upstream's hooks that this hook corresponds to. */
   readonly checks: readonly string[];
-  /** Kinds without which it is not run. */
+  /** Resources without which the hook does not run. */
   readonly requiredResources: readonly string[];
 }
 
-/** What a server does once it listens, and upstream's health checks that ask whether that has been done. In upstream's order. */
+/** The hooks that run once the server listens, in upstream's order. */
 const hooks = {
   fairness: {
     checks: ['poststarthook/priority-and-fairness-config-consumer', 'poststarthook/priority-and-fairness-config-producer'],
@@ -42,7 +42,7 @@ export type PostStartHookName = keyof typeof hooks;
 const healthy: Health = { healthy: true };
 const notFinished: Health = { healthy: false, reason: 'not finished' };
 
-/** Which of the things that are done once have been done. Each is a health check, live and ready, as upstream's post-start hooks are. */
+/** Records which hooks have completed. Each is a health check of /livez and /readyz, as upstream's post-start hooks are. */
 export class PostStartHooks {
   readonly #served: () => readonly Kind[];
   readonly #done = new Set<PostStartHookName>();
@@ -51,14 +51,14 @@ export class PostStartHooks {
     this.#served = served;
   }
 
-  /** Whether the server has the kinds that it is about. */
+  /** Returns true if the server serves the resources that the hook requires. */
   applies(name: PostStartHookName): boolean {
     return hooks[name].requiredResources.every((resource) =>
       this.#served().some((kind) => kind.resource === resource && kind.version === 'v1'),
     );
   }
 
-  /** Done when `work` is. Rejects as it does. */
+  /** Marks the hook as completed when `work` resolves. Rejects if `work` rejects. */
   async run(name: PostStartHookName, work: Promise<unknown>): Promise<void> {
     await work;
     this.#done.add(name);

@@ -6,119 +6,104 @@ import { anonymous, type Authenticator, type Identity } from '@oarlock/spi/authn
 import type { Authorizer } from '@oarlock/spi/authz';
 import type { AuthMetrics } from '../authorization/access-metrics.ts';
 import { recordReceived, sourceIPs, type Auditor } from '../audit/auditor.ts';
-import type { AuditSubject, AuditTrail } from '../audit/audit-trail.ts';
+import type { AuditSubject } from '../audit/audit-trail.ts';
 import { annotateAuthorizationDecision, runAuthorizers, forbiddenError } from '../authorization/authorization.ts';
 import type { ExecutionSeat, PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
 import { estimateListWork } from '../flowcontrol/work-estimator.ts';
 import { credentialsOf, authenticate } from '../authentication/authentication.ts';
+import { clientClassOf } from '../http/client-class.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { impersonate } from '../authentication/impersonation.ts';
-import type { InFlightCounter } from './in-flight-requests.ts';
-import type { RequestTarget } from '../http/path.ts';
+import type { InFlightCounter } from './in-flight-counter.ts';
 import { attributesOf, type RequestInfo } from '../http/request-info.ts';
-import type { Route } from '../http/routes.ts';
+import type { HttpPipeline } from './http-pipeline.ts';
+import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';
 import { isReadOnly } from '../http/request-metrics.ts';
-
-/** What is known of a request while it is worked on. */
-export interface InFlightRequest {
-  readonly auditId: string;
-  readonly receivedAt: number;
-  audit?: AuditTrail | undefined;
-  target?: RequestTarget;
-  route?: Route;
-  readonly warnings: string[];
-  /** Gives back the place that was taken among the requests that are worked on. */
-  release?: () => void;
-}
 
 export interface RequestFilterOptions {
   readonly authn: readonly Authenticator[];
   readonly authz: readonly Authorizer[];
-  /** Absent where nobody wants to be told of requests. */
+  /** Absent if there is no audit sink. */
   readonly auditor?: Auditor | undefined;
   readonly access?: AuthMetrics;
   readonly fairness: PriorityAndFairness;
   readonly inFlight: InFlightCounter;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How many objects a list would have to look at. */
-  readonly pipeline: { count(group: string, version: string, resource: string): number };
+  readonly pipeline: Pick<HttpPipeline, 'count'>;
 }
 
-/** What a request has to pass before it is worked on: who asks, whether they may, and when there is a place for it. */
+/** The stages before a request is handled: authentication, auditing, impersonation, flow control and authorization. */
 export class RequestFilters {
   readonly #options: RequestFilterOptions;
-  constructor(parts: RequestFilterOptions) {
-    this.#options = parts;
+  constructor(options: RequestFilterOptions) {
+    this.#options = options;
   }
 
-  /** Who sends the request, and for whom: what is written down of it begins here. @throws StatusError `Unauthorized`, `Forbidden` */
-  async authenticate(exchange: Exchange, work: InFlightRequest, target: RequestTarget, info: RequestInfo): Promise<Identity> {
+  /** Authenticates the sender, begins the audit trail, and returns the impersonated user or the sender. @throws StatusError `Unauthorized`, `Forbidden` */
+  async authenticate(request: ParsedRequest): Promise<Identity> {
+    const { exchange, state, target, info } = request;
     const { authn, authz, auditor, log, access, clock } = this.#options;
-    const began = clock.monotonic();
-    const known = await authenticate(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
-      log.error({ err, auditId: work.auditId, path: target.path }, 'unable to authenticate the request'),
+    const startedAt = clock.monotonic();
+    const result = await authenticate(authn, credentialsOf(exchange.headers, exchange.connection, target.path), (err) =>
+      log.error({ err, auditId: state.auditId, path: target.path }, 'unable to authenticate the request'),
     );
-    const sender = known instanceof StatusError ? known : known.identity;
-    access?.observeAuthentication(sender instanceof StatusError ? undefined : sender.name, (clock.monotonic() - began) / 1000);
-    if (sender instanceof StatusError) {
-      auditor?.recordUnauthenticated(exchange, auditSubjectOf(exchange, work), attributesOf(info, anonymous), sender.code);
-      throw sender;
+    const rejected = result instanceof StatusError;
+    access?.observeAuthentication(rejected ? undefined : result.identity.name, (clock.monotonic() - startedAt) / 1000);
+    if (rejected) {
+      auditor?.recordUnauthenticated(exchange, auditSubjectOf(request), attributesOf(info, anonymous), result.code);
+      throw result;
     }
-    if (auditor !== undefined) await this.#beginAudit(auditor, exchange, work, info, sender);
-    if (!(known instanceof StatusError)) for (const [key, value] of Object.entries(known.annotations)) work.audit?.annotate(key, value);
-    const taken = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));
-    if (taken instanceof StatusError) throw taken;
-    if (taken.identity !== sender) work.audit?.setImpersonatedUser(taken);
-    return taken.identity;
+    const sender = result.identity;
+    if (exchange.connection.clientClass !== 'system') exchange.connection.raiseClass(clientClassOf(sender));
+    if (auditor !== undefined) await this.#beginAudit(auditor, request, sender);
+    for (const [key, value] of Object.entries(result.annotations)) state.audit?.annotate(key, value);
+    const user = await impersonate(exchange.headers, sender, authz, attributesOf(info, sender));
+    if (user instanceof StatusError) throw user;
+    if (user.identity !== sender) state.audit?.setImpersonatedUser(user);
+    return user.identity;
   }
 
-  /** Begins the trail of a request, when there is room for its events. */
-  async #beginAudit(auditor: Auditor, exchange: Exchange, work: InFlightRequest, info: RequestInfo, sender: Identity): Promise<void> {
+  /** Begins the audit trail of a request when the auditor has capacity for its events. */
+  async #beginAudit(auditor: Auditor, request: ParsedRequest, sender: Identity): Promise<void> {
     await auditor.waitForBackPressure();
-    work.audit = auditor.trail(auditSubjectOf(exchange, work), attributesOf(info, sender));
-    if (work.audit !== undefined) await recordReceived(work.audit);
+    const trail = auditor.trail(auditSubjectOf(request), attributesOf(request.info, sender));
+    request.state.audit = trail;
+    if (trail !== undefined) await recordReceived(trail);
   }
 
   /** @throws StatusError `Forbidden` */
   async authorize({ audit }: InFlightRequest, info: RequestInfo, identity: Identity): Promise<void> {
-    const asked = attributesOf(info, identity);
+    const attributes = attributesOf(info, identity);
     const { authz, access, clock } = this.#options;
-    const began = clock.monotonic();
-    const decision = await runAuthorizers(authz, asked);
-    access?.observeAuthorization(decision.decision, (clock.monotonic() - began) / 1000);
+    const startedAt = clock.monotonic();
+    const decision = await runAuthorizers(authz, attributes);
+    access?.observeAuthorization(decision.decision, (clock.monotonic() - startedAt) / 1000);
     if (audit !== undefined) annotateAuthorizationDecision(audit, decision);
-    if (decision.decision !== 'allow') throw forbiddenError(asked, decision.reason);
+    if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
   }
 
-  /** Waits for a place among the requests that are worked on. @throws StatusError `TooManyRequests` */
-  async admitToFlowControl(
-    exchange: Exchange,
-    work: InFlightRequest,
-    target: RequestTarget,
-    info: RequestInfo,
-    identity: Identity,
-  ): Promise<void> {
+  /** Waits for a seat of flow control, which `state.release` gives back. @throws StatusError `TooManyRequests` */
+  async admitToFlowControl({ exchange, state, target, info }: ParsedRequest, identity: Identity): Promise<void> {
     const { fairness, inFlight, pipeline } = this.#options;
     const seats =
       info.kind === 'resource' && (info.verb === 'list' || info.verb === 'watch')
         ? estimateListWork(info.verb, target.query.first, () => pipeline.count(info.group, info.version, info.resource))
         : 1;
-    const entered = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
-    const place = entered instanceof Promise ? await entered : entered;
-    const leave = inFlight.add(isReadOnly(exchange.method), place);
-    work.release = leave;
-    setFlowControlHeaders(exchange, place);
+    const acquired = fairness.acquire({ info, identity, seats, signal: () => exchange.signal });
+    const seat = acquired instanceof Promise ? await acquired : acquired;
+    state.release = inFlight.add(isReadOnly(exchange.method), seat);
+    setFlowControlHeaders(exchange, seat);
   }
 }
 
-/** So that administrators can tell why a request was treated as it was. */
+/** Names the FlowSchema and priority level of the request, for administrators. */
 function setFlowControlHeaders(exchange: Exchange, { flowSchemaUid: schemaUid, priorityLevelUid: levelUid }: ExecutionSeat): void {
   if (schemaUid !== '') exchange.setHeader('X-Kubernetes-PF-FlowSchema-UID', schemaUid);
   if (levelUid !== '') exchange.setHeader('X-Kubernetes-PF-PriorityLevel-UID', levelUid);
 }
 
-const auditSubjectOf = (exchange: Exchange, { auditId, receivedAt }: InFlightRequest): AuditSubject => ({
+const auditSubjectOf = ({ exchange, state: { auditId, receivedAt } }: ParsedRequest): AuditSubject => ({
   auditID: auditId,
   requestURI: exchange.target,
   userAgent: exchange.headers['user-agent'],
@@ -128,8 +113,8 @@ const auditSubjectOf = (exchange: Exchange, { auditId, receivedAt }: InFlightReq
 
 const maxAuditIdLength = 64;
 
-/** The client's own, or a new one. */
+/** Returns the audit ID that the client sent, or a new one. */
 export function auditIdOf({ headers }: Exchange): string {
-  const given = headers['audit-id'];
-  return typeof given === 'string' && /^[\w-]+$/.test(given) ? given.slice(0, maxAuditIdLength) : randomUUID();
+  const sent = headers['audit-id'];
+  return typeof sent === 'string' && /^[\w-]+$/.test(sent) ? sent.slice(0, maxAuditIdLength) : randomUUID();
 }

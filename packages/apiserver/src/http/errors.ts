@@ -2,7 +2,7 @@ import { isObject } from '@oarlock/api/json/json';
 import { failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/primitives/logger';
 
-/** What a client is told of an error: refusals as they are, faults as `InternalError`. */
+/** Returns the error that the client receives: a StatusError unchanged, any other error as `InternalError`, which is also logged. */
 export function statusOf(error: unknown, log: Logger, about: Record<string, unknown>): StatusError {
   if (error instanceof StatusError) return error;
   log.error({ ...about, err: error }, 'request failed');
@@ -14,7 +14,7 @@ export function internalError(message: string, cause?: unknown): StatusError {
   return new StatusError(status, cause === undefined ? undefined : { cause });
 }
 
-/** The refusal that an answer of somebody else's means. */
+/** Converts the error response of another server. */
 export function remoteRejection(code: number, answer: unknown): StatusError {
   if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
   const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
@@ -25,6 +25,8 @@ export function remoteRejection(code: number, answer: unknown): StatusError {
 export const unauthorized = (): StatusError => failure('Unauthorized', 'Unauthorized');
 export const timedOut = (): StatusError => failure('Timeout', 'request did not complete within the allotted timeout', {});
 export const shuttingDown = (): StatusError => failure('ServiceUnavailable', 'the server is shutting down', { retryAfterSeconds: 1 });
+export const entityTooLarge = (limit: number): StatusError =>
+  failure('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`);
 
-/** The head and body of `http.NotFound`, which upstream answers where no API is. */
+/** The body of `http.NotFound`, with which upstream responds to paths without an API. */
 export const plainNotFound = '404 page not found\n';

@@ -1,47 +1,46 @@
 import type { Duplex } from 'node:stream';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { failure, type StatusError } from '@oarlock/api/status';
-import type { ClientConnection } from './client-certificates.ts';
+import type { ClientConnection } from './client-connection.ts';
 
 export type HeaderValue = string | readonly string[];
 
-/** One request and its answer, whichever version of HTTP carries them. */
+/** One request and its response, independent of the version of HTTP. */
 export interface Exchange {
   readonly method: string;
-  /** Path and query as they came. */
+  /** Path and query as the client sent them. */
   readonly target: string;
   /** Names in lower case. */
   readonly headers: IncomingHttpHeaders;
   readonly connection: ClientConnection;
-  /** Aborts when the client goes away before the answer is complete, and when `cancel` is called. Made at first use. */
+  /** Aborts if the client disconnects before the response is complete, and when `cancel` is called. Created on first use. */
   readonly signal: AbortSignal;
-  /** `sent`: the answer is complete. `open`: its head is on its way and its body is being written. */
+  /** `fresh`: no response yet. `open`: the response head is sent and its body is streamed. `sent`: the response is complete. */
   readonly state: 'fresh' | 'open' | 'sent';
-  /** Of the answer; 0 while it is `fresh`. */
+  /** Of the response; 0 while the state is `fresh`. */
   readonly statusCode: number;
-  /** Bytes of the answer's body that were given to the connection so far. */
+  /** Bytes of the response body written to the connection so far. */
   readonly bytesSent: number;
-  /** Aborts the signal: nobody waits for the answer any more. */
+  /** Aborts the signal and stops reading the request body. */
   cancel(reason: unknown): void;
   setHeader(name: string, value: HeaderValue): void;
-  /** The body as it comes, for who passes it on; undefined when there is none. To be taken at most once, and not with `read`. */
+  /** Returns the request body as a stream, for forwarding; undefined if there is none. Call it at most once, and not with `readBody`. */
   requestStream(): Readable | undefined;
-  /** The whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` when the client ends early */
+  /** Reads the whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` if the client ends early; the reason of `cancel` */
   readBody(limit: number): Promise<Buffer>;
-  /** Sends head and body, unless an answer has begun already. */
+  /** Sends head and body. Does nothing if a response has begun. */
   send(code: number, body: Buffer | string): void;
-  /** Sends the head now and the body in pieces. Closed from the start when an answer has begun already. */
+  /** Sends the head and returns a stream for the body. If a response has begun, the stream is closed. */
   openStream(code: number): ResponseStream;
-  /** Cuts the answer off: the client sees an error, not an end. */
+  /** Resets the response: the client sees an error, not an end. */
   abort(): void;
 }
 
-/** The body of an answer in the making. Writes after the client has gone are dropped. */
+/** The body of a streamed response. Writes after the client has disconnected are dropped. */
 export interface ResponseStream {
-  /** Sends the chunks in one go. False: wait for `drained` before writing more. The chunks are not copied and must not change. */
+  /** Writes the chunks together. False: wait for `waitForDrain` before the next write. The chunks are not copied and must not change. */
   write(chunks: readonly Buffer[]): boolean;
-  /** Resolves when there is room again, and when the client is gone. */
+  /** Resolves when the stream accepts more data, and when the client has disconnected. */
   waitForDrain(): Promise<void>;
   readonly closed: boolean;
   end(): void;
@@ -53,19 +52,19 @@ export const byteLength = (chunks: readonly Buffer[]): number => {
   return bytes;
 };
 
-/** Where nothing can be written any more. */
+/** A stream that drops everything. */
 export const closedStream: ResponseStream = { closed: true, write: () => true, waitForDrain: () => Promise.resolve(), end() {} };
 
-/** The signal of an exchange, made only when somebody wants it: most requests are answered before anybody could. */
+/** Creates the signal of an exchange on first use, because most handlers do not need one. */
 export class LazySignal {
-  readonly #watchClient: (gone: () => void) => void;
+  readonly #onDisconnect: (listener: () => void) => void;
   #abort: AbortController | undefined;
   #reason: unknown;
   #cancelled = false;
 
-  /** `watchClient` is called once at most, and calls `gone` at once or later. */
-  constructor(watchClient: (gone: () => void) => void) {
-    this.#watchClient = watchClient;
+  /** `onDisconnect` is called at most once; it calls its listener when the client disconnects, at once if it already has. */
+  constructor(onDisconnect: (listener: () => void) => void) {
+    this.#onDisconnect = onDisconnect;
   }
 
   get signal(): AbortSignal {
@@ -74,7 +73,7 @@ export class LazySignal {
       this.#abort = abort;
       if (this.#cancelled) abort.abort(this.#reason);
       else
-        this.#watchClient(() => {
+        this.#onDisconnect(() => {
           abort.abort();
         });
     }
@@ -89,45 +88,7 @@ export class LazySignal {
   }
 }
 
-export const entityTooLarge = (limit: number): StatusError =>
-  failure('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`);
-export const unexpectedEnd = (): StatusError => failure('BadRequest', 'the client closed the connection before the whole body was read');
-
-interface BodySource {
-  on(event: 'data', listener: (chunk: Buffer) => void): unknown;
-  on(event: 'end' | 'aborted' | 'close' | 'error', listener: () => void): unknown;
-  pause(): unknown;
-}
-
-/** Collects a body, holding no more than `limit` bytes. */
-export function readBody(source: BodySource, length: string | undefined, limit: number): Promise<Buffer> {
-  if (length !== undefined && Number(length) > limit) return Promise.reject(entityTooLarge(limit));
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    let whole = false;
-    source.on('data', (chunk) => {
-      size += chunk.length;
-      if (size <= limit) {
-        chunks.push(chunk);
-        return;
-      }
-      chunks.length = 0;
-      source.pause();
-      reject(entityTooLarge(limit));
-    });
-    source.on('end', () => {
-      whole = true;
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    });
-    for (const event of ['aborted', 'close', 'error'] as const)
-      source.on(event, () => {
-        if (!whole) reject(unexpectedEnd());
-      });
-  });
-}
-
-/** A request that asks to upgrade its connection to a byte stream. */
+/** A request to upgrade the connection to a byte stream. */
 export interface UpgradeRequest {
   readonly socket: Duplex;
   readonly head: Buffer;

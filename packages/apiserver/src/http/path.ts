@@ -1,39 +1,39 @@
 import { badRequest, failure } from '@oarlock/api/status';
 
-/** Longer targets than any label selector or exec command line that a client is known to send. */
+/** Bound of a request target, in characters: more than the selectors and exec commands of known clients need. */
 const maxTargetLength = 32 * 1024;
 const maxSegments = 64;
 const maxParameters = 1024;
 
 /** The parts of a request target, decoded exactly once. */
 export interface RequestTarget {
-  /** Without the empty ones at either end. */
+  /** Segments of the path, without an empty first or last one. */
   readonly segments: readonly string[];
-  /** Decoded, without the query; a slash at the end stays. */
+  /** The decoded path without the query; a trailing slash is kept. */
   readonly path: string;
   readonly query: Query;
-  /** What follows `/proxy` of a pod, service or node, as it came: it is for who serves there, and nothing here reads it. '' or from a slash on. */
+  /** The part after `/proxy` of a pod, service or node, not decoded, for the backend: '' or a path with a leading slash. */
   readonly rest?: string;
 }
 
-/** First values by name, for `ApiRequest.query`, and all values for lists such as `command`. */
+/** The parameters of a request: first values by name, for `ApiRequest.query`, and all values, for lists such as `command`. */
 export interface Query {
   readonly first: Readonly<Record<string, string | undefined>>;
   all(name: string): readonly string[];
 }
 
-// no prototype: parameter names come from outside
+// no prototype, because clients choose parameter names
 const nothing: Readonly<Record<string, string | undefined>> = Object.freeze(Object.create(null) as Record<string, string | undefined>);
 const none: readonly string[] = Object.freeze([]);
 const noQuery: Query = { first: nothing, all: () => none };
 
-/** Up to the proxies, where another server's paths begin. */
+/** Matches a path up to `/proxy`, after which the backend's path begins. */
 const proxyPath = /^\/api\/v1\/(?:namespaces\/[^/]+\/(?:pods|services)|nodes)\/[^/]+\/proxy(?=\/|$)/;
 
 /**
- * Splits and decodes a request target. One decoding only, and nothing is normalized: a target that another reader could take for a
- * different resource (dot segments, empty segments, encoded slashes, NUL, escapes that are left after decoding) is refused.
- * @throws StatusError `BadRequest`; code 414 for one that is too long
+ * Splits and decodes a request target. It is decoded once and not normalized: targets that another parser could resolve to a different
+ * resource (dot segments, empty segments, encoded slashes, NUL, escapes that remain after decoding) are rejected.
+ * @throws StatusError `BadRequest`; code 414 if the target is too long
  */
 export function parseTarget(target: string): RequestTarget {
   if (target.length > maxTargetLength)
@@ -72,12 +72,12 @@ function parseSegment(raw: string): string {
       throw badRequest(`invalid URL escape in path segment ${JSON.stringify(raw)}`);
     }
   }
-  const wrong = segmentError(segment);
-  if (wrong !== undefined) throw badRequest(`Name parameter invalid: ${JSON.stringify(segment)}: ${wrong}`);
+  const error = segmentError(segment);
+  if (error !== undefined) throw badRequest(`Name parameter invalid: ${JSON.stringify(segment)}: ${error}`);
   return segment;
 }
 
-/** `IsValidPathSegmentName` of apimachinery, and what no path holds. */
+/** Returns the error of `IsValidPathSegmentName` of apimachinery, or one for empty segments and control characters. */
 function segmentError(segment: string): string | undefined {
   if (segment === '') return 'may not be empty';
   if (segment === '.' || segment === '..') return `may not be '${segment}'`;
@@ -98,7 +98,7 @@ function parseQuery(text: string): Query {
   return { first, all: (name) => parameters.getAll(name) };
 }
 
-/** How Kubernetes reads a boolean parameter: whatever is not 'false' or '0' is true, the empty string too. */
+/** Parses a boolean parameter as Kubernetes does: all values except 'false' and '0' are true, also the empty string. */
 export function isTrue(value: string | undefined): boolean {
   return value !== undefined && value !== '0' && value.toLowerCase() !== 'false';
 }

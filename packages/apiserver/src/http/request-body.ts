@@ -30,7 +30,7 @@ import type { Route } from './routes.ts';
 import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
 import { groupsPreservingNumbers } from '../registry/served-kind.ts';
 
-/** The largest body that is read, in bytes: upstream's limit. */
+/** Maximum size of a request body in bytes: upstream's limit. */
 export const maxBodyBytes = 3 * 1024 * 1024;
 
 const bodyTypes: Readonly<Record<string, MediaType>> = {
@@ -52,14 +52,14 @@ const unsupported = (accepted: readonly string[]): StatusError =>
     `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`,
   );
 
-/** @throws StatusError `UnsupportedMediaType` */
+/** Returns the media type of a body in JSON or YAML. @throws StatusError `UnsupportedMediaType` */
 export function requestBodyType(contentType: string | undefined): MediaType {
   const type = mediaTypeOf(contentType);
   if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml', protobufType]);
   return bodyTypes[type] as MediaType;
 }
 
-/** Kinds that definitions make have no types of their own, by which lists could be merged. @throws StatusError `UnsupportedMediaType` */
+/** Returns the type of a patch. Custom resources have no strategic merge patch, because they have no Go types. @throws StatusError `UnsupportedMediaType` */
 export function requestPatchType(contentType: string | undefined, kind: Kind): PatchType {
   const type = mediaTypeOf(contentType);
   const accepted = publishedSchemaOf(kind) === undefined ? patchTypes : customPatchTypes;
@@ -68,21 +68,21 @@ export function requestPatchType(contentType: string | undefined, kind: Kind): P
 }
 
 const anyMap = 'map[string]interface {}';
-/** What objects are told of besides, and patches are not. */
+/** A prefix of upstream's error messages for objects, which those for patches do not have. */
 const jsonFault = "couldn't get version/kind; json parse error: ";
 
 export interface RequestBodyContext {
   readonly route: Route;
   readonly query: Query;
   readonly contentType: string | undefined;
-  /** Given where the body is protobuf: its tables are large and not loaded before they are needed. */
+  /** Present if the body is protobuf: the decoder has large tables and is loaded on first use. */
   readonly protobuf: ((bytes: Buffer) => KubeObject) | undefined;
-  /** Told of unknown and duplicate fields under `fieldValidation=Warn`, the default. */
+  /** Called for unknown and duplicate fields under `fieldValidation=Warn`, the default. */
   warn(message: string): void;
 }
 
 /**
- * What a body means to its request: an object of the expected kind, a patch, or options. Those of deletions may be in the query instead.
+ * Decodes a body to an object of the expected kind, a patch, or options. Options of deletions may be in the query instead.
  * @throws StatusError `BadRequest`, `UnsupportedMediaType`
  */
 export function decodeRequestBody(bytes: Buffer, { route, query, contentType, protobuf, warn }: RequestBodyContext): unknown {
@@ -91,7 +91,7 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   if (verb === 'patch') {
     const type = requestPatchType(contentType, kind);
     const patch = parsePatch(bytes, type, publishedSchemaOf(kind) !== undefined || groupsPreservingNumbers.has(kind.group));
-    checkDuplicates(bytes, type, query, warn);
+    checkDuplicates(bytes, type, { query, warn });
     if (type === 'merge' && publishedSchemaOf(kind) !== undefined) recordFloatLiterals(patch, bytes.toString('utf8'));
     return patch;
   }
@@ -113,7 +113,7 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   return published === undefined ? markConforming(object, schemaOf(expected)) : object;
 }
 
-/** What each kind of patch is decoded into, and how faults of that are told. */
+/** The type that each patch is decoded to, and upstream's prefixes for errors. */
 const patchForms: Readonly<
   Record<PatchType, { readonly list: boolean; readonly into: string; readonly fault: string; readonly mismatch: string }>
 > = {
@@ -129,7 +129,7 @@ const patchForms: Readonly<
 };
 
 /**
- * `exact`: with integers that a double does not hold, for kinds that have no types of their own.
+ * Parses a patch. `exact`: keeps integers that a double cannot represent, for kinds without Go types.
  * @throws StatusError `BadRequest`
  */
 function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
@@ -141,7 +141,7 @@ function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
     throw isStatus(error, 'BadRequest') ? badRequest(fault + error.message.replace(jsonFault, '')) : error;
   }
   if (patch === null) {
-    // nothing is to be changed, but for merging, which upstream's library wants an object for
+    // no change, except that upstream's library for merge patches requires an object
     if (type === 'merge') throw badRequest('Invalid JSON Patch');
     return list ? [] : {};
   }
@@ -150,7 +150,7 @@ function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
   return patch;
 }
 
-/** Any JSON, of which the keys are looked at. */
+/** A schema that permits any JSON. */
 const anyFields: Schema = {
   type: 'object',
   get additionalProperties() {
@@ -161,8 +161,8 @@ const anyFields: Schema = {
   },
 };
 
-/** Keys that a patch has twice: parsing keeps the last alone. @throws StatusError `BadRequest`, `Invalid` under `fieldValidation=Strict` */
-function checkDuplicates(bytes: Buffer, type: PatchType, query: Query, warn: (message: string) => void): void {
+/** Reports duplicate keys of a patch, of which parsing keeps only the last. @throws StatusError `BadRequest`, `Invalid` under `fieldValidation=Strict` */
+function checkDuplicates(bytes: Buffer, type: PatchType, { query, warn }: Pick<RequestBodyContext, 'query' | 'warn'>): void {
   const validation = query.first['fieldValidation'] || 'Warn';
   if (validation === 'Ignore') return;
   const text = bytes.toString('utf8');
@@ -178,7 +178,7 @@ function checkDuplicates(bytes: Buffer, type: PatchType, query: Query, warn: (me
   for (const warning of duplicates.flatMap(warningsOf)) warn(warning);
 }
 
-/** Clients name their JSON YAML; as JSON it is read a thousand times faster. */
+/** Detects JSON that a client has declared as YAML, because the JSON parser is a thousand times faster. */
 function toJsonBytes(bytes: Buffer, type: MediaType): MediaType {
   return type === 'application/yaml' && bytes[0] === 0x7b && isJson(bytes) ? 'application/json' : type;
 }
@@ -192,7 +192,7 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
-/** Clients send DeleteOptions under the API version of whatever they delete. What is wrong with them is told as it is found. */
+/** Decodes DeleteOptions. Clients send them with the API version of the deleted object. */
 function deleteOptions(bytes: Buffer, type: MediaType): unknown {
   const value = withTypeMeta(parseBody(bytes, type));
   const { kind = '', apiVersion = '' } = value as KubeObject;
@@ -208,7 +208,7 @@ function deleteOptions(bytes: Buffer, type: MediaType): unknown {
 }
 const deletion = schemaOf({ group: '', version: 'v1', kind: 'DeleteOptions' }) as Schema;
 
-/** The version that a deletion names, in other encodings than text. */
+/** Returns the expected kind of DeleteOptions in protobuf. */
 function deletionOf(apiVersion: unknown): GroupVersionKind {
   return { ...parseApiVersion(typeof apiVersion === 'string' && apiVersion !== '' ? apiVersion : 'v1'), kind: 'DeleteOptions' };
 }

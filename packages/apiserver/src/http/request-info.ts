@@ -2,7 +2,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import { isTrue, type Query, type RequestTarget } from './path.ts';
 
-/** What a method and a path mean, before it is known whether anything is served there. `RequestInfo` of Kubernetes. */
+/** The meaning of a method and a path, whether or not a resource is served there: `RequestInfo` of Kubernetes. */
 export type RequestInfo = NonResourceInfo | ResourceInfo;
 export interface NonResourceInfo {
   readonly kind: 'path';
@@ -11,18 +11,18 @@ export interface NonResourceInfo {
 }
 export interface ResourceInfo {
   readonly kind: 'resource';
-  /** get, list, watch, create, update, patch, delete, deletecollection; '' for methods that mean nothing here. */
+  /** get, list, watch, create, update, patch, delete, deletecollection; '' for other methods. */
   readonly verb: string;
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** As the path has it: the name itself for a Namespace, so that its own roles apply to it. */
+  /** The namespace in the path; for a Namespace its own name, so that roles in it apply to it. */
   readonly namespace: string;
   readonly name: string;
-  /** What follows a subresource, for proxies. */
+  /** The segments after a subresource, for proxies. */
   readonly rest: readonly string[];
-  /** The verb comes from the deprecated `/watch/` prefix. */
+  /** True if the path has the deprecated prefix `/watch/`. */
   readonly watchPrefix: boolean;
 }
 
@@ -72,7 +72,7 @@ function verbOf(method: string, name: string, query: Query): string {
   return verb === 'delete' ? 'deletecollection' : verb;
 }
 
-/** What authorizers are asked. */
+/** Returns the attributes that authorizers decide on. */
 export function attributesOf(info: RequestInfo, identity: Identity): Attributes {
   if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
   const { verb, group, version, resource, subresource, namespace, name } = info;

@@ -1,20 +1,21 @@
-import type { Kind } from '@oarlock/api/kinds';
-import { groupResource } from '@oarlock/api/resource';
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Route } from './routes.ts';
 import { deprecationWarning } from '../registry/served-kind.ts';
 import { readCounter, PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 
-/** Bounds of upstream's request histogram, in seconds. */
-const buckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
-/** Bounds of upstream's histogram of answers, in bytes. */
-const sizes = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/** Buckets of upstream's histogram of request durations, in seconds. */
+const durationBuckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
+/** Buckets of upstream's histogram of response sizes, in bytes. */
+const sizeBuckets = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/** Buckets of upstream's histogram of watch list durations, in seconds. */
+const watchListBuckets = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
 const sizeLabels = ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
-const maxKept = 10_000;
-/** What upstream says of how it was built; empty where nothing was compiled. */
-const build = {
+/** Bound of label sets, because the verb and the resource of a request come from the client. */
+const maxSeries = 10_000;
+/** Labels of upstream's build information; empty where they describe a compilation. */
+const buildLabels = {
   git_commit: '',
   git_tree_state: '',
   build_date: '',
@@ -22,33 +23,48 @@ const build = {
   compiler: '',
   platform: `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`,
 };
-/** Bounds of upstream's histogram of watches that begin with what there is, in seconds. */
-const watchListBuckets = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
   count: number;
   readonly seconds: Observer;
-  /** Absent where upstream measures none: of what does not read. */
+  /** Absent for requests other than reads, as upstream. */
   readonly bytes: Observer | undefined;
 }
 
-/** What the server counts of its requests. */
+/** A request whose response is complete. */
+export interface RequestObservation {
+  readonly verb: string;
+  readonly route: Route | undefined;
+  readonly isDryRun: boolean;
+  readonly code: number;
+  readonly seconds: number;
+  /** Bytes of the response body. */
+  readonly bytes: number;
+}
+
+/** Numbers of requests in progress. */
+export interface InFlightCounts {
+  mutating(): number;
+  readOnly(): number;
+}
+
+/** The metrics of requests. */
 export class RequestMetrics {
-  readonly #duration: PrecomputedHistogram;
+  readonly #durations: PrecomputedHistogram;
   readonly #sizes: PrecomputedHistogram;
   readonly #deprecated: Gauge<'group' | 'version' | 'resource' | 'subresource' | 'removed_release'>;
   readonly #longRunning: Gauge<'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'scope' | 'component'>;
   readonly #terminations: Counter<'code' | 'component'>;
   readonly #watchEvents: Counter<'group' | 'version' | 'resource'>;
   readonly #watchLists: PrecomputedHistogram;
-  readonly #listed = new Map<string, Observer>();
+  readonly #watchListSeries = new Map<string, Observer>();
   readonly #series = new Map<string, Series>();
-  readonly #measured = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
-  #others: Series | undefined;
+  readonly #observers = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
+  /** Requests beyond `maxSeries` label sets. */
+  #otherSeries: Series | undefined;
 
-  constructor(registry: Registry, inflight: { readonly mutating: () => number; readonly readOnly: () => number }, version: string) {
-    const registers = [registry];
+  constructor(registry: Registry, inFlight: InFlightCounts, version: string) {
     readCounter(
       registry,
       {
@@ -56,115 +72,67 @@ export class RequestMetrics {
         help: 'Requests by verb, resource and response code.',
         labelNames: [...requestLabels, 'code'],
       },
-      () => [...this.#series.values(), ...(this.#others === undefined ? [] : [this.#others])].map(({ labels, count }) => [labels, count]),
+      () => this.#requestCounts(),
     );
-    this.#duration = new PrecomputedHistogram({
-      name: 'apiserver_request_duration_seconds',
-      help: 'Seconds from the first byte of a request to the end of its response; watches are left out.',
-      labelNames: requestLabels,
-      buckets,
-      registry,
-    });
-    this.#sizes = new PrecomputedHistogram({
-      name: 'apiserver_response_sizes',
-      help: 'Bytes of the bodies of answers to what reads, as they went out; watches are left out.',
-      labelNames: sizeLabels,
-      buckets: sizes,
-      registry,
-    });
-    this.#deprecated = new Gauge({
-      name: 'apiserver_requested_deprecated_apis',
-      help: 'Always 1; its labels say which versions were asked for that should be used no more.',
-      labelNames: ['group', 'version', 'resource', 'subresource', 'removed_release'],
-      registers,
-    });
-    this.#longRunning = new Gauge({
-      name: 'apiserver_longrunning_requests',
-      help: 'Watches, logs and streams that are open.',
-      labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'],
-      registers,
-    });
-    this.#watchLists = new PrecomputedHistogram({
-      name: 'apiserver_watch_list_duration_seconds',
-      help: 'Seconds until a watch that begins with what there is has sent all of it.',
-      labelNames: ['group', 'version', 'resource', 'scope'],
-      buckets: watchListBuckets,
-      registry,
-    });
-    this.#terminations = new Counter({
-      name: 'apiserver_request_terminations_total',
-      help: 'Requests that ended early: timed out or turned away.',
-      labelNames: ['code', 'component'],
-      registers,
-    });
-    this.#watchEvents = new Counter({
-      name: 'apiserver_watch_events_total',
-      help: 'Events sent to watches.',
-      labelNames: ['group', 'version', 'resource'],
-      registers,
-    });
-    const [major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(version)?.slice(1) ?? [];
-    new Gauge({
-      name: 'kubernetes_build_info',
-      help: 'Always 1; its labels say which version this is.',
-      labelNames: ['major', 'minor', 'git_version', 'git_commit', 'git_tree_state', 'build_date', 'go_version', 'compiler', 'platform'],
-      registers,
-    }).set({ major, minor, git_version: version, ...build }, 1);
-    const current = new Gauge({
-      name: 'apiserver_current_inflight_requests',
-      help: 'Requests being worked on.',
-      labelNames: ['request_kind'],
-      registers: [],
-      collect() {
-        this.set({ request_kind: 'mutating' }, inflight.mutating());
-        this.set({ request_kind: 'readOnly' }, inflight.readOnly());
-      },
-    });
-    registry.registerMetric(current);
+    this.#durations = newDurations(registry);
+    this.#sizes = newSizes(registry);
+    this.#deprecated = newDeprecated(registry);
+    this.#longRunning = newLongRunning(registry);
+    this.#watchLists = newWatchLists(registry);
+    this.#terminations = newTerminations(registry);
+    this.#watchEvents = newWatchEvents(registry);
+    registerBuildInfo(registry, version);
+    registerInFlight(registry, inFlight);
   }
 
-  observeRequest(verb: string, route: Route | undefined, dryRun: boolean, code: number, seconds: number, bytes: number): void {
-    const series = this.#of(verb, route, dryRun, code);
+  observeRequest(observation: RequestObservation): void {
+    const { verb, code, seconds, bytes } = observation;
+    const series = this.#seriesOf(observation);
     series.count++;
     if (verb !== 'WATCH') series.seconds.observe(seconds);
     series.bytes?.observe(bytes);
     if (code === 504 || code === 429) this.#terminations.inc({ code: String(code), component: 'apiserver' });
   }
 
-  #of(verb: string, route: Route | undefined, dryRun: boolean, code: number): Series {
+  *#requestCounts(): Iterable<readonly [Readonly<Record<string, string>>, number]> {
+    for (const { labels, count } of this.#series.values()) yield [labels, count];
+    if (this.#otherSeries !== undefined) yield [this.#otherSeries.labels, this.#otherSeries.count];
+  }
+
+  #seriesOf({ verb, route, isDryRun, code }: RequestObservation): Series {
     const scope = scopeOf(route);
     const { group = '', version = '', resource = '' } = route?.resource ?? {};
     const subresource = route?.subresource?.name ?? '';
-    const request = `${verb}|${group}/${version}/${resource}/${subresource}|${scope}|${dryRun}`;
+    const request = `${verb}|${group}/${version}/${resource}/${subresource}|${scope}|${isDryRun}`;
     const key = `${request}|${code}`;
     const known = this.#series.get(key);
     if (known !== undefined) return known;
-    // beyond the bound all share one: what is not known is counted as other
-    if (this.#series.size >= maxKept) return (this.#others ??= this.#make({ verb: 'OTHER', component: 'apiserver' }, code, 'other'));
+    if (this.#series.size >= maxSeries)
+      return (this.#otherSeries ??= this.#newSeries({ verb: 'OTHER', component: 'apiserver' }, code, 'other'));
     if (deprecationWarning(group, version, resource) !== undefined)
       this.#deprecated.set({ group, version, resource, subresource, removed_release: '' }, 1);
-    const labels = { verb, dry_run: dryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
-    const series = this.#make(labels, code, request);
+    const labels = { verb, dry_run: isDryRun ? 'All' : '', group, version, resource, subresource, scope, component: 'apiserver' };
+    const series = this.#newSeries(labels, code, request);
     this.#series.set(key, series);
     return series;
   }
 
-  /** Codes of one request share its times and sizes. */
-  #make(labels: Readonly<Record<string, string>>, code: number, request: string): Series {
-    let measured = this.#measured.get(request);
-    if (measured === undefined) {
+  /** All codes of one `request` key share the histograms of durations and sizes. */
+  #newSeries(labels: Readonly<Record<string, string>>, code: number, request: string): Series {
+    let observers = this.#observers.get(request);
+    if (observers === undefined) {
       const { verb = '' } = labels;
-      const { dry_run: _, ...sized } = labels;
-      measured = {
-        seconds: this.#duration.series(labels),
-        bytes: (verb === 'GET' || verb === 'LIST') && labels['resource'] !== '' ? this.#sizes.series(sized) : undefined,
+      const { dry_run: _, ...withoutDryRun } = labels;
+      observers = {
+        seconds: this.#durations.series(labels),
+        bytes: (verb === 'GET' || verb === 'LIST') && labels['resource'] !== '' ? this.#sizes.series(withoutDryRun) : undefined,
       };
-      this.#measured.set(request, measured);
+      this.#observers.set(request, observers);
     }
-    return { labels: { ...labels, code: String(code) }, count: 0, ...measured };
+    return { labels: { ...labels, code: String(code) }, count: 0, ...observers };
   }
 
-  /** Counts the events of a watch. */
+  /** Returns a function that counts events sent to a watch. */
   watchEventObserver({ resource: { group, version, resource } }: Route): (events: number) => void {
     const counter = this.#watchEvents.labels({ group, version, resource });
     return (events) => {
@@ -172,17 +140,17 @@ export class RequestMetrics {
     };
   }
 
-  /** What there was has been sent. */
+  /** Records the time after which a watch with `sendInitialEvents` has sent the initial events. */
   observeWatchList(route: Route, seconds: number): void {
     const { group, version, resource } = route.resource;
     const scope = scopeOf(route);
     const key = `${group}/${version}/${resource}|${scope}`;
-    let tally = this.#listed.get(key);
-    if (tally === undefined) this.#listed.set(key, (tally = this.#watchLists.series({ group, version, resource, scope })));
-    tally.observe(seconds);
+    let series = this.#watchListSeries.get(key);
+    if (series === undefined) this.#watchListSeries.set(key, (series = this.#watchLists.series({ group, version, resource, scope })));
+    series.observe(seconds);
   }
 
-  /** Counts an open stream until the returned function is called. */
+  /** Counts a long-running request until the returned function is called. */
   countLongRunning(verb: string, route: Route): () => void {
     const { group, version, resource } = route.resource;
     const gauge = this.#longRunning.labels({
@@ -201,10 +169,94 @@ export class RequestMetrics {
   }
 }
 
+const newDurations = (registry: Registry) =>
+  new PrecomputedHistogram({
+    name: 'apiserver_request_duration_seconds',
+    help: 'Seconds from the first byte of a request to the end of its response, except for watches.',
+    labelNames: requestLabels,
+    buckets: durationBuckets,
+    registry,
+  });
+
+const newSizes = (registry: Registry) =>
+  new PrecomputedHistogram({
+    name: 'apiserver_response_sizes',
+    help: 'Bytes of the bodies of responses to reads, as sent, except for watches.',
+    labelNames: sizeLabels,
+    buckets: sizeBuckets,
+    registry,
+  });
+
+const newDeprecated = (registry: Registry) =>
+  new Gauge({
+    name: 'apiserver_requested_deprecated_apis',
+    help: 'Always 1; the labels are the deprecated versions that have been requested.',
+    labelNames: ['group', 'version', 'resource', 'subresource', 'removed_release'],
+    registers: [registry],
+  });
+
+const newLongRunning = (registry: Registry) =>
+  new Gauge({
+    name: 'apiserver_longrunning_requests',
+    help: 'Watches, logs and streams in progress.',
+    labelNames: ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'],
+    registers: [registry],
+  });
+
+const newWatchLists = (registry: Registry) =>
+  new PrecomputedHistogram({
+    name: 'apiserver_watch_list_duration_seconds',
+    help: 'Seconds until a watch with sendInitialEvents has sent the initial events.',
+    labelNames: ['group', 'version', 'resource', 'scope'],
+    buckets: watchListBuckets,
+    registry,
+  });
+
+const newTerminations = (registry: Registry) =>
+  new Counter({
+    name: 'apiserver_request_terminations_total',
+    help: 'Requests that the server ended early: by timeout or flow control.',
+    labelNames: ['code', 'component'],
+    registers: [registry],
+  });
+
+const newWatchEvents = (registry: Registry) =>
+  new Counter({
+    name: 'apiserver_watch_events_total',
+    help: 'Events sent to watches.',
+    labelNames: ['group', 'version', 'resource'],
+    registers: [registry],
+  });
+
+function registerBuildInfo(registry: Registry, version: string): void {
+  const [major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(version)?.slice(1) ?? [];
+  new Gauge({
+    name: 'kubernetes_build_info',
+    help: 'Always 1; the labels describe the version of this server.',
+    labelNames: ['major', 'minor', 'git_version', 'git_commit', 'git_tree_state', 'build_date', 'go_version', 'compiler', 'platform'],
+    registers: [registry],
+  }).set({ major, minor, git_version: version, ...buildLabels }, 1);
+}
+
+function registerInFlight(registry: Registry, inFlight: InFlightCounts): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'apiserver_current_inflight_requests',
+      help: 'Requests in progress.',
+      labelNames: ['request_kind'],
+      registers: [],
+      collect() {
+        this.set({ request_kind: 'mutating' }, inFlight.mutating());
+        this.set({ request_kind: 'readOnly' }, inFlight.readOnly());
+      },
+    }),
+  );
+}
+
 const scopeOf = (route: Route | undefined): string =>
   route === undefined ? '' : route.name !== '' || route.verb === 'create' ? 'resource' : route.namespace !== '' ? 'namespace' : 'cluster';
 
-/** How metrics name a verb: by its method, except where one method means several. */
+/** Returns the verb label of a request: its method, or the API verb where one method has several. */
 export function reportedVerb(method: string, route: Route | undefined): string {
   if (route === undefined) return method;
   if (route.subresource?.verbs.includes('connect') === true) return 'CONNECT';
@@ -221,82 +273,3 @@ export function reportedVerb(method: string, route: Route | undefined): string {
 }
 
 export const isReadOnly = (verb: string): boolean => readOnly.has(verb);
-
-/** How many objects are stored, counted when somebody asks: under the present name, and the one that dashboards know. */
-export function registerObjectCountMetrics(
-  registry: Registry,
-  served: () => readonly Kind[],
-  count: (group: string, version: string, resource: string) => number,
-): void {
-  const counted = () => served().filter(({ verbs }) => verbs.includes('list'));
-  registry.registerMetric(
-    new Gauge({
-      name: 'apiserver_resource_objects',
-      help: 'Objects that are stored of a resource.',
-      labelNames: ['group', 'resource'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { group, version, resource } of counted()) this.set({ group, resource }, count(group, version, resource));
-      },
-    }),
-  );
-  registry.registerMetric(
-    new Gauge({
-      name: 'apiserver_storage_objects',
-      help: 'Objects that are stored of a resource, by its full name.',
-      labelNames: ['resource'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { group, version, resource } of counted())
-          this.set({ resource: groupResource({ group, resource }) }, count(group, version, resource));
-      },
-    }),
-  );
-}
-
-/** Takes the answers of health checks: the last of each, and how many of which kind there were. */
-export function healthCheckObserver(registry: Registry): (endpoint: string, name: string, healthy: boolean) => void {
-  const registers = [registry];
-  const last = new Gauge({
-    name: 'kubernetes_healthcheck',
-    help: 'Whether a health check passed when it was last asked.',
-    labelNames: ['name', 'type'],
-    registers,
-  });
-  const total = new Counter({
-    name: 'kubernetes_healthchecks_total',
-    help: 'Answers of health checks.',
-    labelNames: ['name', 'status', 'type'],
-    registers,
-  });
-  return (type, name, healthy) => {
-    last.set({ name, type }, healthy ? 1 : 0);
-    total.inc({ name, type, status: healthy ? 'success' : 'error' });
-  };
-}
-
-/** Memory, CPU, event loop delay and the like of this process. */
-export function newProcessRegistry(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  return registry;
-}
-
-/** One text of several registries. Where several have a series of one name, their samples stand together. */
-export async function metricsText(registries: readonly Registry[]): Promise<{ readonly contentType: string; readonly text: string }> {
-  const texts = new Map<string, string[]>();
-  for (const registry of new Set(registries)) {
-    for (const { name } of registry.getMetricsAsArray()) {
-      const text = await registry.getSingleMetricAsString(name);
-      const known = texts.get(name);
-      if (known === undefined) texts.set(name, [text]);
-      else known.push(...text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
-    }
-  }
-  return {
-    contentType: 'text/plain; version=0.0.4; charset=utf-8',
-    text: `${[...texts.values()].map((lines) => lines.join('\n')).join('\n\n')}\n`,
-  };
-}

@@ -11,14 +11,16 @@ import type { ResponseEncodingOptions } from '../negotiation/response-encoding.t
 import { encodeValue, encodingFor } from '../negotiation/encoding.ts';
 import { loadCodec } from '../negotiation/protobuf-codec.ts';
 import { acceptsGzip, negotiateAccept, streamNotAcceptable, type NegotiatedFormat, type OfferedForms } from '../negotiation/negotiation.ts';
-import type { EncodedObject, PipelineResponse } from '../request/response.ts';
+import type { PipelineResponse } from '../request/response.ts';
 import type { IncludeObject } from '../negotiation/response-encoding.ts';
 
 const includes: readonly IncludeObject[] = ['None', 'Metadata', 'Object'];
+/** Clients that show responses to people; `pretty` is their default, as upstream. */
 const plainAgents = /^(?:curl|wget|mozilla\/5\.0)/i;
+/** Bound of all warnings of one response, in characters (upstream: truncateAtTotalRunes). */
 const maxWarningLength = 4096;
 
-/** How a request for a resource wants its answer. @throws StatusError `NotAcceptable`, `BadRequest` */
+/** Returns the format of the response to a request for a resource. @throws StatusError `NotAcceptable`, `BadRequest` */
 export function negotiateForRoute(
   exchange: Pick<Exchange, 'headers'>,
   query: Query,
@@ -30,16 +32,16 @@ export function negotiateForRoute(
   return accepted;
 }
 
-/** What is created to be answered, and never kept: nobody lists it, so it has no columns. */
+/** Reviews are not stored or listed, so they have no table columns. */
 const isReview = ({ verbs }: Route['kind']): boolean => !verbs.includes('get') && !verbs.includes('list');
 
-/** How a request wants its answer, out of its headers and parameters. @throws StatusError `NotAcceptable` */
+/** Returns the format of a response from the request's headers and parameters. @throws StatusError `NotAcceptable` */
 export function negotiateRequest({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: OfferedForms = 'nothing'): NegotiatedFormat {
   const accepted = negotiateAccept(headers.accept, offer);
   const { pretty } = query.first;
-  const wanted =
+  const isPretty =
     pretty === undefined ? accepted.pretty || plainAgents.test(headers['user-agent'] ?? '') : pretty !== '0' && pretty !== 'false';
-  return wanted === accepted.pretty ? accepted : { ...accepted, pretty: wanted };
+  return isPretty === accepted.pretty ? accepted : { ...accepted, pretty: isPretty };
 }
 
 export interface ResponseContext {
@@ -49,19 +51,19 @@ export interface ResponseContext {
   readonly query: Query;
   readonly clock: Clock;
   readonly warnings: readonly string[];
-  /** Asked for once by each watch; then told how many events were sent. */
-  watched(): (events: number) => void;
-  /** Told when a watch that begins with what there is has sent all of it. */
-  readonly listed?: (() => void) | undefined;
+  /** Called once by each watch. Returns a function that receives the number of events sent. */
+  newEventObserver(): (events: number) => void;
+  /** Called when a watch has sent its initial events. */
+  readonly onInitialEventsSent?: (() => void) | undefined;
   statusOf(error: unknown): StatusError;
 }
 
-/** Sends what the pipeline answered, except what goes on elsewhere. */
+/** Sends the response of the pipeline, except proxied ones. */
 export async function sendResponse(
   response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
-  sending: ResponseContext,
+  context: ResponseContext,
 ): Promise<void> {
-  const { exchange, accepted, clock, query } = sending;
+  const { exchange, accepted, clock, query } = context;
   if (accepted.format === 'protobuf') await loadCodec();
   const options: ResponseEncodingOptions = { includeObject: includeObjectOf(query), now: () => clock.now() };
   switch (response.kind) {
@@ -69,48 +71,46 @@ export async function sendResponse(
       exchange.openStream(204).end();
       return;
     case 'object': {
-      addWarnings(exchange, [...sending.warnings, ...response.warnings]);
-      sendItem(response.code, response.item, sending, options);
+      addWarnings(exchange, [...context.warnings, ...response.warnings]);
+      sendItem(response, context, options);
       return;
     }
     case 'list': {
-      addWarnings(exchange, [...sending.warnings, ...response.warnings]);
-      await sendList(response, exchange, accepted, options);
+      addWarnings(exchange, [...context.warnings, ...response.warnings]);
+      await sendList(response, context, options);
       return;
     }
     case 'watch': {
-      addWarnings(exchange, [...sending.warnings, ...(response.warnings ?? [])]);
+      addWarnings(exchange, [...context.warnings, ...(response.warnings ?? [])]);
       const encoding = encodingFor(accepted, 'watch', response.resource, options);
       await sendWatchResponse(exchange, response.frames, {
         encoding,
         includeSpanContexts: accepted.format !== 'protobuf' && exchange.headers['x-oarlock-cause'] === '1',
-        sent: sending.watched(),
-        ...(sending.listed && { listed: sending.listed }),
-        statusOf: sending.statusOf,
+        onEvents: context.newEventObserver(),
+        ...(context.onInitialEventsSent && { onInitialEventsSent: context.onInitialEventsSent }),
+        statusOf: context.statusOf,
       });
     }
   }
 }
 
 function sendItem(
-  code: number,
-  item: EncodedObject,
+  { code, item }: Extract<PipelineResponse, { kind: 'object' }>,
   { exchange, accepted, resource }: ResponseContext,
   options: ResponseEncodingOptions,
 ): void {
   const { kind, apiVersion } = item.object;
   const isStatus = kind === 'Status' && apiVersion === 'v1';
-  // a subresource answers with a kind of its own, which has no columns
-  const shown = kind === resource.kind ? resource : { ...resource, group: '', resource: '', kind: kind ?? '' };
-  const encoding = encodingFor(isStatus ? { ...accepted, transform: undefined } : accepted, 'object', shown, options);
+  // the kind of a subresource differs from that of its resource and has no table columns
+  const shownResource = kind === resource.kind ? resource : { ...resource, group: '', resource: '', kind: kind ?? '' };
+  const encoding = encodingFor(isStatus ? { ...accepted, transform: undefined } : accepted, 'object', shownResource, options);
   exchange.setHeader('Content-Type', encoding.contentType);
   exchange.send(code, encoding.item(item));
 }
 
 async function sendList(
   { items, metadata, resource }: Extract<PipelineResponse, { kind: 'list' }>,
-  exchange: Exchange,
-  accepted: NegotiatedFormat,
+  { exchange, accepted }: ResponseContext,
   options: ResponseEncodingOptions,
 ): Promise<void> {
   const encoding = encodingFor(accepted, 'list', resource, options);
@@ -137,23 +137,23 @@ async function sendList(
 }
 
 function includeObjectOf(query: Query): IncludeObject {
-  const wanted = query.first['includeObject'];
-  if (wanted === undefined || wanted === '') return 'Metadata';
-  const known = includes.find((include) => include === wanted);
+  const value = query.first['includeObject'];
+  if (value === undefined || value === '') return 'Metadata';
+  const known = includes.find((include) => include === value);
   if (known === undefined)
     throw badRequest(
-      `Unable to convert to Table as requested: includeObject: Invalid value: ${JSON.stringify(wanted)}: must be 'Metadata', 'Object', 'None', or empty`,
+      `Unable to convert to Table as requested: includeObject: Invalid value: ${JSON.stringify(value)}: must be 'Metadata', 'Object', 'None', or empty`,
     );
   return known;
 }
 
-/** RFC 9111 warnings as Kubernetes sends them; together bounded, so that no client chokes on the head. */
+/** Adds `Warning` headers (RFC 7234, section 5.5) as Kubernetes sends them. Their total length is bounded, because clients bound the response head. */
 export function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
   if (warnings.length === 0) return;
   const values: string[] = [];
   let length = 0;
   for (const text of new Set(warnings)) {
-    // eslint-disable-next-line no-control-regex -- they must not get into a header
+    // eslint-disable-next-line no-control-regex -- control characters are not permitted in a header
     const quoted = `299 - "${text.replaceAll(/[\u0000-\u001F\u007F]+/g, ' ').replaceAll(/["\\]/g, '\\$&')}"`;
     length += quoted.length;
     if (length > maxWarningLength) break;
@@ -162,34 +162,34 @@ export function addWarnings(exchange: Exchange, warnings: readonly string[]): vo
   exchange.setHeader('Warning', values);
 }
 
-/** Loads what it takes to tell an error in the form that a client wants. */
+/** Loads the encoder for an error in the format that the client accepts. */
 export async function preloadStatusEncoding({ headers }: Pick<Exchange, 'headers'>): Promise<void> {
   if (headers.accept?.includes('protobuf') === true) await loadCodec();
 }
 
-/** Sends a refusal or fault as `Status`; in place of whatever was asked for, so only its format counts. */
+/** Sends an error as `Status`. Of the negotiated response only the format applies, not transformations. */
 export function sendStatus(exchange: Exchange, { status }: StatusError): void {
   if (exchange.state !== 'fresh') {
-    if (exchange.state === 'open') exchange.abort(); // the client must not take what it has for the whole
+    if (exchange.state === 'open') exchange.abort(); // the client must not treat the partial response as complete
     return;
   }
   const { retryAfterSeconds } = status.details ?? {};
   if (retryAfterSeconds !== undefined && retryAfterSeconds > 0) exchange.setHeader('Retry-After', String(retryAfterSeconds));
-  sendValue(exchange, status.code ?? 500, status, formatOf(exchange));
+  sendValue(exchange, { code: status.code ?? 500, value: status }, formatOf(exchange));
 }
 
 function formatOf(exchange: Exchange): Pick<NegotiatedFormat, 'format' | 'pretty'> {
   try {
     return { format: negotiateAccept(exchange.headers.accept, 'objects').format, pretty: false };
   } catch {
-    return { format: 'json', pretty: false }; // an error has to be told, whatever is accepted
+    return { format: 'json', pretty: false }; // errors are sent even if the client accepts no available format
   }
 }
 
+/** Sends a value that is not encoded yet. */
 export function sendValue(
   exchange: Exchange,
-  code: number,
-  value: object | Status,
+  { code, value }: { readonly code: number; readonly value: object | Status },
   accepted: Pick<NegotiatedFormat, 'format' | 'pretty'>,
 ): void {
   const { contentType, body } = encodeValue(value, accepted);

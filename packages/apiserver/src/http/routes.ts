@@ -5,7 +5,7 @@ import type { ApiVerb } from '@oarlock/spi/loopback';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import type { ResourceInfo } from './request-info.ts';
 
-/** A request for something that is served. */
+/** A request for a served resource. */
 export interface Route {
   readonly verb: ApiVerb;
   readonly kind: Kind;
@@ -13,11 +13,11 @@ export interface Route {
   readonly subresource: Subresource | undefined;
   readonly namespace: string;
   readonly name: string;
-  /** Name of the options that the query holds, where the subresource has such: `PodExecOptions`. */
+  /** Kind of the options in the query, if the subresource has options: `PodExecOptions`. */
   readonly optionsKind: string | undefined;
-  /** The one object that a deprecated watch path names. */
+  /** The object name in a deprecated watch path. */
   readonly watchedName: string | undefined;
-  /** Not bound by the request timeout. */
+  /** True if the request timeout does not apply. */
   readonly longRunning: boolean;
 }
 
@@ -36,10 +36,10 @@ export const pathNotFound = (): StatusError => failure('NotFound', 'the server c
 export const methodNotAllowed = (): StatusError =>
   failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
 
-/** What is served, looked up by path. */
+/** Finds the served resource of a path. */
 export class Routes {
   readonly #byGroupVersion = new Map<string, Map<string, RoutedKind>>();
-  /** Group versions of which there are kinds of our own. */
+  /** Group versions with built-in kinds. */
   readonly #builtin = new Set<string>();
 
   constructor(served: readonly Kind[]) {
@@ -56,7 +56,7 @@ export class Routes {
     }
   }
 
-  /** The route, or the refusal that Kubernetes' routes answer with; undefined where only a page that is not found is answered. */
+  /** Returns the route, or the error of upstream's routes; undefined if upstream responds with a plain 404 page. */
   find(method: string, info: ResourceInfo): Route | StatusError | undefined {
     const groupVersion = `${info.group}/${info.version}`;
     const served = this.#byGroupVersion.get(groupVersion)?.get(info.resource);
@@ -66,7 +66,7 @@ export class Routes {
   }
 }
 
-/** Custom resources have no routes: one handler takes all that is below their path, and asks the verb what to do. */
+/** Custom resources have no routes upstream: one handler serves their whole path and dispatches by verb. */
 function customRoute(served: RoutedKind, method: string, info: ResourceInfo): Route | StatusError | undefined {
   const { kind, resource, subresources } = served;
   const { verb, namespace, name } = info;
@@ -95,7 +95,7 @@ const unsupportedVerb = ({ group, resource }: Resource, verb: string): StatusErr
     kind: resource,
   });
 
-/** Whether the path has a namespace where one belongs, and none elsewhere. */
+/** Returns true if the path has a namespace exactly if the kind requires one. */
 function scopedNames(kind: Kind, { namespace, name, resource, subresource }: ResourceInfo): boolean {
   if (!kind.namespaced) return namespace === '' || (resource === 'namespaces' && kind.group === '' && namespace === name);
   return namespace !== '' || (name === '' && subresource === '');
@@ -124,7 +124,7 @@ function subresourceRoute({ kind, resource, subresources }: RoutedKind, method: 
   const subresource = subresources.get(info.subresource);
   if (subresource === undefined || (info.rest.length > 0 && subresource.name !== 'proxy')) return pathNotFound();
   const connects = subresource.verbs.includes('connect');
-  // proxies take every method; one that only asks is a read
+  // proxies accept every method; OPTIONS is authorized as a read
   const verb = subresource.name === 'proxy' && method === 'OPTIONS' ? 'get' : info.verb;
   if (!isVerb(verb) || info.watchPrefix) return methodNotAllowed();
   if (connects ? !connectMethods.has(method) && subresource.name !== 'proxy' : !subresource.verbs.includes(verb)) return methodNotAllowed();

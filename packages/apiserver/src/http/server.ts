@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import {
+  constants,
   createSecureServer,
   type Http2SecureServer,
   type Http2Session,
@@ -10,80 +11,76 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Clock } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
+import type { Registry } from 'prom-client';
+import { ClientCertificateVerifier } from './client-certificates.ts';
+import type { ConnectionLimits } from './connection-limits.ts';
+import { ConnectionMetrics } from './connection-metrics.ts';
 import type { Exchange, UpgradeRequest } from './exchange.ts';
+import type { Connection } from './internal/connection.ts';
+import { ConnectionTable } from './internal/connection-table.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
 import { Http2Exchange } from './internal/http2-exchange.ts';
-import { ClientCertificateVerifier, type ClientConnection } from './client-certificates.ts';
 
 export interface HttpServerOptions {
   readonly pair: KeyPair;
   readonly caBundle: string;
+  /** Requests in progress on one connection. */
   readonly maxStreamsPerConnection: number;
+  readonly limits: ConnectionLimits;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly registry: Registry;
   handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
 }
 
-/** Heads larger than that are refused: tokens and long selectors fit. */
+/** Bytes of a request head. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less. */
 const maxHeaderBytes = 96 * 1024;
 const maxHeaderPairs = 256;
-const headersTimeoutMs = 30_000;
-/** How long a connection may be without a request: `IdleTimeout` of Kubernetes' API server. Frames that are no request do not extend it. */
-const idleTimeoutMs = 90_000;
-/** Time between the end of an idle session and the end of its connection, for clients that do not answer GOAWAY. */
-const goneAfterMs = 1_000;
-const handshakeTimeoutMs = 20_000;
+/** Idle time before the first TCP keepalive probe, in milliseconds (Go: defaultTCPKeepAliveIdle). Detects clients that have vanished. */
+const keepAliveDelayMs = 15_000;
+/** How long `close` waits for clients to receive responses, in milliseconds. */
 const closeLingerMs = 1_000;
-/** About as long as a handshake takes, and the first request to come. */
+/** About the time from a connection to its first request, in milliseconds: synchronous work yields more often meanwhile. */
 const greetingMs = 50;
+/** HTTP/2 flow-control windows, in bytes. */
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
-/** What one session may hold of answers that its client does not read, in MB. */
+/** Bound of the memory of one HTTP/2 session, in MB, which includes responses that its client does not receive. */
 const maxSessionMemory = 64;
 
-/** HTTP/2, HTTP/1.1 and upgrades on one TLS port. */
+/** Serves HTTP/2, HTTP/1.1 and upgrades on one TLS port. */
 export class HttpServer {
   readonly #server: Http2SecureServer;
   readonly #options: HttpServerOptions;
   readonly #certificates: ClientCertificateVerifier;
-  readonly #connections = new WeakMap<object, ClientConnection>();
-  readonly #sockets = new Set<Socket>();
-  /** With how many streams each has open. */
-  readonly #sessions = new Map<Http2Session, number>();
-  readonly #idle = new WeakMap<Http2Session, Timer>();
+  readonly #connections: ConnectionTable;
+  /** By TLS socket (HTTP/1.1) and by session (HTTP/2). */
+  readonly #connectionOf = new WeakMap<object, Connection>();
   #stopping = false;
 
   constructor(options: HttpServerOptions) {
+    const { limits, clock, log, registry } = options;
     this.#options = options;
-    this.#certificates = new ClientCertificateVerifier(options.caBundle, options.clock);
-    this.#server = createSecureServer({
-      allowHTTP1: true,
-      requestCert: true,
-      rejectUnauthorized: false,
-      minVersion: 'TLSv1.2',
-      cert: options.pair.certificate,
-      key: options.pair.key,
-      ca: options.caBundle,
-      handshakeTimeout: handshakeTimeoutMs,
-      maxHeaderListPairs: maxHeaderPairs,
-      maxSessionMemory,
-      noDelay: true,
-      settings: {
-        maxConcurrentStreams: options.maxStreamsPerConnection,
-        initialWindowSize: streamWindow,
-        maxHeaderListSize: maxHeaderBytes,
+    this.#certificates = new ClientCertificateVerifier(options.caBundle);
+    this.#connections = new ConnectionTable({
+      limits,
+      clock,
+      onClose: (reason) => {
+        metrics.observeClosed(reason);
+        log.debug({ reason }, 'the server closed a connection or a stream');
       },
     });
-    // node reads these for HTTP/1.1 from the server itself
-    Object.assign(this.#server, { headersTimeout: headersTimeoutMs, keepAliveTimeout: idleTimeoutMs, maxHeaderSize: maxHeaderBytes });
+    const metrics = new ConnectionMetrics(registry, (clientClass) => this.#connections.count(clientClass));
+    this.#server = newServer(options);
+    this.#listenForConnections();
     this.#listenForRequests();
   }
 
-  /** Rejects when the address cannot be had. */
+  /** Rejects if the address is not available. */
   async listen(address: string, port: number): Promise<AddressInfo> {
     this.#server.listen({ host: address, port, backlog: 1024 });
     await once(this.#server, 'listening');
@@ -93,25 +90,26 @@ export class HttpServer {
     return this.#server.address() as AddressInfo;
   }
 
-  /** From now on new connections are shown this certificate. */
+  /** Uses this certificate for new connections. */
   setCertificate({ certificate, key }: KeyPair): void {
     this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, minVersion: 'TLSv1.2' });
   }
 
-  /** Takes no further connections and gives the port back; what is connected may finish, and is told not to come again. */
+  /** Accepts no more connections and releases the port. Requests in progress continue; HTTP/2 clients receive GOAWAY. */
   stopAccepting(): void {
     if (this.#stopping) return;
     this.#stopping = true;
     this.#server.close();
-    for (const session of this.#sessions.keys()) session.close();
+    for (const connection of this.#connections) connection.drain();
   }
 
-  /** Resolves when every connection is closed: those whose answers are on their way get a moment to take them, the rest is cut off. */
+  /** Resolves when every connection is closed. Clients have a short time to receive their responses. */
   async close(): Promise<void> {
     this.stopAccepting();
-    const gone = Promise.all(
-      [...this.#sockets].map(
-        (socket) =>
+    const connections = [...this.#connections];
+    const closed = Promise.all(
+      connections.map(
+        ({ socket }) =>
           new Promise<void>((resolve) => {
             socket.once('close', () => {
               resolve();
@@ -119,44 +117,40 @@ export class HttpServer {
           }),
       ),
     );
-    const cut = this.#options.clock.after(closeLingerMs, () => {
-      for (const session of this.#sessions.keys()) session.destroy();
-      for (const socket of this.#sockets) socket.destroy();
+    const timer = this.#options.clock.after(closeLingerMs, () => {
+      for (const connection of connections) connection.destroy();
     });
-    await gone;
-    cut.cancel();
+    await closed;
+    timer.cancel();
   }
 
-  #listenForRequests(): void {
+  #listenForConnections(): void {
     const server = this.#server;
     const { log, clock } = this.#options;
     server.on('connection', (socket: Socket) => {
       clock.after(greetingMs, eventLoop.addWaiter());
-      this.#sockets.add(socket);
-      socket.once('close', () => {
-        this.#sockets.delete(socket);
-      });
+      this.#connections.add(socket);
+    });
+    // before Node's listener, which emits `session`
+    server.prependListener('secureConnection', (socket: TLSSocket) => {
+      const connection = this.#connections.find(socket);
+      if (connection === undefined) {
+        socket.destroy();
+        return;
+      }
+      connection.secure(socket, this.#certificates.verify(socket));
+      this.#connectionOf.set(socket, connection);
     });
     server.on('session', (session) => {
-      this.#sessions.set(session, 0);
+      const connection = this.#connections.find(session.socket);
+      if (connection === undefined) {
+        session.destroy();
+        return;
+      }
+      this.#connectionOf.set(session, connection);
       session.setLocalWindowSize(sessionWindow);
-      session.once('close', () => {
-        this.#sessions.delete(session);
-        this.#idle.get(session)?.cancel();
-      });
-      this.#endWhenIdle(session);
+      connection.startSession(session);
       if (this.#stopping) session.close();
-    });
-    server.on('request', (request: unknown, response: unknown) => {
-      this.#http1(request as IncomingMessage, response as ServerResponse);
-    });
-    // the listener above has node serve HTTP/2 in the guise of HTTP/1.1, too, which costs more than the streams themselves
-    server.removeAllListeners('stream');
-    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
-      this.#http2(stream, headers);
-    });
-    server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-      this.#upgrade(request, socket, head);
     });
     server.on('sessionError', (error) => {
       log.debug({ err: error }, 'an HTTP/2 session failed');
@@ -169,93 +163,136 @@ export class HttpServer {
     });
   }
 
-  #http1(request: IncomingMessage, response: ServerResponse): void {
+  #listenForRequests(): void {
+    const server = this.#server;
+    server.on('request', (request: unknown, response: unknown) => {
+      this.#serveHttp1(request as IncomingMessage, response as ServerResponse);
+    });
+    // the listener for `request` makes Node serve HTTP/2 through its compatibility layer, which costs more than the streams
+    server.removeAllListeners('stream');
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
+      this.#serveHttp2(stream, headers);
+    });
+    server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      this.#serveUpgrade(request, socket, head);
+    });
+  }
+
+  #serveHttp1(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connectionOf.get(request.socket);
+    if (connection === undefined || connection.requestCount >= this.#options.maxStreamsPerConnection) {
+      request.socket.destroy();
+      return;
+    }
     if (this.#stopping) response.shouldKeepAlive = false;
-    response.once('finish', () => {
+    const exchange = new Http1Exchange(request, response, connection);
+    connection.beginRequest(exchange);
+    response.once('close', () => {
+      connection.endRequest(exchange);
       if (this.#stopping) request.socket.destroySoon();
     });
     response.on('error', () => {
       response.destroy();
     });
-    void this.#options.handle(new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket)));
+    if (hasTooManyHeaders(request)) {
+      response.shouldKeepAlive = false;
+      exchange.send(431, '');
+    } else void this.#options.handle(exchange);
   }
 
-  #http2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  #serveHttp2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const { session } = stream;
     stream.on('error', () => {
       stream.destroy();
     });
-    if (session === undefined || stream.destroyed) return;
-    this.#count(session, 1);
+    const connection = session && this.#connectionOf.get(session as Http2Session);
+    if (connection === undefined) return;
+    if (stream.destroyed) {
+      connection.countReset();
+      return;
+    }
+    const exchange = new Http2Exchange(stream, headers, connection);
+    connection.beginRequest(exchange);
     stream.once('close', () => {
-      this.#count(session, -1);
+      connection.endRequest(exchange);
+      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) connection.countReset();
     });
-    void this.#options.handle(new Http2Exchange(stream, headers, this.#connection(session, session.socket as TLSSocket)));
+    void this.#options.handle(exchange);
   }
 
-  /** Once the upgrade is agreed on the socket is nobody's but the handler's; until then there is an answer as usual, and the last one. */
-  #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+  /** Serves a request to upgrade. Until the handler calls `begin` it may send an ordinary response, which is the last of its connection. */
+  #serveUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', () => {
       socket.destroy();
     });
+    const connection = this.#connectionOf.get(socket);
+    if (connection === undefined || connection.requestCount >= this.#options.maxStreamsPerConnection) {
+      socket.destroy();
+      return;
+    }
     socket.setTimeout(0);
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
+    const exchange = new Http1Exchange(request, response, connection);
+    connection.beginRequest(exchange);
     response.once('finish', () => {
+      connection.endRequest(exchange);
       socket.end();
     });
-    const exchange = new Http1Exchange(request, response, this.#connection(socket, socket as TLSSocket));
     const begin = (code: number) => {
       response.detachSocket(socket);
       exchange.handOver(code);
+      connection.endRequest(exchange);
+      connection.upgrade();
     };
-    void this.#options.handle(exchange, { socket, head, begin });
-  }
-
-  #count(session: Http2Session, change: number): void {
-    const open = this.#sessions.get(session);
-    if (open === undefined) return;
-    this.#sessions.set(session, open + change);
-    this.#idle.get(session)?.cancel();
-    if (open + change === 0) this.#endWhenIdle(session);
-  }
-
-  /** PING, SETTINGS and the like are activity to node's own timeout, with which a client would keep a connection for ever. */
-  #endWhenIdle(session: Http2Session): void {
-    const { clock } = this.#options;
-    const timer = clock.after(idleTimeoutMs, () => {
-      session.close();
-      const cut = clock.after(goneAfterMs, () => {
-        if (this.#sessions.get(session) === 0) session.destroy();
-      });
-      session.once('close', () => cut.cancel());
-    });
-    this.#idle.set(session, timer);
-  }
-
-  #connection(key: object, socket: TLSSocket): ClientConnection {
-    let connection = this.#connections.get(key);
-    if (connection === undefined) {
-      connection = this.#certificates.connection(socket);
-      this.#connections.set(key, connection);
-    }
-    return connection;
+    if (hasTooManyHeaders(request)) exchange.send(431, '');
+    else void this.#options.handle(exchange, { socket, head, begin });
   }
 }
 
-const errorResponses: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-};
+function newServer({ pair, caBundle, maxStreamsPerConnection }: HttpServerOptions): Http2SecureServer {
+  const server = createSecureServer({
+    allowHTTP1: true,
+    requestCert: true,
+    rejectUnauthorized: false,
+    minVersion: 'TLSv1.2',
+    cert: pair.certificate,
+    key: pair.key,
+    ca: caBundle,
+    maxHeaderListPairs: maxHeaderPairs,
+    maxSessionMemory,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveDelayMs,
+    settings: {
+      maxConcurrentStreams: maxStreamsPerConnection,
+      initialWindowSize: streamWindow,
+      maxHeaderListSize: maxHeaderBytes,
+    },
+  });
+  // Node reads these for HTTP/1.1 from the server object. The connection table has the deadlines, and `hasTooManyHeaders`
+  // counts headers, because Node drops those beyond `maxHeadersCount` silently.
+  return Object.assign(server, {
+    headersTimeout: 0,
+    requestTimeout: 0,
+    keepAliveTimeout: 0,
+    maxHeadersCount: 0,
+    maxHeaderSize: maxHeaderBytes,
+  });
+}
 
-/** What cannot be parsed is answered, if it can be, and cut off. */
+/** Applies the bound of HTTP/2 heads to HTTP/1.1. */
+const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
+
+const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
+const errorStatuses: Readonly<Record<string, string>> = { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large' };
+
+/** Responds to a request that cannot be parsed, if possible, and closes the connection. */
 function rejectConnection(error: Error, socket: Duplex): void {
   if (!socket.writable) {
     socket.destroy();
     return;
   }
-  socket.end(
-    `HTTP/1.1 ${errorResponses[(error as NodeJS.ErrnoException).code ?? ''] ?? '400 Bad Request'}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`,
-  );
+  socket.end(errorResponse(errorStatuses[(error as NodeJS.ErrnoException).code ?? ''] ?? '400 Bad Request'));
 }

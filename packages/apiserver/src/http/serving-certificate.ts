@@ -4,9 +4,10 @@ import { hostname, networkInterfaces } from 'node:os';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { CertificateRequest, ClusterFacts, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
+/** Delay after a failed renewal, and the shortest time to the next one, in milliseconds. */
 const retryMs = 60_000;
 
-/** The names and addresses that the server can be reached by. */
+/** Returns a request for a certificate with the names and addresses of the server. */
 export function servingCertificateRequest(facts: ClusterFacts, extra: readonly (string | undefined)[]): CertificateRequest {
   const names = new Set([
     'kubernetes',
@@ -28,7 +29,7 @@ export function servingCertificateRequest(facts: ClusterFacts, extra: readonly (
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '');
 
-/** The certificate that the server shows, issued anew when a fifth of its life is left. */
+/** The serving certificate, renewed when a fifth of its lifetime is left. */
 export class ServingCertificate {
   readonly #keys: ClusterKeys;
   readonly #request: CertificateRequest;
@@ -41,10 +42,10 @@ export class ServingCertificate {
     this.#clock = clock;
   }
 
-  /** The first pair; later ones are told to `renewed`, failures to get one to `failed`. Ends with `stop`. */
-  async start(renewed: (pair: KeyPair) => void, failed: (error: unknown) => void): Promise<KeyPair> {
+  /** Returns the first pair. Calls `onRenew` with each later pair, and `onFailure` if a renewal fails, until `stop`. */
+  async start(onRenew: (pair: KeyPair) => void, onFailure: (error: unknown) => void): Promise<KeyPair> {
     const pair = await this.#keys.issue(this.#request);
-    this.#renewIn(this.#lifeOf(pair), renewed, failed);
+    this.#renewAfter(this.#renewalDelayMs(pair), onRenew, onFailure);
     return pair;
   }
 
@@ -52,23 +53,23 @@ export class ServingCertificate {
     this.#timer?.cancel();
   }
 
-  #lifeOf({ certificate }: KeyPair): number {
+  #renewalDelayMs({ certificate }: KeyPair): number {
     const { validFrom, validTo } = new X509Certificate(certificate);
     const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];
     return Math.max(retryMs, from + (to - from) * 0.8 - this.#clock.now());
   }
 
-  #renewIn(ms: number, renewed: (pair: KeyPair) => void, failed: (error: unknown) => void): void {
+  #renewAfter(ms: number, onRenew: (pair: KeyPair) => void, onFailure: (error: unknown) => void): void {
     this.#timer = this.#clock.after(ms, () => {
       this.#keys
         .issue(this.#request)
         .then((pair) => {
-          renewed(pair);
-          this.#renewIn(this.#lifeOf(pair), renewed, failed);
+          onRenew(pair);
+          this.#renewAfter(this.#renewalDelayMs(pair), onRenew, onFailure);
         })
         .catch((error: unknown) => {
-          failed(error);
-          this.#renewIn(retryMs, renewed, failed);
+          onFailure(error);
+          this.#renewAfter(retryMs, onRenew, onFailure);
         });
     });
   }

@@ -8,11 +8,12 @@ import { minGzipBytes } from './internal/body-writer.ts';
 const compress = promisify(gzip);
 const expand = promisify(gunzip);
 
-/** A document that does not change: its bytes, compressed when that is worth it, and the tag by which clients know it. */
+/** A document that does not change, with its entity tag. */
 export interface StaticDocument {
   readonly contentType: string;
   readonly etag: string;
   readonly bytes: Buffer;
+  /** True if `bytes` are compressed with gzip. */
   readonly compressed: boolean;
 }
 
@@ -22,12 +23,12 @@ export function staticDocument(contentType: string, content: string | Buffer): S
   return { contentType, etag: etagOf(content), bytes: Buffer.from(content), compressed: false };
 }
 
-/** For large documents that are rarely asked for: only the compressed bytes are kept. */
+/** Returns a document of which only the compressed bytes are kept, for large documents with few readers. */
 export async function compressedDocument(contentType: string, content: Buffer, etag = etagOf(content)): Promise<StaticDocument> {
   return { contentType, etag, bytes: await compress(content, { level: constants.Z_DEFAULT_COMPRESSION }), compressed: true };
 }
 
-/** Sends a document, or 304 to a client that has it. Other headers are the caller's. */
+/** Sends a document, or 304 if `If-None-Match` has its tag. The caller sets other headers. */
 export async function sendDocument(exchange: Exchange, { contentType, etag, bytes, compressed }: StaticDocument): Promise<void> {
   exchange.setHeader('ETag', etag);
   exchange.setHeader('Vary', compressed || bytes.length > minGzipBytes ? 'Accept, Accept-Encoding' : 'Accept');
@@ -36,8 +37,8 @@ export async function sendDocument(exchange: Exchange, { contentType, etag, byte
     return;
   }
   exchange.setHeader('Content-Type', contentType);
-  const takesGzip = acceptsGzip(exchange.headers['accept-encoding'] as string | undefined);
-  if (compressed ? takesGzip : takesGzip && bytes.length > minGzipBytes) {
+  const gzipAccepted = acceptsGzip(exchange.headers['accept-encoding'] as string | undefined);
+  if (compressed ? gzipAccepted : gzipAccepted && bytes.length > minGzipBytes) {
     exchange.setHeader('Content-Encoding', 'gzip');
     exchange.send(200, compressed ? bytes : await compress(bytes, { level: constants.Z_BEST_SPEED }));
   } else {

@@ -3,12 +3,12 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { closedStream, type Exchange, type ResponseStream } from './exchange.ts';
 
-/** What a client may ask for besides the bytes as they are: as text in base64. */
+/** Subprotocols of streamed responses: binary messages, and text messages in base64. */
 const protocols = ['binary.k8s.io', 'base64.binary.k8s.io'] as const;
-/** Nobody sends anything here but what closes it. */
+/** Bound of a client message, in bytes: clients only send close frames. */
 const maxReceived = 64 * 1024;
-/** What may wait for a client before no more is asked for. */
-const maxWaiting = 256 * 1024;
+/** Buffered bytes beyond which `write` returns false. */
+const maxBuffered = 256 * 1024;
 
 const servers = new WebSocketServer({ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: maxReceived });
 const chosenProtocols = new WeakMap<IncomingMessage, string>();
@@ -23,12 +23,12 @@ interface Upgrade {
   begin(code: number): void;
 }
 
-/** Whether the client of an exchange wants its answer as messages of a WebSocket. */
+/** Returns true if the client requests the response as messages of a WebSocket. */
 export const wantsWebSocket = ({ headers }: Pick<Exchange, 'headers'>): boolean => headers.upgrade?.toLowerCase() === 'websocket';
 
 /**
- * The exchange of a client that reads an answer without an end, a log or a watch, as messages of a WebSocket. Its connection is upgraded
- * when the answer begins; until then it is answered as usual.
+ * Returns an exchange that sends a streamed response, a log or a watch, as messages of a WebSocket. The connection is upgraded when the
+ * response begins with code 200; other responses are sent without an upgrade.
  */
 export function webSocketExchange(exchange: Exchange, upgrade: Upgrade, { text }: { readonly text: boolean }): Exchange {
   return {
@@ -76,14 +76,14 @@ function acceptWebSocket(exchange: Exchange, { socket, head, begin: handOver }: 
   const { 'sec-websocket-protocol': _offered, ...headers } = exchange.headers;
   const request = { method: exchange.method, url: exchange.target, headers } as unknown as IncomingMessage;
   if (protocol !== undefined) chosenProtocols.set(request, protocol);
-  let outlet: ResponseStream = closedStream;
+  let stream: ResponseStream = closedStream;
   handOver(101);
   servers.handleUpgrade(request, socket, head, (webSocket) => {
-    webSocket.on('error', () => undefined); // its close tells
-    webSocket.once('close', () => exchange.cancel(new Error('the client went away')));
-    outlet = new WebSocketStream(webSocket, text ? 'text' : protocol === 'base64.binary.k8s.io' ? 'base64' : 'binary');
+    webSocket.on('error', () => undefined); // `close` follows
+    webSocket.once('close', () => exchange.cancel(new Error('the client has disconnected')));
+    stream = new WebSocketStream(webSocket, text ? 'text' : protocol === 'base64.binary.k8s.io' ? 'base64' : 'binary');
   });
-  return outlet;
+  return stream;
 }
 
 class WebSocketStream implements ResponseStream {
@@ -106,7 +106,7 @@ class WebSocketStream implements ResponseStream {
         this.#socket.send(this.#form === 'base64' ? chunk.toString('base64') : chunk, { binary: this.#form === 'binary' }, () => resolve());
       });
     }
-    return this.#socket.bufferedAmount < maxWaiting;
+    return this.#socket.bufferedAmount < maxBuffered;
   }
   waitForDrain(): Promise<void> {
     return this.#last;

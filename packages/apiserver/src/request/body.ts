@@ -22,10 +22,10 @@ export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { g
   if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
   const apiVersion = apiVersionOf(gvk);
   const kind = stringMember(body, 'kind') || gvk.kind;
-  const given = stringMember(body, 'apiVersion') || apiVersion;
-  if (kind !== gvk.kind || given !== apiVersion) {
-    if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: given }, gvk);
-    throw wrongKind(kind, given, gvk);
+  const bodyVersion = stringMember(body, 'apiVersion') || apiVersion;
+  if (kind !== gvk.kind || bodyVersion !== apiVersion) {
+    if (schema === undefined) checkTypeMeta({ ...body, kind, apiVersion: bodyVersion }, gvk);
+    throw wrongKind(kind, bodyVersion, gvk);
   }
   const object = body as unknown as T;
   const whole = schema !== undefined && known !== undefined ? conformUnshared(object, known, { gvk, schema }) : undefined;
@@ -51,11 +51,11 @@ export function markConforming<T extends object>(value: T, schema: Schema | unde
 
 /** Conforms only the parts that `known` does not share; returns undefined if nothing is shared. @throws StatusError BadRequest */
 function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, options: BodyOptions): T | undefined {
-  const [given, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
+  const [value, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
   let shared: Record<string, unknown> | undefined;
   const rest: Record<string, unknown> = {};
-  for (const name in given) {
-    const part = given[name];
+  for (const name in value) {
+    const part = value[name];
     // only a frozen part cannot have changed since it was checked
     if (typeof part === 'object' && part !== null && part === old?.[name] && Object.isFrozen(part)) (shared ??= {})[name] = part;
     else rest[name] = part;

@@ -85,14 +85,14 @@ export function deleteOptions({ body, query }: ApiRequest): DeleteOptions {
   return parseDeleteOptions(body === undefined ? deleteOptionsFromQuery(query) : body);
 }
 
-export function parseDeleteOptions(given: unknown, query: Query = {}): DeleteOptions {
+export function parseDeleteOptions(options: unknown, query: Query = {}): DeleteOptions {
   const gvk = { group: '', version: 'v1', kind: 'DeleteOptions' };
-  if (!isObject(given)) throw badRequest('the object provided is unrecognized (must be of type DeleteOptions)');
-  if (given['kind'] !== undefined && given['kind'] !== '' && given['kind'] !== 'DeleteOptions')
+  if (!isObject(options)) throw badRequest('the object provided is unrecognized (must be of type DeleteOptions)');
+  if (options['kind'] !== undefined && options['kind'] !== '' && options['kind'] !== 'DeleteOptions')
     throw badRequest(
-      `${typeof given['kind'] === 'string' ? given['kind'] : JSON.stringify(given['kind'])} cannot be handled as a DeleteOptions`,
+      `${typeof options['kind'] === 'string' ? options['kind'] : JSON.stringify(options['kind'])} cannot be handled as a DeleteOptions`,
     );
-  const body = conformToSchema(given, { gvk, schema: schemaOf(gvk) }) as {
+  const body = conformToSchema(options, { gvk, schema: schemaOf(gvk) }) as {
     readonly gracePeriodSeconds?: number;
     readonly propagationPolicy?: string;
     readonly orphanDependents?: boolean;

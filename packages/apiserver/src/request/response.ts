@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 
-/** Encodes objects as Kubernetes protobuf. The implementation has large tables and is loaded for the first client that asks for it. */
+/** Encodes objects as Kubernetes protobuf. The implementation has large tables and is loaded for the first client that requests it. */
 export interface ProtobufCodec {
   /** Returns true if the kind has a message; other kinds cannot be encoded. */
   knows(apiVersion: string, kind: string): boolean;

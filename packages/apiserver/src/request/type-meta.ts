@@ -7,9 +7,9 @@ import { apiVersionOf } from '@oarlock/api/resource';
 /** Checks the type metadata of an object to store. @throws StatusError Invalid if kind or version is not the resource's */
 export function checkTypeMeta({ kind = '', apiVersion = '', metadata }: KubeObject, expected: GroupVersionKind): void {
   const errors: FieldError[] = [];
-  const wanted = apiVersionOf(expected);
+  const expectedVersion = apiVersionOf(expected);
   if (kind !== expected.kind) errors.push(invalid('kind', kind, `must be ${expected.kind}`));
-  if (apiVersion !== wanted) errors.push(invalid('apiVersion', apiVersion, `must be ${wanted}`));
+  if (apiVersion !== expectedVersion) errors.push(invalid('apiVersion', apiVersion, `must be ${expectedVersion}`));
   if (errors.length > 0) throw invalidStatus({ group: parseApiVersion(apiVersion).group, kind, name: metadata?.name ?? '' }, errors);
 }
 

@@ -105,7 +105,7 @@ describe('discovery', () => {
     });
   });
 
-  it('tells it all in one document to who can read that', async () => {
+  it('is one aggregated document if the client accepts it', async () => {
     const answer = await server.http2('GET', '/apis', { headers: { accept: aggregated } });
     expect(answer.headers['content-type']).toBe('application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList');
     const { kind, apiVersion, items } = answer.json<{
@@ -160,7 +160,7 @@ interface Definition {
 }
 
 describe('OpenAPI', () => {
-  it('v3 names every group version by a hash that may be kept', async () => {
+  it('v3 lists every group version with a hash for caching', async () => {
     const { paths } = (await server.http2('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
     expect(Object.keys(paths)).toEqual(expect.arrayContaining(['api/v1', 'apis/apps/v1', 'apis/autoscaling/v2']));
     const url = paths['apis/apps/v1']?.serverRelativeURL ?? '';
@@ -173,7 +173,7 @@ describe('OpenAPI', () => {
     expect([moved.code, moved.headers.location]).toEqual([301, url]);
   });
 
-  it('v3 says what clients look for', async () => {
+  it('v3 has the extensions that clients use', async () => {
     const document = (await server.http2('GET', '/openapi/v3/apis/apps/v1')).json<OpenApi3>();
     const patch = document.paths['/apis/apps/v1/namespaces/{namespace}/deployments/{name}']?.['patch'];
     expect(patch).toMatchObject({
@@ -200,7 +200,7 @@ describe('OpenAPI', () => {
     '/openapi/v3/apis/apiextensions.k8s.io/v1',
     '/openapi/v3/apis/authorization.k8s.io/v1',
     '/openapi/v2',
-  ])('%s refers to nothing that it lacks', async (path) => {
+  ])('%s has all definitions that it refers to', async (path) => {
     const document = (await server.http2('GET', path)).json<OpenApi3 & { definitions?: object }>();
     const names = Object.keys(document.definitions ?? document.components.schemas).map(
       (name) => `#/${document.definitions ? 'definitions' : 'components/schemas'}/${name}`,
@@ -224,7 +224,7 @@ describe('OpenAPI', () => {
     expect(definitions['io.k8s.api.apps.v1.Deployment']?.properties?.['spec']).toMatchObject({ description: 'What is wanted.' });
   });
 
-  it('v2 comes as protobuf under either of its names', async () => {
+  it('v2 is available as protobuf under both media types', async () => {
     const root = protobuf.parse(gnostic).root;
     const json = (await server.http2('GET', '/openapi/v2')).json<{ paths: object; definitions: object }>();
     for (const name of ['com.github.proto-openapi.spec.v2@v1.0+protobuf', 'com.github.proto-openapi.spec.v2.v1.0+protobuf']) {
@@ -274,7 +274,7 @@ describe('OpenAPI', () => {
   });
 });
 
-/** The part of gnostic's messages that is looked at here. */
+/** The fields of gnostic's messages that the tests check. */
 const gnostic = `syntax = "proto3";
 message Any { string yaml = 2; } message NamedAny { string name = 1; Any value = 2; }
 message TypeItem { repeated string value = 1; } message ItemsItem { repeated Schema schema = 1; }
@@ -287,7 +287,7 @@ message PathItem { Operation get = 2; Operation patch = 8; } message NamedPathIt
 message Paths { repeated NamedPathItem path = 2; } message Document { string swagger = 1; Paths paths = 8; Properties definitions = 9; }`;
 
 describe('health', () => {
-  it('says ok, or which check failed but not why', async () => {
+  it('is ok, or has the failed checks without their reasons', async () => {
     storage = { healthy: true };
     for (const path of ['/healthz', '/livez', '/readyz', '/readyz/storage', '/readyz/'])
       expect(await server.http1('GET', path).then(({ code, text }) => [code, text])).toEqual([200, 'ok']);
@@ -310,8 +310,8 @@ describe('health', () => {
   });
 });
 
-describe('other paths', () => {
-  it('list themselves, and the version', async () => {
+describe('a path without a resource', () => {
+  it('is in the list of paths; /version has the version', async () => {
     expect((await server.http1('GET', '/')).json<{ paths: string[] }>().paths).toEqual(
       expect.arrayContaining([
         '/api',
@@ -334,7 +334,7 @@ describe('other paths', () => {
     ]);
   });
 
-  it('count requests', async () => {
+  it('is counted by the request metrics', async () => {
     server.pipeline.object(configMap('a'));
     await server.http1('GET', '/api/v1/namespaces/default/configmaps/a');
     const { text, headers } = await server.http1('GET', '/metrics');
@@ -347,7 +347,7 @@ describe('other paths', () => {
     expect(text).toMatch(/^apiserver_current_inflight_requests\{request_kind="readOnly"\} 1$/m);
   });
 
-  it('are handled by who has them', async () => {
+  it('is served by the handler of its plugin', async () => {
     expect(
       await server
         .http1('POST', '/oarlock/v1/echo?a=b', { headers: { 'content-type': 'application/json' }, body: '{"x":1}' })
@@ -367,7 +367,7 @@ describe('other paths', () => {
     expect((await server.http1('GET', '/oarlock/v1/below/missing')).code).toBe(404);
   });
 
-  it('are there for the loopback client, too', async () => {
+  it('is available to the loopback client', async () => {
     const paths = new PathEndpoints({
       discovery: { value: (path: string) => (path === '/api' ? { kind: 'APIVersions' } : undefined) } as never,
       openApi: {} as never,
@@ -387,7 +387,7 @@ describe('other paths', () => {
     await expect(loopbackPathHandler(paths, [])('GET', '/version', undefined, me)).rejects.toMatchObject({ code: 403 });
   });
 
-  it('have one handler each', () => {
+  it('has one handler', () => {
     expect(
       () =>
         new PathEndpoints({

@@ -12,7 +12,7 @@ function find(method: string, target: string): Route | number {
   const found = routes.find(method, info(method, target) as ResourceInfo);
   return found instanceof StatusError ? found.code : (found ?? 404);
 }
-const refusal = (target: string): number => {
+const rejectionCode = (target: string): number => {
   try {
     parseTarget(target);
     return 0;
@@ -21,7 +21,7 @@ const refusal = (target: string): number => {
   }
 };
 
-describe('targets', () => {
+describe('a request target', () => {
   it.each([
     '/api/v1/namespaces/../nodes',
     '/api/v1/namespaces/%2e%2e/nodes',
@@ -40,16 +40,16 @@ describe('targets', () => {
     '*',
     'https://elsewhere/api/v1',
     `/${'a/'.repeat(100)}`,
-  ])('refuses %s', (target) => {
-    expect(refusal(target)).toBe(400);
+  ])('%s is rejected', (target) => {
+    expect(rejectionCode(target)).toBe(400);
   });
 
-  it('refuses what is too long', () => {
-    expect(refusal(`/api?x=${'y'.repeat(33_000)}`)).toBe(414);
-    expect(refusal(`/api?${'a=1&'.repeat(2000)}`)).toBe(400);
+  it('is rejected if it is too long', () => {
+    expect(rejectionCode(`/api?x=${'y'.repeat(33_000)}`)).toBe(414);
+    expect(rejectionCode(`/api?${'a=1&'.repeat(2000)}`)).toBe(400);
   });
 
-  it('decodes once', () => {
+  it('is decoded once', () => {
     expect(parseTarget('/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode').segments).toEqual([
       'apis',
       'rbac.authorization.k8s.io',
@@ -61,7 +61,7 @@ describe('targets', () => {
     expect(parseTarget('/%76ersion').path).toBe('/version');
   });
 
-  it('keeps first values, and all of them for who asks', () => {
+  it('has the first value and all values of a parameter', () => {
     const { query } = parseTarget('/x?command=ls&command=-l&empty=&labelSelector=a%3Db%2Cc+in+(d)&__proto__=1');
     expect(query.first['command']).toBe('ls');
     expect(query.all('command')).toEqual(['ls', '-l']);
@@ -70,7 +70,7 @@ describe('targets', () => {
     expect(query.first['constructor']).toBeUndefined();
   });
 
-  it('never yields a segment that is another path', () => {
+  it('never has a segment with a slash, a percent sign or dots only', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('/', '.', '%', '2', '5', 'e', 'f', '0', 'a', '\\') }), (text) => {
         try {
@@ -84,7 +84,7 @@ describe('targets', () => {
     );
   });
 
-  it('reads booleans as Kubernetes does', () => {
+  it('has boolean parameters as in Kubernetes', () => {
     expect(['true', '1', '', 'yes', 'False', 'false', '0', undefined].map(isTrue)).toEqual([
       true,
       true,
@@ -98,7 +98,7 @@ describe('targets', () => {
   });
 });
 
-describe('requests', () => {
+describe('a request', () => {
   it.each([
     ['GET', '/api/v1/pods', 'list', 'pods', '', ''],
     ['GET', '/api/v1/namespaces/a/pods', 'list', 'pods', 'a', ''],
@@ -140,7 +140,7 @@ describe('requests', () => {
     });
   });
 
-  it('knows streams and their options', () => {
+  it('for a stream has the kind of its options', () => {
     expect(find('POST', '/api/v1/namespaces/a/pods/b/exec?command=ls')).toMatchObject({
       verb: 'create',
       optionsKind: 'PodExecOptions',
@@ -150,7 +150,7 @@ describe('requests', () => {
     expect(find('PUT', '/api/v1/namespaces/a/pods/b/exec')).toBe(405);
   });
 
-  it('takes the deprecated watch paths', () => {
+  it('may use the deprecated watch paths', () => {
     expect(find('GET', '/api/v1/watch/pods')).toMatchObject({ verb: 'watch', namespace: '', name: '', watchedName: undefined });
     expect(find('GET', '/api/v1/watch/namespaces/a/pods/b')).toMatchObject({ verb: 'watch', namespace: 'a', name: '', watchedName: 'b' });
     expect(find('POST', '/api/v1/watch/pods')).toBe(405);
@@ -170,11 +170,11 @@ describe('requests', () => {
     ['OPTIONS', '/api/v1/nodes', 405],
     ['DELETE', '/api/v1/pods', 405],
     ['GET', '/api/v1/namespaces/a/bindings', 405],
-  ])('%s %s is answered %i', (method, target, code) => {
+  ])('%s %s has the code %i', (method, target, code) => {
     expect(find(method, target)).toBe(code);
   });
 
-  it('tells paths from resources', () => {
+  it('for a path is not one for a resource', () => {
     expect(info('GET', '/api/v1')).toEqual({ kind: 'path', verb: 'get', path: '/api/v1' });
     expect(info('GET', '/apis/apps/v1')).toMatchObject({ kind: 'path' });
     expect(info('POST', '/oarlock/v1/join')).toEqual({ kind: 'path', verb: 'post', path: '/oarlock/v1/join' });

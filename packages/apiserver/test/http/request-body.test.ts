@@ -24,7 +24,7 @@ describe('[sig-api-machinery] FieldValidation should detect duplicates in a CR w
   const json = '{"data":{"a":"1","a":"2"}}';
   const yaml = 'data:\n  a: "1"\n  a: "2"\n';
 
-  it('takes the last and warns', () => {
+  it('keeps the last value and warns', () => {
     expect(decode(json, 'application/merge-patch+json')).toEqual({ body: { data: { a: '2' } }, warnings: ['duplicate field "data.a"'] });
     expect(decode(json, 'application/apply-patch+yaml', 'Warn').warnings).toEqual(['duplicate field "data.a"']);
     const { body, warnings } = decode(yaml, 'application/apply-patch+yaml');
@@ -32,13 +32,13 @@ describe('[sig-api-machinery] FieldValidation should detect duplicates in a CR w
     expect(warnings).toEqual([expect.stringContaining('line 3: key "a" already set in map')]);
   });
 
-  it('refuses when it is to be strict', () => {
+  it('rejects the patch under Strict', () => {
     expect(() => decode(json, 'application/merge-patch+json', 'Strict')).toThrowError(/strict decoding error: duplicate field "data.a"/);
     expect(() => decode(yaml, 'application/apply-patch+yaml', 'Strict')).toThrowError(/^error strict decoding YAML: .*already set in map/s);
     expect(() => decode('{"a', 'application/apply-patch+yaml', 'Strict')).toThrowError(StatusError);
   });
 
-  it('is silent when it is to be', () => {
+  it('does not warn under Ignore', () => {
     expect(decode(yaml, 'application/apply-patch+yaml', 'Ignore').warnings).toEqual([]);
   });
 });

@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HealthEndpoints, ping } from '../../src/handler-chain/health-endpoints.ts';
-import { healthCheckObserver, RequestMetrics } from '../../src/http/request-metrics.ts';
+import { RequestMetrics } from '../../src/http/request-metrics.ts';
+import { healthCheckObserver } from '../../src/handler-chain/health-check-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { PrecomputedHistogram } from '../../src/metrics/histogram.ts';
 import { registerWatchCacheMetrics } from '../../src/watch-cache/watch-cache-metrics.ts';
@@ -15,7 +16,7 @@ const sample = (text: string, series: string): number | undefined => {
   return line === undefined ? undefined : Number(line.slice(series.length + 1));
 };
 
-describe('metrics of requests', () => {
+describe('request metrics', () => {
   let core: Core;
   let server: TestServer<Pipeline>;
   beforeEach(async () => {
@@ -28,7 +29,7 @@ describe('metrics of requests', () => {
   });
   const metrics = async () => (await server.http1('GET', '/metrics')).text;
 
-  it('tell how large the answers to reads were, and nothing of writes', async () => {
+  it('have the response sizes of reads and not of writes', async () => {
     await core.create('configmaps', configMap('a', { text: 'x'.repeat(20_000) }));
     const path = '/api/v1/namespaces/default/configmaps';
     const one = await server.http1('GET', `${path}/a`);
@@ -44,7 +45,7 @@ describe('metrics of requests', () => {
     expect(text).not.toMatch(/^apiserver_response_sizes_count\{verb="DELETE"/m);
   });
 
-  it('count what goes out piece by piece, over HTTP/1.1 and HTTP/2', async () => {
+  it('count the bytes of streamed lists over HTTP/1.1 and HTTP/2', async () => {
     for (let i = 0; i < 40; i++) await core.create('configmaps', configMap(`m${i}`, { text: 'x'.repeat(10_000) }));
     const path = '/api/v1/namespaces/default/configmaps';
     const [first, second] = [await server.http1('GET', path), await server.http2('GET', path)];
@@ -54,7 +55,7 @@ describe('metrics of requests', () => {
     );
   });
 
-  it('name the versions that should be used no more, once somebody asked for them', async () => {
+  it('have the deprecated versions that have been requested', async () => {
     expect(await metrics()).not.toMatch(/^apiserver_requested_deprecated_apis\{/m);
     await server.http1('GET', '/api/v1/endpoints');
     expect(await metrics()).toMatch(
@@ -62,7 +63,7 @@ describe('metrics of requests', () => {
     );
   });
 
-  it('tell what the watch cache has seen', async () => {
+  it('include those of the watch cache', async () => {
     await core.create('configmaps', configMap('a'));
     await core.create('configmaps', configMap('b'));
     await core.remove('configmaps', 'a');
@@ -82,18 +83,19 @@ describe('metrics of requests', () => {
   });
 });
 
-describe('metrics', () => {
-  it('of what nobody named before are bounded, and lose no count', async () => {
+describe('a metric', () => {
+  it('has a bound of label sets and counts every request', async () => {
     const registry = new Registry();
     const requests = new RequestMetrics(registry, { mutating: () => 0, readOnly: () => 0 }, 'v1.36.0');
-    for (let i = 0; i < 10_500; i++) requests.observeRequest(`VERB${i}`, undefined, false, 405, 0.001, 0);
+    for (let i = 0; i < 10_500; i++)
+      requests.observeRequest({ verb: `VERB${i}`, route: undefined, isDryRun: false, code: 405, seconds: 0.001, bytes: 0 });
     const text = await registry.metrics();
     const counts = [...text.matchAll(/^apiserver_request_total\{.*\} (\d+)$/gm)].map(([, count]) => Number(count));
     expect(counts.length).toBeLessThanOrEqual(10_001);
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(10_500);
   });
 
-  it('put values on a bound below it, as Prometheus does', async () => {
+  it('counts a value equal to a bucket bound in that bucket, as Prometheus does', async () => {
     const registry = new Registry();
     const series = new PrecomputedHistogram({ name: 'h', help: 'h', labelNames: ['a'], buckets: [1, 2], registry }).series({ a: 'b' });
     for (const value of [0, 1, 1.5, 2, 7]) series.observe(value);
@@ -106,7 +108,7 @@ describe('metrics', () => {
     ]);
   });
 
-  it('keep the last answer of each health check, and how many there were', async () => {
+  it('has the last result of each health check and the number of results', async () => {
     const registry = new Registry();
     let well = true;
     const check = {
@@ -115,12 +117,12 @@ describe('metrics', () => {
       ready: true,
       check: () => (well ? ({ healthy: true } as const) : ({ healthy: false, reason: 'gone' } as const)),
     };
-    const health = new HealthEndpoints(
-      () => [ping, check],
-      new FakeClock(),
-      () => undefined,
-      healthCheckObserver(registry),
-    );
+    const health = new HealthEndpoints({
+      checks: () => [ping, check],
+      clock: new FakeClock(),
+      onFailure: () => undefined,
+      observe: healthCheckObserver(registry),
+    });
     await health.answer('/livez', parseTarget('/livez').query);
     well = false;
     await health.answer('/livez/etcd', parseTarget('/livez/etcd').query);

@@ -26,13 +26,13 @@ async function userOver(protocol: 'http1' | 'http2', pair: KeyPair | undefined):
   return server.pipeline.requests[0]?.identity.name;
 }
 
-describe.each(['http1', 'http2'] as const)('client certificates over %s', (protocol) => {
-  it("count when they are the cluster's, for clients, and valid", async () => {
+describe.each(['http1', 'http2'] as const)('a client certificate over %s', (protocol) => {
+  it("authenticates if it is valid, of the cluster's CA and for clients", async () => {
     expect(await userOver(protocol, await keys.issue(client))).toBe('alice');
     expect(await userOver(protocol, undefined)).toBe('system:anonymous');
   });
 
-  it('do not count otherwise', async () => {
+  it('does not authenticate otherwise', async () => {
     expect(await userOver(protocol, await keys.issue({ ...client, usages: ['server'] }))).toBe('system:anonymous');
     expect(await userOver(protocol, await keys.issueWithin(client, { from: -10, to: -1 }))).toBe('system:anonymous');
     expect(await userOver(protocol, await keys.issueWithin(client, { from: 1, to: 2 }))).toBe('system:anonymous');
@@ -78,27 +78,27 @@ async function resumable(
   return { session: latest, reused, user: server.pipeline.requests[0]?.identity.name };
 }
 
-describe.each(['TLSv1.2', 'TLSv1.3'] as const)('resumed sessions of %s', (version) => {
-  it('keep the certificate they began with and gain none', async () => {
+describe.each(['TLSv1.2', 'TLSv1.3'] as const)('a resumed session of %s', (version) => {
+  it('keeps the certificate of its first connection and gains none', async () => {
     const alice = await keys.issue(client);
     const first = await resumable(alice, version);
     expect(first.user).toBe('alice');
     const again = await resumable(undefined, version, first.session);
-    // whoever resumes proves that it was there: the session holds the certificate, if it is resumed at all
+    // the session holds the certificate, and only the client of the first connection can resume it
     expect(again.user).toBe(again.reused ? 'alice' : 'system:anonymous');
-    const nobody = await resumable(undefined, version);
-    expect(nobody.user).toBe('system:anonymous');
-    expect((await resumable(undefined, version, nobody.session)).user).toBe('system:anonymous');
-    const stranger = await (await testKeys()).issue(client);
-    const strange = await resumable(stranger, version);
-    expect(strange.user).toBe('system:anonymous');
-    expect((await resumable(stranger, version, strange.session)).user).toBe('system:anonymous');
+    const anonymousSession = await resumable(undefined, version);
+    expect(anonymousSession.user).toBe('system:anonymous');
+    expect((await resumable(undefined, version, anonymousSession.session)).user).toBe('system:anonymous');
+    const foreignPair = await (await testKeys()).issue(client);
+    const foreignSession = await resumable(foreignPair, version);
+    expect(foreignSession.user).toBe('system:anonymous');
+    expect((await resumable(foreignPair, version, foreignSession.session)).user).toBe('system:anonymous');
   });
 });
 
-it('stops to count when it expires on an open connection', async () => {
+it('a client certificate that expires on an open connection no longer authenticates', async () => {
   const pair = await keys.issue(client);
-  // a minute is less than idle connections last
+  // less than the idle timeout of a connection
   const clock = new FakeClock({ start: Date.parse(new X509Certificate(pair.certificate).validTo) - 30_000 });
   const short = await startServer({ keys, clock });
   try {
@@ -113,7 +113,7 @@ it('stops to count when it expires on an open connection', async () => {
   }
 });
 
-it('speaks TLS 1.2 and newer only', async () => {
+it('TLS versions before 1.2 are rejected', async () => {
   const socket = connectTls({
     host: '127.0.0.1',
     port: server.port,
@@ -143,7 +143,7 @@ describe('the serving certificate', () => {
     version: 'v1.36.0',
   };
 
-  it('has every name the server goes by', () => {
+  it('has every name of the server', () => {
     const { dnsNames, ipAddresses, usages } = servingCertificateRequest(facts, ['api.example.com', '198.51.100.1', '0.0.0.0', undefined]);
     expect(dnsNames).toEqual(
       expect.arrayContaining([
@@ -160,7 +160,7 @@ describe('the serving certificate', () => {
     expect(usages).toEqual(['server']);
   });
 
-  it('is issued anew before it ends, and tried again when that fails', async () => {
+  it('is renewed before it expires, and again after a failed renewal', async () => {
     const clock = new FakeClock({ start: Date.now() });
     let fail = true;
     let issued = 0;
@@ -191,7 +191,7 @@ describe('the serving certificate', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('is shown to new connections once it is renewed', async () => {
+  it('is used for new connections after its renewal', async () => {
     const own = await startServer({ keys });
     const serialOf = () =>
       new Promise<string>((resolve, reject) => {

@@ -1,6 +1,6 @@
 import { leases } from '@oarlock/api/resources';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { decodeBody } from '../../src/request/body.ts';
 import { schemaOf } from '@oarlock/api/schema/schema';
 
@@ -13,16 +13,18 @@ const known: Lease = {
   spec: Object.freeze({ holderIdentity: 'a' }),
 };
 
-it('what a body shares with the object that is known stays what it is', () => {
-  const decoded = decodeBody<Lease>({ ...known, spec: { holderIdentity: 'c', unknown: 1 } }, options, known);
-  expect(decoded.metadata).toBe(known.metadata);
-  expect(decoded.spec).toEqual({ holderIdentity: 'c' });
-});
+describe('a decoded body', () => {
+  it('keeps the parts that it shares with a known object', () => {
+    const decoded = decodeBody<Lease>({ ...known, spec: { holderIdentity: 'c', unknown: 1 } }, options, known);
+    expect(decoded.metadata).toBe(known.metadata);
+    expect(decoded.spec).toEqual({ holderIdentity: 'c' });
+  });
 
-it('what is only equal to it, or can still be changed, is looked at as ever', () => {
-  const spec = { leaseDurationSeconds: 'long' };
-  const lease = { ...known, metadata: { ...known.metadata }, spec } as unknown as Lease;
-  expect(() => decodeBody({ ...lease }, options, lease)).toThrow(
-    /cannot unmarshal string into Go struct field LeaseSpec\.spec\.leaseDurationSeconds/,
-  );
+  it('is checked where it is equal to a known object but not shared, or not frozen', () => {
+    const spec = { leaseDurationSeconds: 'long' };
+    const lease = { ...known, metadata: { ...known.metadata }, spec } as unknown as Lease;
+    expect(() => decodeBody({ ...lease }, options, lease)).toThrow(
+      /cannot unmarshal string into Go struct field LeaseSpec\.spec\.leaseDurationSeconds/,
+    );
+  });
 });

@@ -1,7 +1,7 @@
 import { kinds } from '@oarlock/api/kinds';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { registerObjectCountMetrics } from '../../src/http/request-metrics.ts';
+import { registerObjectCountMetrics } from '../../src/metrics/object-count-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { configMap, refusal, TestServer as Core } from '../support/pipeline-fixture.ts';
 import { startServer, type TestServer } from '../support/start-server.ts';

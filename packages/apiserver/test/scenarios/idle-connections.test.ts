@@ -6,7 +6,7 @@ import { startServer, type TestServer } from '../support/start-server.ts';
 let server: TestServer;
 afterEach(() => server.stop());
 
-it('ends an HTTP/2 connection without a request after 90 seconds, whatever frames it sends', async () => {
+it('an HTTP/2 connection without a request ends after 90 seconds, whatever frames it sends', async () => {
   const clock = new FakeClock();
   server = await startServer({ clock });
   const session = server.session();

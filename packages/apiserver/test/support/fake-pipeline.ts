@@ -3,7 +3,7 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { notFound } from '@oarlock/api/status';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { SpanContext } from '@oarlock/kernel/tracing';
-import type { HttpPipeline } from '../../src/handler-chain/http-handler.ts';
+import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import type { EncodedObject, PipelineResponse, WatchFrame } from '../../src/request/response.ts';
 import { SharedWatchFrame } from '../../src/watch-cache/item.ts';
 
@@ -48,7 +48,7 @@ export const configMap = (name: string, more: object = {}): KubeObject =>
     ...more,
   }) as KubeObject;
 
-/** Answers from functions that a test sets, and keeps the requests. */
+/** Responds with functions that a test sets, and records the requests. */
 export class FakePipeline implements HttpPipeline {
   readonly requests: ApiRequest[] = [];
   readonly bodies: unknown[] = [];

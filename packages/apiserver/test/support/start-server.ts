@@ -19,10 +19,12 @@ import type { AuditPolicy } from '../../src/audit/audit-policy.ts';
 import { Auditor } from '../../src/audit/auditor.ts';
 import { DiscoveryEndpoints } from '../../src/discovery/discovery-endpoints.ts';
 import { HealthEndpoints, ping, type HealthCheck } from '../../src/handler-chain/health-endpoints.ts';
-import { HttpHandler, type HttpPipeline } from '../../src/handler-chain/http-handler.ts';
+import { HttpHandler } from '../../src/handler-chain/http-handler.ts';
+import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
-import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
+import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from '../../src/http/connection-limits.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
 import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
@@ -45,9 +47,11 @@ export interface ServerSettings {
   readonly fairness?: PriorityAndFairness;
   readonly inFlight?: InFlightCounter;
   readonly local?: LocalNodes;
+  readonly maxStreamsPerConnection?: number;
+  readonly limits?: Partial<ConnectionLimits>;
 }
 
-/** The client certificate's common name is the user; whoever shows nothing is anonymous. */
+/** Authenticates by the common name of the client certificate; without one as anonymous. */
 export const byCertificate: Authenticator = {
   authenticate: ({ certificate, bearerToken }) => {
     if (bearerToken !== undefined)
@@ -63,9 +67,9 @@ export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', rea
 export interface Answer {
   readonly code: number;
   readonly headers: IncomingHttpHeaders;
-  /** As they came. */
+  /** The body as received. */
   readonly bytes: Buffer;
-  /** Expanded. */
+  /** The body after decompression. */
   readonly decoded: Buffer;
   readonly text: string;
   json<T = Record<string, never>>(): T;
@@ -79,17 +83,14 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
   const { inFlight = new InFlightCounter(), fairness = new PriorityAndFairness(600, 15_000, clock) } = settings;
+  const { requestTimeoutMs = 60_000 } = settings;
   const abort = new AbortController();
   const checks = settings.checks ?? [ping];
   const served = () => pipeline.servedKinds();
   const paths = new PathEndpoints({
     discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
     openApi: new OpenApiEndpoints(served, 'v1.36.0'),
-    health: new HealthEndpoints(
-      () => checks,
-      clock,
-      () => undefined,
-    ),
+    health: new HealthEndpoints({ checks: () => checks, clock, onFailure: () => undefined }),
     handlers: settings.handlers ?? [],
     version: 'v1.36.0+oarlock.test',
     registries: () => [registry],
@@ -112,14 +113,16 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
       new ProxyClientCertificate(keys, kubeletClientRequest, clock),
     ),
     metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
-    requestTimeoutMs: settings.requestTimeoutMs ?? 60_000,
+    requestTimeoutMs,
   });
   const server = new HttpServer({
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
     caBundle: keys.caBundle,
     clock,
     log: silentLogger,
-    maxStreamsPerConnection: 250,
+    maxStreamsPerConnection: settings.maxStreamsPerConnection ?? 250,
+    limits: { ...connectionLimits(defaultConnectionConfig, requestTimeoutMs), ...settings.limits },
+    registry,
     handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
   });
   bound = await server.listen('127.0.0.1', 0);

@@ -16,7 +16,7 @@ import type {
 import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import { runAuthorizers } from '../../authorization/authorization.ts';
-import { entityTooLarge } from '../../http/exchange.ts';
+import { entityTooLarge } from '../../http/errors.ts';
 import { decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';

@@ -1,16 +1,17 @@
 import { setImmediate } from 'node:timers/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
 import type { Exchange, ResponseStream } from '../exchange.ts';
-import { roomIn } from './http1-exchange.ts';
+import { waitForDrain } from './http1-exchange.ts';
 
-/** Answers beyond this are compressed when the client takes gzip, and sent in pieces of twice the size. */
+/** Responses beyond this size are compressed if the client accepts gzip, and sent in pieces of twice the size. Upstream's threshold. */
 export const minGzipBytes = 128 * 1024;
 const flushBytes = 2 * minGzipBytes;
+/** Time of synchronous encoding after which `flush` yields to the event loop, in milliseconds. */
 const maxTurnMs = 5;
 
 /**
- * A body that is made piece by piece: sent whole with its length when it stays small, else as it grows, compressed if wanted. It
- * gives way to others between pieces, and goes no faster than the client reads.
+ * Writes a response body that is encoded in pieces. A small body is sent at once with its length; a larger one is streamed, compressed
+ * if `gzip` is set. The writer yields to the event loop between pieces and applies the back-pressure of the client.
  */
 export class BodyWriter {
   readonly #exchange: Exchange;
@@ -18,8 +19,8 @@ export class BodyWriter {
   readonly #gzip: boolean;
   #piece: Buffer = Buffer.allocUnsafeSlow(16 * 1024);
   #used = 0;
-  #outlet: ResponseStream | undefined;
-  #turnBegan = performance.now();
+  #stream: ResponseStream | undefined;
+  #turnStartedAt = performance.now();
 
   constructor(exchange: Exchange, code: number, { gzip }: { readonly gzip: boolean }) {
     this.#exchange = exchange;
@@ -27,13 +28,13 @@ export class BodyWriter {
     this.#gzip = gzip;
   }
 
-  /** The client has gone: what is written further is dropped. */
+  /** True if the client has disconnected: further writes are dropped. */
   get closed(): boolean {
-    return this.#outlet?.closed ?? false;
+    return this.#stream?.closed ?? false;
   }
-  /** There is a piece to flush, or others have waited long enough. */
+  /** True if there is a piece to send, or if the event loop has been blocked for the time of a turn. */
   get mustFlush(): boolean {
-    return this.#used >= minGzipBytes || performance.now() - this.#turnBegan > maxTurnMs;
+    return this.#used >= minGzipBytes || performance.now() - this.#turnStartedAt > maxTurnMs;
   }
 
   add(bytes: Buffer): void {
@@ -43,29 +44,29 @@ export class BodyWriter {
     this.#used = end;
   }
 
-  /** Sends what has gathered if it is worth sending. To be called, and waited for, whenever `full`. */
+  /** Sends the buffered bytes if they exceed the threshold. Call it, and await it, whenever `mustFlush` is true. */
   async flush(): Promise<void> {
     if (this.#used > minGzipBytes) {
-      this.#outlet ??= this.#open();
-      if (!this.#outlet.write([this.#takePiece()])) await this.#outlet.waitForDrain();
+      this.#stream ??= this.#open();
+      if (!this.#stream.write([this.#takePiece()])) await this.#stream.waitForDrain();
     }
-    if (performance.now() - this.#turnBegan > maxTurnMs) await setImmediate();
-    this.#turnBegan = performance.now();
+    if (performance.now() - this.#turnStartedAt > maxTurnMs) await setImmediate();
+    this.#turnStartedAt = performance.now();
   }
 
   async end(): Promise<void> {
     if (this.#used > minGzipBytes) await this.flush();
-    if (this.#outlet === undefined) {
+    if (this.#stream === undefined) {
       this.#exchange.send(this.#code, this.#takePiece());
       return;
     }
-    if (this.#used > 0) this.#outlet.write([this.#takePiece()]);
-    this.#outlet.end();
+    if (this.#used > 0) this.#stream.write([this.#takePiece()]);
+    this.#stream.end();
   }
 
   #takePiece(): Buffer {
     const piece = this.#piece.subarray(0, this.#used);
-    this.#piece = Buffer.allocUnsafeSlow(this.#outlet === undefined ? 0 : flushBytes);
+    this.#piece = Buffer.allocUnsafeSlow(this.#stream === undefined ? 0 : flushBytes);
     this.#used = 0;
     return piece;
   }
@@ -84,7 +85,7 @@ export class BodyWriter {
   }
 }
 
-/** Compresses on the thread pool what is written to another outlet. */
+/** Compresses a stream, on the thread pool. */
 class GzipResponseStream implements ResponseStream {
   readonly #inner: ResponseStream;
   readonly #gzip: Gzip = createGzip({ level: constants.Z_BEST_SPEED });
@@ -114,13 +115,13 @@ class GzipResponseStream implements ResponseStream {
 
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
-    let room = true;
-    for (const chunk of chunks) room = this.#gzip.write(chunk);
-    return room;
+    let accepted = true;
+    for (const chunk of chunks) accepted = this.#gzip.write(chunk);
+    return accepted;
   }
 
   async waitForDrain(): Promise<void> {
-    await roomIn(this.#gzip);
+    await waitForDrain(this.#gzip);
   }
 
   end(): void {

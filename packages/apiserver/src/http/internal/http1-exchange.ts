@@ -1,13 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { byteLength, closedStream, readBody, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
-import type { ClientConnection } from '../client-certificates.ts';
+import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
+import type { ClientConnection } from '../client-connection.ts';
+import { timedOut } from '../errors.ts';
+import { BodyReader } from './body-reader.ts';
+import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 
 const lineEnd = Buffer.from('\r\n');
 
 /** A request over HTTP/1.1. */
-export class Http1Exchange implements Exchange {
+export class Http1Exchange implements MonitoredExchange {
   readonly method: string;
   readonly target: string;
   readonly connection: ClientConnection;
@@ -18,6 +21,7 @@ export class Http1Exchange implements Exchange {
   #state: Exchange['state'] = 'fresh';
   #code = 0;
   #sent = 0;
+  #body: BodyReader | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: ClientConnection) {
     this.method = request.method ?? 'GET';
@@ -25,11 +29,11 @@ export class Http1Exchange implements Exchange {
     this.connection = connection;
     this.#request = request;
     this.#response = response;
-    this.#signal = new LazySignal((gone) => {
-      if (response.destroyed) gone();
+    this.#signal = new LazySignal((disconnected) => {
+      if (response.destroyed) disconnected();
       else
         response.once('close', () => {
-          if (!response.writableFinished) gone();
+          if (!response.writableFinished) disconnected();
         });
     });
   }
@@ -50,6 +54,7 @@ export class Http1Exchange implements Exchange {
     return this.#signal.signal;
   }
   cancel(reason: unknown): void {
+    this.#body?.fail(reason);
     this.#signal.cancel(reason);
   }
 
@@ -62,14 +67,9 @@ export class Http1Exchange implements Exchange {
     return coding === undefined && length === '0' ? undefined : this.#request;
   }
 
-  async readBody(limit: number): Promise<Buffer> {
-    try {
-      return await readBody(this.#request, this.#request.headers['content-length'], limit);
-    } catch (error) {
-      // what is left of the body would be taken for the next request
-      this.setHeader('Connection', 'close');
-      throw error;
-    }
+  readBody(limit: number): Promise<Buffer> {
+    this.#body = new BodyReader(this.#request, this.#request.headers['content-length'], limit);
+    return this.#body.body;
   }
 
   send(code: number, body: Buffer | string): void {
@@ -79,6 +79,8 @@ export class Http1Exchange implements Exchange {
     const length = Buffer.byteLength(body);
     if (this.method !== 'HEAD') this.#sent = length;
     this.#headers['Content-Length'] = String(length);
+    // the rest of a body that is no longer read would be parsed as the next request
+    if (this.#body !== undefined && !this.#request.complete) this.#headers['Connection'] = 'close';
     this.#response.writeHead(code, this.#headers).end(this.method === 'HEAD' ? undefined : body);
   }
 
@@ -101,14 +103,34 @@ export class Http1Exchange implements Exchange {
     this.#response.destroy();
   }
 
-  /** The connection has become something else than HTTP; this was the answer. */
+  /** Records the response to an upgrade, which the handler writes to the socket. */
   handOver(code: number): void {
     this.#state = 'sent';
     this.#code = code;
   }
+
+  clientProgress(): ClientProgress | undefined {
+    if (this.#state === 'sent') return { phase: 'response', count: 0 };
+    if (this.#body?.isReading === true) return { phase: 'body', count: this.#body.received };
+    const { writableLength } = this.#response;
+    return this.#state === 'open' && writableLength > 0 ? { phase: 'stream', count: this.#sent - writableLength } : undefined;
+  }
+
+  timeOut(phase: ClientPhase): void {
+    if (phase === 'body') this.#body?.fail(timedOut());
+    else this.#response.destroy();
+  }
+
+  disconnect(): void {
+    const response = this.#response;
+    // Node only closes the response that the socket is assigned to, not those of pipelined requests behind it
+    if (response.socket !== null || response.destroyed) return;
+    response.destroy();
+    response.emit('close');
+  }
 }
 
-/** Through node's own response: for HTTP/1.0, and behind earlier answers on the same connection. */
+/** Writes through `ServerResponse`: for HTTP/1.0, and behind earlier responses on the same connection. */
 class PlainResponseStream implements ResponseStream {
   readonly #response: ServerResponse;
   readonly #count: (bytes: number) => void;
@@ -123,15 +145,15 @@ class PlainResponseStream implements ResponseStream {
   write(chunks: readonly Buffer[]): boolean {
     if (this.#response.destroyed) return true;
     this.#count(byteLength(chunks));
-    let room = true;
+    let accepted = true;
     this.#response.cork();
-    for (const chunk of chunks) room = this.#response.write(chunk);
+    for (const chunk of chunks) accepted = this.#response.write(chunk);
     this.#response.uncork();
-    return room;
+    return accepted;
   }
 
   waitForDrain(): Promise<void> {
-    return roomIn(this.#response);
+    return waitForDrain(this.#response);
   }
   end(): void {
     this.#response.end();
@@ -139,8 +161,8 @@ class PlainResponseStream implements ResponseStream {
 }
 
 /**
- * Frames the chunks itself and writes them to the socket at once: node's own way costs four writes for each chunk. The response has
- * sent its head by then and sends the last chunk when it ends.
+ * Frames the chunks and writes them to the socket directly, because `ServerResponse` needs four writes for each chunk. The response has
+ * sent its head before and sends the last chunk when it ends.
  */
 class ChunkedResponseStream implements ResponseStream {
   readonly #response: ServerResponse;
@@ -165,13 +187,13 @@ class ChunkedResponseStream implements ResponseStream {
     this.#socket.cork();
     this.#socket.write(`${size.toString(16)}\r\n`, 'latin1');
     for (const chunk of chunks) this.#socket.write(chunk);
-    const room = this.#socket.write(lineEnd);
+    const accepted = this.#socket.write(lineEnd);
     this.#socket.uncork();
-    return room;
+    return accepted;
   }
 
   waitForDrain(): Promise<void> {
-    return roomIn(this.#socket);
+    return waitForDrain(this.#socket);
   }
   end(): void {
     this.#response.end();
@@ -180,7 +202,7 @@ class ChunkedResponseStream implements ResponseStream {
 
 const frames = new WeakMap<Buffer, Buffer>();
 
-/** One chunk with its frame around it. All watchers of an event write the same bytes, so they share the framed ones, too. */
+/** Returns a chunk with its framing. All watchers of an event write the same buffer, so the framed buffer is cached by it. */
 function chunked(bytes: Buffer): Buffer {
   let framed = frames.get(bytes);
   if (framed === undefined) {
@@ -197,8 +219,8 @@ interface Writable {
   off(event: 'drain' | 'close', listener: () => void): unknown;
 }
 
-/** Resolves when a stream takes more, and when it never will again. */
-export function roomIn(stream: Writable): Promise<void> {
+/** Resolves when the stream accepts more data, and when it is destroyed. */
+export function waitForDrain(stream: Writable): Promise<void> {
   if (stream.destroyed || !stream.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {

@@ -1,11 +1,14 @@
 import type { Readable } from 'node:stream';
 import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
-import { byteLength, closedStream, readBody, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
-import { roomIn } from './http1-exchange.ts';
-import type { ClientConnection } from '../client-certificates.ts';
+import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
+import type { ClientConnection } from '../client-connection.ts';
+import { timedOut } from '../errors.ts';
+import { BodyReader } from './body-reader.ts';
+import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
+import { waitForDrain } from './http1-exchange.ts';
 
 /** A request over HTTP/2. */
-export class Http2Exchange implements Exchange {
+export class Http2Exchange implements MonitoredExchange {
   readonly method: string;
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
@@ -16,7 +19,8 @@ export class Http2Exchange implements Exchange {
   #state: Exchange['state'] = 'fresh';
   #code = 0;
   #sent = 0;
-  #read = false;
+  #isBodyUsed = false;
+  #body: BodyReader | undefined;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection) {
     this.method = headers[':method'] ?? 'GET';
@@ -24,12 +28,12 @@ export class Http2Exchange implements Exchange {
     this.headers = headers;
     this.connection = connection;
     this.#stream = stream;
-    this.#signal = new LazySignal((gone) => {
-      if (stream.destroyed) gone();
+    this.#signal = new LazySignal((disconnected) => {
+      if (stream.destroyed) disconnected();
       else
         stream.once('close', () => {
-          // what was written to its end has gone out when the stream closes, whether or not node has said so by then
-          if (!stream.writableEnded || stream.rstCode !== constants.NGHTTP2_NO_ERROR) gone();
+          // a response that was written completely has been sent when the stream closes, even if `finish` has not been emitted
+          if (!stream.writableEnded || stream.rstCode !== constants.NGHTTP2_NO_ERROR) disconnected();
         });
     });
   }
@@ -47,6 +51,7 @@ export class Http2Exchange implements Exchange {
     return this.#signal.signal;
   }
   cancel(reason: unknown): void {
+    this.#body?.fail(reason);
     this.#signal.cancel(reason);
   }
 
@@ -56,13 +61,14 @@ export class Http2Exchange implements Exchange {
 
   requestStream(): Readable | undefined {
     if (this.#stream.endAfterHeaders) return undefined;
-    this.#read = true;
+    this.#isBodyUsed = true;
     return this.#stream;
   }
 
   readBody(limit: number): Promise<Buffer> {
-    this.#read = true;
-    return readBody(this.#stream, this.headers['content-length'], limit);
+    this.#isBodyUsed = true;
+    this.#body = new BodyReader(this.#stream, this.headers['content-length'], limit);
+    return this.#body.body;
   }
 
   send(code: number, body: Buffer | string): void {
@@ -76,7 +82,9 @@ export class Http2Exchange implements Exchange {
     this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
-    if (!this.#read) this.#stream.resume();
+    if (!this.#isBodyUsed) this.#stream.resume();
+    // the client need not send the rest of a body that is no longer read (RFC 9113, section 8.1)
+    else if (this.#body !== undefined && !this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
   }
 
   openStream(code: number): ResponseStream {
@@ -84,16 +92,32 @@ export class Http2Exchange implements Exchange {
     this.#state = 'open';
     this.#code = code;
     if (!this.#stream.destroyed) this.#stream.respond({ ':status': code, ...this.#headers });
-    if (!this.#read) this.#stream.resume();
+    if (!this.#isBodyUsed) this.#stream.resume();
     return new Http2ResponseStream(this.#stream, (bytes) => {
       this.#sent += bytes;
     });
   }
 
-  // `close` with a code would let the client see a clean end
+  // `close` with a code would look like a complete response to the client
   abort(): void {
-    this.#stream.destroy(new Error('the answer could not be completed'));
+    this.#stream.destroy(new Error('the response could not be completed'));
   }
+
+  clientProgress(): ClientProgress | undefined {
+    const stream = this.#stream;
+    if (this.#state === 'sent' || stream.writableFinished) return { phase: 'response', count: 0 };
+    if (this.#body?.isReading === true) return { phase: 'body', count: this.#body.received };
+    return this.#state === 'open' && stream.writableLength > 0 ? { phase: 'stream', count: this.#sent - stream.writableLength } : undefined;
+  }
+
+  timeOut(phase: ClientPhase): void {
+    if (phase === 'body') this.#body?.fail(timedOut());
+    else if (this.#stream.writableFinished) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    else this.abort();
+  }
+
+  /** Node closes the streams of a session with it. */
+  disconnect(): void {}
 }
 
 class Http2ResponseStream implements ResponseStream {
@@ -110,15 +134,15 @@ class Http2ResponseStream implements ResponseStream {
   write(chunks: readonly Buffer[]): boolean {
     if (this.closed) return true;
     this.#count(byteLength(chunks));
-    let room = true;
+    let accepted = true;
     this.#stream.cork();
-    for (const chunk of chunks) room = this.#stream.write(chunk);
+    for (const chunk of chunks) accepted = this.#stream.write(chunk);
     this.#stream.uncork();
-    return room;
+    return accepted;
   }
 
   waitForDrain(): Promise<void> {
-    return roomIn(this.#stream);
+    return waitForDrain(this.#stream);
   }
   end(): void {
     if (!this.closed) this.#stream.end();

@@ -3,8 +3,8 @@ import { badRequest } from '@oarlock/api/status';
 import { isTrue, type Query } from '../path.ts';
 
 /**
- * Options such as PodExecOptions out of a query, typed by their schema. Unknown parameters are ignored.
- * @throws StatusError `BadRequest` for a number that is none
+ * Converts a query to options such as PodExecOptions, with the types of their schema. Unknown parameters are ignored.
+ * @throws StatusError `BadRequest` for an invalid number
  */
 export function queryOptions(kind: string, query: Query, more: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
   const options: Record<string, unknown> = { kind, apiVersion: 'v1', ...more };

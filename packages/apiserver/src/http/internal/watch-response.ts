@@ -6,32 +6,32 @@ import type { WatchFrame } from '../../request/response.ts';
 
 export interface WatchResponseOptions {
   readonly encoding: ResponseEncoding;
-  /** Put each event's cause beside its type and object. JSON only. */
+  /** Adds the span context of each event beside its type and object. JSON only. */
   readonly includeSpanContexts: boolean;
-  /** Told how many events were sent. */
-  sent(events: number): void;
-  /** Told once that all that there was has been written, where the watch begins with that. */
-  listed?(): void;
-  /** A fault of the source's, as the client is told of it. */
+  /** Called with the number of events of each batch. */
+  onEvents(events: number): void;
+  /** Called once after the initial events have been written, if the watch sends them. */
+  onInitialEventsSent?(): void;
+  /** Converts an error of the source to the one that the client receives. */
   statusOf(error: unknown): StatusError;
 }
 
-/** The bookmark after what there was (KEP-3157). */
-const endsInitial = ({ type, item }: WatchFrame): boolean =>
+/** Returns true for the bookmark that ends the initial events (KEP-3157). */
+const endsInitialEvents = ({ type, item }: WatchFrame): boolean =>
   type === 'BOOKMARK' && item.object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true';
 
 /**
- * Writes a watch until its source ends or the client goes. Each batch is one write; the next is not asked for before the client has
- * taken most of what was written, and what a slow client lets pile up is bounded by the source.
+ * Writes a watch until its source ends or the client disconnects. Each batch is one write. The next batch is not requested until the
+ * client has received most of the previous ones; the source bounds what it queues for a slow client.
  */
 export async function sendWatchResponse(
   exchange: Exchange,
   frames: AsyncIterable<readonly WatchFrame[]>,
-  { encoding, includeSpanContexts, sent, listed, statusOf }: WatchResponseOptions,
+  { encoding, includeSpanContexts, onEvents, onInitialEventsSent, statusOf }: WatchResponseOptions,
 ): Promise<void> {
   exchange.setHeader('Content-Type', encoding.streamType);
-  const outlet = exchange.openStream(200);
-  let listing = listed;
+  const stream = exchange.openStream(200);
+  let pendingCallback = onInitialEventsSent;
   try {
     for await (const batch of frames) {
       const [only] = batch;
@@ -41,16 +41,16 @@ export async function sendWatchResponse(
           : includeSpanContexts
             ? batch.flatMap((frame) => withSpanContext(encoding.frame(frame), frame))
             : batch.map((frame) => encoding.frame(frame));
-      sent(batch.length);
-      if (!outlet.write(lines)) await outlet.waitForDrain();
-      if (listing !== undefined && batch.some(endsInitial)) {
-        listing();
-        listing = undefined;
+      onEvents(batch.length);
+      if (!stream.write(lines)) await stream.waitForDrain();
+      if (pendingCallback !== undefined && batch.some(endsInitialEvents)) {
+        pendingCallback();
+        pendingCallback = undefined;
       }
-      if (outlet.closed) return;
+      if (stream.closed) return;
     }
   } catch (error) {
-    outlet.write([encoding.error(statusOf(error).status)]);
+    stream.write([encoding.error(statusOf(error).status)]);
   }
-  outlet.end();
+  stream.end();
 }

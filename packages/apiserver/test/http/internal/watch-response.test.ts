@@ -7,13 +7,13 @@ import type { WatchFrame } from '../../../src/request/response.ts';
 import { configMap, encoded, frame } from '../../support/fake-pipeline.ts';
 import { startServer, type TestServer } from '../../support/start-server.ts';
 
-/** A source of frames that a test feeds by hand, and that knows when it was let go. */
+/** A source of frames that a test pushes. It records whether its iteration has ended. */
 class Source implements AsyncIterable<readonly WatchFrame[]> {
   readonly #batches: (readonly WatchFrame[])[] = [];
   #wake: (() => void) | undefined;
   #error: unknown;
   #ended = false;
-  taken = 0;
+  batchesRead = 0;
   returned = false;
   signal: AbortSignal | undefined;
 
@@ -32,7 +32,7 @@ class Source implements AsyncIterable<readonly WatchFrame[]> {
       for (;;) {
         const next = this.#batches.shift();
         if (next !== undefined) {
-          this.taken += 1;
+          this.batchesRead += 1;
           yield next;
         } else if (this.#error !== undefined) throw this.#error;
         else if (this.#ended || this.signal?.aborted === true) return;
@@ -139,8 +139,8 @@ const open2 = (session: ClientHttp2Session, headers: Record<string, string>) =>
     });
   });
 
-describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
-  it('begin at once and bring each event as a line', async () => {
+describe.each(['http1', 'http2'] as const)('a watch over %s', (protocol) => {
+  it('begins immediately and sends each event as a line', async () => {
     const reader = await open(protocol);
     expect(reader.code).toBe(200);
     expect(reader.headers['content-type']).toBe('application/json');
@@ -157,7 +157,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     expect(await reader.end).toBe('end');
   });
 
-  it('tell causes only to who asks', async () => {
+  it('includes span contexts only on request', async () => {
     const spanContext = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 };
     const [plain, asking] = [await open(protocol), source];
     asking.push(frame('ADDED', encoded(configMap('a')), spanContext));
@@ -173,7 +173,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     source.end();
   });
 
-  it('end with an ERROR line when the source fails', async () => {
+  it('ends with an ERROR line if the source fails', async () => {
     const reader = await open(protocol);
     source.push(frame('ADDED', encoded(configMap('a'))));
     source.end(expired('too old resource version: 1 (9)'));
@@ -184,7 +184,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     expect(await reader.end).toBe('end');
   });
 
-  it('bring tables, with their columns once', async () => {
+  it('sends tables, with the columns once', async () => {
     const reader = await open(protocol, { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' });
     source.push(frame('ADDED', encoded(configMap('a'))));
     source.push(
@@ -204,7 +204,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     source.end();
   });
 
-  it('bring metadata alone', async () => {
+  it('sends partial metadata', async () => {
     const reader = await open(protocol, { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' });
     source.push(frame('ADDED', encoded(configMap('a', { data: { x: 'y' } }))));
     expect(await reader.lines(1)).toEqual([
@@ -216,7 +216,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     source.end();
   });
 
-  it('let go of the source when the client goes', async () => {
+  it('ends the iteration of its source when the client disconnects', async () => {
     const reader = await open(protocol);
     source.push(frame('ADDED', encoded(configMap('a'))));
     await reader.lines(1);
@@ -226,7 +226,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('take no more from the source than the client reads', async () => {
+  it('does not read ahead of the client', async () => {
     const reader = await open(protocol);
     reader.pause();
     const large = frame('ADDED', encoded(configMap('a', { data: { x: 'z'.repeat(256 * 1024) } })));
@@ -235,21 +235,21 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
     await expect
       .poll(
         () => {
-          const still = source.taken === before;
-          before = source.taken;
+          const still = source.batchesRead === before;
+          before = source.batchesRead;
           return still && before > 0;
         },
         { interval: 100 },
       )
       .toBe(true);
-    expect(source.taken).toBeLessThan(100);
+    expect(source.batchesRead).toBeLessThan(100);
     reader.resume();
-    await expect.poll(() => source.taken, { timeout: 120_000 }).toBe(400);
+    await expect.poll(() => source.batchesRead, { timeout: 120_000 }).toBe(400);
     source.end();
     expect((await reader.lines(400)).length).toBe(400);
   }, 300_000);
 
-  it('end cleanly when the server stops', async () => {
+  it('ends without an error when the server stops', async () => {
     const reader = await open(protocol);
     source.push(frame('ADDED', encoded(configMap('a'))));
     await reader.lines(1);
@@ -259,7 +259,7 @@ describe.each(['http1', 'http2'] as const)('watches over %s', (protocol) => {
   });
 });
 
-it('serves a watch behind another answer on the same connection', async () => {
+it('a pipelined watch is served after the response before it', async () => {
   server.pipeline.object(configMap('a'));
   const { connect } = await import('node:tls');
   const socket = connect({ host: '127.0.0.1', port: server.port, ca: server.keys.caBundle, ALPNProtocols: ['http/1.1'] });

@@ -1,6 +1,6 @@
 import type { ExecutionSeat } from '../flowcontrol/priority-and-fairness.ts';
 
-/** How many requests are worked on, for metrics. */
+/** Counts requests in progress, for metrics. */
 export class InFlightCounter {
   #readOnly = 0;
   #mutating = 0;
@@ -12,8 +12,8 @@ export class InFlightCounter {
     return this.#mutating;
   }
 
-  /** Counts a request until the returned function is called, which also gives its place back; more calls do nothing. */
-  add(readOnly: boolean, place: ExecutionSeat): () => void {
+  /** Counts a request until the returned function is called, which also releases its seat; further calls have no effect. */
+  add(readOnly: boolean, seat: ExecutionSeat): () => void {
     if (readOnly) this.#readOnly += 1;
     else this.#mutating += 1;
     let held = true;
@@ -22,7 +22,7 @@ export class InFlightCounter {
       held = false;
       if (readOnly) this.#readOnly -= 1;
       else this.#mutating -= 1;
-      place.release();
+      seat.release();
     };
   }
 }

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '@oarlock/primitives/clock';
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { mandatoryFlowSchemas } from '../../src/flowcontrol/bootstrap-configuration.ts';
-import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
+import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { configMap, encoded } from '../support/fake-pipeline.ts';
 import { startServer, type ServerSettings, type TestServer } from '../support/start-server.ts';
 
@@ -15,8 +15,8 @@ const start = async (settings: ServerSettings = {}) => {
 };
 afterEach(() => server.stop());
 
-describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
-  it('bound bodies, told or not', async () => {
+describe.each(['http1', 'http2'] as const)('a request over %s', (protocol) => {
+  it('is rejected if its body is too large, with or without a declared length', async () => {
     await start();
     server.pipeline.object(configMap('a'), 201);
     const body = Buffer.alloc(3 * 1024 * 1024 + 1, 0x20);
@@ -32,14 +32,14 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     expect((await server[protocol]('GET', `${maps}/a`)).code).toBe(201);
   });
 
-  it('bound targets and heads', async () => {
+  it('is rejected if its target is too long, but may have long headers', async () => {
     await start();
     expect((await server[protocol]('GET', `${maps}?labelSelector=${'a'.repeat(33_000)}`)).code).toBe(414);
     server.pipeline.object(configMap('a'));
     expect((await server[protocol]('GET', `${maps}/a`, { headers: { 'x-long': 'y'.repeat(30_000) } })).code).toBe(200);
   });
 
-  it('answer 504 in time, whatever the pipeline does', async () => {
+  it('is answered 504 at its timeout, although the pipeline continues', async () => {
     await start({ requestTimeoutMs: 50 });
     let signal: AbortSignal | undefined;
     let release: () => void = () => undefined;
@@ -57,7 +57,7 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     release();
   });
 
-  it('take a shorter time from the request', async () => {
+  it('may have a shorter timeout', async () => {
     await start();
     server.pipeline.answer = ({ signal }) =>
       new Promise((_, reject) => {
@@ -72,10 +72,10 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     });
   });
 
-  it('do not cut watches and logs off', async () => {
+  it('has no timeout if it is a watch or a log', async () => {
     await start({ requestTimeoutMs: 30 });
     server.pipeline.watch(async function* () {
-      // it has begun, and goes on for four times as long as a request may take
+      // runs four times as long as the request timeout
       await new Promise<void>((resolve) => {
         setTimeout(resolve, 120);
       });
@@ -84,7 +84,7 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
     expect((await server[protocol]('GET', `${maps}?watch=1`)).code).toBe(200);
   });
 
-  it('say to which flow and level a request belongs', async () => {
+  it('has its FlowSchema and priority level in the response', async () => {
     const fairness = new PriorityAndFairness(10, 1_000, systemClock);
     const rules = mandatoryFlowSchemas.flatMap(({ spec }) => spec?.rules ?? []);
     fairness.configure(
@@ -100,13 +100,13 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
       });
   });
 
-  it('refuse more than may wait', async () => {
+  it('is rejected if the queue is full', async () => {
     const inFlight = new InFlightCounter();
     const fairness = new PriorityAndFairness(2, 60_000, systemClock);
     const limits = { type: 'Queue', queuing: { queues: 1, handSize: 1, queueLengthLimit: 1 } };
-    const anybody = mandatoryFlowSchemas.map(({ spec }) => spec?.rules ?? []).flat();
+    const allSubjects = mandatoryFlowSchemas.map(({ spec }) => spec?.rules ?? []).flat();
     fairness.configure(
-      [{ metadata: { name: 'all' }, spec: { matchingPrecedence: 10, priorityLevelConfiguration: { name: 'two' }, rules: anybody } }],
+      [{ metadata: { name: 'all' }, spec: { matchingPrecedence: 10, priorityLevelConfiguration: { name: 'two' }, rules: allSubjects } }],
       [{ metadata: { name: 'two' }, spec: { type: 'Limited', limited: { nominalConcurrencyShares: 5, limitResponse: limits } } }],
     );
     for (const level of fairness.levels) if (level.name === 'two') level.setCurrentLimit(2);
@@ -119,16 +119,16 @@ describe.each(['http1', 'http2'] as const)('limits over %s', (protocol) => {
           resolve({ kind: 'object', code: 200, item: encoded(configMap('a')), warnings: [] });
         });
       });
-    const asked = [1, 2, 3].map(() => server[protocol]('GET', `${maps}/a`));
+    const responses = [1, 2, 3].map(() => server[protocol]('GET', `${maps}/a`));
     await expect.poll(() => [release.length, waiting()]).toEqual([2, 1]);
-    const refused = await server[protocol]('GET', `${maps}/a`);
-    expect(refused.json()).toMatchObject({ code: 429, reason: 'TooManyRequests' });
-    expect(refused.headers['retry-after']).toBe('1');
+    const rejected = await server[protocol]('GET', `${maps}/a`);
+    expect(rejected.json()).toMatchObject({ code: 429, reason: 'TooManyRequests' });
+    expect(rejected.headers['retry-after']).toBe('1');
     expect([...fairness.counts].flatMap(({ rejected }) => [...rejected])).toEqual([['queue-full', 1]]);
-    for (const free of release.splice(0)) free();
+    for (const complete of release.splice(0)) complete();
     await expect.poll(() => release.length).toBe(1);
     release[0]?.();
-    expect((await Promise.all(asked)).map(({ code }) => code)).toEqual([200, 200, 200]);
+    expect((await Promise.all(responses)).map(({ code }) => code)).toEqual([200, 200, 200]);
     await expect.poll(() => [inFlight.readOnly, inFlight.mutating, waiting()], { timeout: 120_000 }).toEqual([0, 0, 0]);
   });
 });
@@ -148,8 +148,8 @@ const raw = (port: number, ca: string, text: string) =>
     socket.once('error', reject);
   });
 
-describe('HTTP/1.1', () => {
-  it('answers what it cannot parse', async () => {
+describe('a request over HTTP/1.1', () => {
+  it('is answered 400 or 431 if it cannot be parsed', async () => {
     await start();
     expect(await raw(server.port, server.keys.caBundle, 'nonsense\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
     expect(await raw(server.port, server.keys.caBundle, `GET / HTTP/1.1\r\nhost: x\r\nlong: ${'y'.repeat(99_000)}\r\n\r\n`)).toMatch(
@@ -157,7 +157,7 @@ describe('HTTP/1.1', () => {
     );
   });
 
-  it('takes no second request from the rest of a body that was too large', async () => {
+  it('is never read from the rest of a body that is too large', async () => {
     await start();
     server.pipeline.object(configMap('a'));
     const smuggled = `GET ${maps}/a HTTP/1.1\r\nhost: x\r\n\r\n`;
@@ -171,7 +171,7 @@ describe('HTTP/1.1', () => {
     expect(server.pipeline.requests).toHaveLength(0);
   });
 
-  it('refuses a body that is said to have two lengths', async () => {
+  it('is rejected if its body has two lengths', async () => {
     await start();
     expect(
       await raw(
@@ -183,8 +183,8 @@ describe('HTTP/1.1', () => {
   });
 });
 
-describe('a stop', () => {
-  it('lets requests finish, refuses others, and gives the port back', async () => {
+describe('stopping the server', () => {
+  it('completes requests in progress, rejects new ones and releases the port', async () => {
     await start();
     let release: () => void = () => undefined;
     server.pipeline.answer = () =>

@@ -1,0 +1,121 @@
+import { badRequest, type StatusError } from '@oarlock/api/status';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { Identity } from '@oarlock/spi/authn';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import type { Exchange } from '../http/exchange.ts';
+import type { RequestMetrics } from '../http/request-metrics.ts';
+import { negotiateForRoute, sendResponse } from '../http/response.ts';
+import type { Route } from '../http/routes.ts';
+import { wantsWebSocket, webSocketExchange } from '../http/websocket-exchange.ts';
+import type { NegotiatedFormat } from '../negotiation/negotiation.ts';
+import type { KubeletProxy } from '../proxy/kubelet-proxy.ts';
+import type { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
+import type { PipelineResponse } from '../request/response.ts';
+import { newApiRequest } from './http-api-request.ts';
+import type { HttpPipeline } from './http-pipeline.ts';
+import type { ParsedRequest } from './in-flight-request.ts';
+
+export interface ResourceHandlerOptions {
+  readonly pipeline: HttpPipeline;
+  readonly kubeletProxy: KubeletProxy;
+  readonly proxyEndpoints: ProxyEndpoints;
+  readonly metrics: RequestMetrics;
+  readonly clock: Clock;
+}
+
+/** A request for a resource after authentication and flow control. */
+export interface ResourceRequest {
+  readonly request: ParsedRequest;
+  readonly route: Route;
+  readonly identity: Identity;
+  /** When authentication began and ended, in milliseconds since the Unix epoch. */
+  readonly authentication: NonNullable<ApiRequest['authentication']>;
+  /** Converts an error of a watch that has begun. */
+  statusOf(error: unknown): StatusError;
+}
+
+const plainJson: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };
+
+/** Passes requests for resources to the pipeline and sends its responses. */
+export class ResourceHandler {
+  readonly #options: ResourceHandlerOptions;
+
+  constructor(options: ResourceHandlerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws StatusError */
+  async handle(resourceRequest: ResourceRequest): Promise<void> {
+    const { request, route, identity, authentication } = resourceRequest;
+    const { exchange, state, target } = request;
+    // for a proxied request, the backend negotiates the format
+    const accepted = route.subresource?.name === 'proxy' ? plainJson : negotiateForRoute(exchange, target.query, route);
+    const { audit, warnings } = state;
+    const apiRequest = await newApiRequest({
+      exchange,
+      route,
+      query: target.query,
+      identity,
+      authentication,
+      warn: (message) => {
+        warnings.push(message);
+      },
+      audit,
+    });
+    const response = await this.#options.pipeline.handle(apiRequest);
+    if (audit !== undefined) {
+      audit.setResponse(response);
+      if (route.longRunning) audit.recordResponseStarted();
+    }
+    if (response.kind === 'watch') state.release?.();
+    if (response.kind === 'proxy') await this.#options.proxyEndpoints.serve(response, exchange, target, request.upgrade);
+    else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);
+    else await this.#send(response, resourceRequest, accepted);
+  }
+
+  async #send(
+    response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
+    { request, route, authentication, statusOf }: ResourceRequest,
+    accepted: NegotiatedFormat,
+  ): Promise<void> {
+    const { clock, metrics } = this.#options;
+    const { query } = request.target;
+    await sendResponse(response, {
+      exchange: response.kind === 'watch' ? streamExchange(request, { text: accepted.format !== 'protobuf' }) : request.exchange,
+      accepted,
+      resource: route.resource,
+      query,
+      clock,
+      warnings: request.state.warnings,
+      newEventObserver: () => metrics.watchEventObserver(route),
+      onInitialEventsSent:
+        query.first['sendInitialEvents'] === 'true'
+          ? () => metrics.observeWatchList(route, (clock.now() - authentication.from) / 1000)
+          : undefined,
+      statusOf,
+    });
+  }
+
+  async #serveFromKubelet(response: Extract<PipelineResponse, { kind: 'kubelet' }>, request: ParsedRequest): Promise<void> {
+    const { kubeletProxy } = this.#options;
+    const { exchange, upgrade } = request;
+    if (!response.upgrade) await kubeletProxy.stream(response, streamExchange(request, { text: false }));
+    else if (upgrade === undefined) throw badRequest('Upgrade request required');
+    else {
+      await kubeletProxy.upgrade(response, {
+        ...upgrade,
+        method: exchange.method,
+        headers: exchange.headers,
+        signal: exchange.signal,
+        begin: (code) => {
+          upgrade.begin(code);
+        },
+      });
+    }
+  }
+}
+
+/** Returns the exchange for a streamed response: over a WebSocket if the client requests one. */
+function streamExchange({ exchange, upgrade }: ParsedRequest, form: { readonly text: boolean }): Exchange {
+  return upgrade !== undefined && wantsWebSocket(exchange) ? webSocketExchange(exchange, upgrade, form) : exchange;
+}

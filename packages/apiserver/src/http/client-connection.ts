@@ -1,0 +1,13 @@
+import type { X509Certificate } from 'node:crypto';
+import type { ClientClass } from './client-class.ts';
+
+/** The properties that all requests of one connection share. */
+export interface ClientConnection {
+  readonly remoteAddress: string | undefined;
+  /** The highest class of the requests on this connection so far. */
+  readonly clientClass: ClientClass;
+  /** Returns the verified client certificate while it is valid. */
+  certificate(): X509Certificate | undefined;
+  /** Raises the class of the connection after a request has been authenticated. A lower class has no effect. */
+  raiseClass(clientClass: ClientClass): void;
+}

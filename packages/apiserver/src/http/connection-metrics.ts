@@ -1,0 +1,47 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { ClientClass } from './client-class.ts';
+
+/** Why the server closed a connection, or one HTTP/2 stream of it, before the client did. */
+export type CloseReason =
+  | 'handshake-timeout'
+  | 'preface-timeout'
+  | 'header-timeout'
+  | 'body-timeout'
+  | 'response-timeout'
+  | 'stalled-stream'
+  | 'idle'
+  | 'close-timeout'
+  | 'control-frame-flood'
+  | 'source-limit'
+  | 'total-limit';
+
+/** Counts connections, and those that the server closed. */
+export class ConnectionMetrics {
+  readonly #closed: Counter<'reason'>;
+
+  /** `count` returns the open connections of a class. */
+  constructor(registry: Registry, count: (clientClass: ClientClass) => number) {
+    this.#closed = new Counter({
+      name: 'apiserver_connections_closed_total',
+      help: 'Connections and HTTP/2 streams that the server closed because of a limit, by reason.',
+      labelNames: ['reason'],
+      registers: [registry],
+    });
+    registry.registerMetric(
+      new Gauge({
+        name: 'apiserver_connections',
+        help: 'Open TCP connections by the class of their client.',
+        labelNames: ['class'],
+        registers: [],
+        collect() {
+          for (const clientClass of ['unauthenticated', 'authenticated', 'system'] as const)
+            this.set({ class: clientClass }, count(clientClass));
+        },
+      }),
+    );
+  }
+
+  observeClosed(reason: CloseReason): void {
+    this.#closed.inc({ reason });
+  }
+}

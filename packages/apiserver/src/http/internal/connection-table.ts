@@ -1,0 +1,189 @@
+import type { Socket } from 'node:net';
+import { parseIPNumber } from '@oarlock/api/net/ip-number';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { ClientClass } from '../client-class.ts';
+import type { ConnectionLimits } from '../connection-limits.ts';
+import type { CloseReason } from '../connection-metrics.ts';
+import { Connection } from './connection.ts';
+
+export interface ConnectionTableOptions {
+  readonly limits: ConnectionLimits;
+  readonly clock: Clock;
+  onClose(reason: CloseReason): void;
+}
+
+type SocketAddresses = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localAddress'>;
+/** Connections of one source, oldest first. Those of class `system` have no bound and are not listed. */
+interface Source {
+  readonly unauthenticated: Set<Connection>;
+  readonly authenticated: Set<Connection>;
+}
+
+const maxCheckIntervalMs = 1_000;
+
+/**
+ * All TCP connections of a server. It bounds them in total and by source, and checks their deadlines periodically.
+ *
+ * At the total bound it closes a connection to accept a new one: of the lowest class, of the source with the most connections in that
+ * class, the oldest without a request. A client that has been authenticated thus keeps its connection while others only connect.
+ */
+export class ConnectionTable {
+  readonly #options: ConnectionTableOptions;
+  readonly #connections = new Map<string, Connection>();
+  readonly #sources = new Map<string, Source>();
+  readonly #counts: Record<ClientClass, number> = { unauthenticated: 0, authenticated: 0, system: 0 };
+  readonly #checkIntervalMs: number;
+  #isCheckScheduled = false;
+
+  constructor(options: ConnectionTableOptions) {
+    this.#options = options;
+    this.#checkIntervalMs = checkInterval(options.limits);
+  }
+
+  /** Number of connections of a class. */
+  count(clientClass: ClientClass): number {
+    return this.#counts[clientClass];
+  }
+
+  [Symbol.iterator](): IterableIterator<Connection> {
+    return this.#connections.values();
+  }
+
+  /** Adds a new connection until its socket closes. Returns undefined if the server has no capacity for it; its socket is then destroyed. */
+  add(socket: Socket): Connection | undefined {
+    const { limits, clock, onClose } = this.#options;
+    const { remoteAddress } = socket;
+    // a connection that the client has already reset has no address
+    if (remoteAddress === undefined || !this.#makeCapacity(remoteAddress)) {
+      socket.destroy();
+      return undefined;
+    }
+    const source = sourceOf(remoteAddress);
+    const key = keyOf(socket);
+    const connection = new Connection({
+      socket,
+      key,
+      source,
+      limits,
+      clock,
+      onClose,
+      onRaiseClass: (raised, clientClass) => this.#move(raised, clientClass),
+    });
+    this.#connections.set(key, connection);
+    this.#list(connection, 'unauthenticated');
+    socket.once('close', () => this.#remove(connection));
+    this.#scheduleCheck();
+    return connection;
+  }
+
+  /** Returns the connection of a TCP or TLS socket or of a wrapper of one. */
+  find(socket: SocketAddresses): Connection | undefined {
+    return this.#connections.get(keyOf(socket));
+  }
+
+  #makeCapacity(remoteAddress: string): boolean {
+    const { maxConnections, maxUnauthenticatedPerSource } = this.#options.limits;
+    const sameSource = this.#sources.get(sourceOf(remoteAddress))?.unauthenticated;
+    if (sameSource !== undefined && sameSource.size >= maxUnauthenticatedPerSource) this.#evict(oldest(sameSource), 'source-limit');
+    if (this.#connections.size < maxConnections) return true;
+    const victim = this.#selectVictim();
+    if (victim === undefined) {
+      this.#options.onClose('total-limit');
+      return false;
+    }
+    this.#evict(victim, 'total-limit');
+    return true;
+  }
+
+  #selectVictim(): Connection | undefined {
+    const { maxConnections, reservedConnections } = this.#options.limits;
+    if (this.#counts.unauthenticated > 0) return oldest(this.#largest('unauthenticated'));
+    return this.#counts.authenticated > maxConnections - reservedConnections ? oldest(this.#largest('authenticated')) : undefined;
+  }
+
+  #largest(clientClass: keyof Source): ReadonlySet<Connection> {
+    let largest: ReadonlySet<Connection> = new Set();
+    for (const source of this.#sources.values()) if (source[clientClass].size > largest.size) largest = source[clientClass];
+    return largest;
+  }
+
+  #evict(connection: Connection | undefined, reason: CloseReason): void {
+    if (connection === undefined) return;
+    this.#remove(connection);
+    connection.closeFor(reason);
+  }
+
+  #remove(connection: Connection): void {
+    if (this.#connections.get(connection.key) !== connection) return;
+    this.#connections.delete(connection.key);
+    this.#unlist(connection);
+  }
+
+  #move(connection: Connection, clientClass: ClientClass): void {
+    // the connection may have been evicted while its request was authenticated
+    if (this.#connections.get(connection.key) !== connection) return;
+    this.#unlist(connection);
+    this.#list(connection, clientClass);
+  }
+
+  #list(connection: Connection, clientClass: ClientClass): void {
+    this.#counts[clientClass] += 1;
+    if (clientClass === 'system') return;
+    let source = this.#sources.get(connection.source);
+    if (source === undefined) this.#sources.set(connection.source, (source = { unauthenticated: new Set(), authenticated: new Set() }));
+    source[clientClass].add(connection);
+  }
+
+  #unlist(connection: Connection): void {
+    const { clientClass } = connection;
+    this.#counts[clientClass] -= 1;
+    if (clientClass === 'system') return;
+    const source = this.#sources.get(connection.source);
+    source?.[clientClass].delete(connection);
+    if (source?.unauthenticated.size === 0 && source.authenticated.size === 0) this.#sources.delete(connection.source);
+  }
+
+  #scheduleCheck(): void {
+    if (this.#isCheckScheduled || this.#connections.size === 0) return;
+    this.#isCheckScheduled = true;
+    this.#options.clock.after(this.#checkIntervalMs, () => {
+      this.#isCheckScheduled = false;
+      const now = this.#options.clock.monotonic();
+      for (const connection of this.#connections.values()) connection.check(now);
+      this.#scheduleCheck();
+    });
+  }
+}
+
+/** Returns the oldest connection without a request, or the oldest one if all have requests. */
+function oldest(connections: ReadonlySet<Connection>): Connection | undefined {
+  let first: Connection | undefined;
+  for (const connection of connections) {
+    if (!connection.isBusy) return connection;
+    first ??= connection;
+  }
+  return first;
+}
+
+/** A connection's addresses identify it: `remotePort` is unique for a remote address and the server's address and port. */
+const keyOf = ({ remoteAddress, remotePort, localAddress }: SocketAddresses): string => `${remoteAddress} ${remotePort} ${localAddress}`;
+
+/** Returns an IPv4 address, or the /64 network of an IPv6 address, because one IPv6 host commonly has a whole /64. */
+export function sourceOf(remoteAddress: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress)?.[1];
+  if (mapped !== undefined) return mapped;
+  if (!remoteAddress.includes(':')) return remoteAddress;
+  const number = parseIPNumber(remoteAddress.split('%', 1)[0] as string);
+  return number === undefined ? remoteAddress : `${(number >> 64n).toString(16)}/64`;
+}
+
+/** An eighth of the shortest deadline, so that deadlines are exceeded by little, and 1 s at most. */
+function checkInterval(limits: ConnectionLimits): number {
+  const { handshakeTimeoutMs, prefaceTimeoutMs, headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = limits;
+  const { responseTimeoutMs, stalledStreamTimeoutMs, closeTimeoutMs } = limits;
+  const shortest = Math.min(
+    ...[handshakeTimeoutMs, prefaceTimeoutMs, headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs],
+    ...[responseTimeoutMs, stalledStreamTimeoutMs, closeTimeoutMs * 8],
+  );
+  return Math.min(maxCheckIntervalMs, shortest / 8);
+}
