@@ -78,6 +78,7 @@ export class HttpHandler {
       this.#sendError(exchange, error, work);
     } finally {
       work.release?.();
+      exchange.releaseBody();
       this.#active.delete(exchange);
       this.#longRunning.delete(exchange);
       const { route, target } = work;
@@ -252,6 +253,8 @@ export class HttpHandler {
       audit.setResponse(response);
       if (work.route?.longRunning === true) audit.recordResponseStarted();
     }
+    // the stored object replaces the body from here on
+    exchange.releaseBody();
     if (response.kind === 'watch') work.release?.();
     const endless = response.kind === 'watch' || (response.kind === 'kubelet' && !response.upgrade);
     const reader =

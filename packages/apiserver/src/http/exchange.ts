@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { ClientConnection } from './client-certificates.ts';
+import type { BodyReservation } from './request-body-memory.ts';
 
 export type HeaderValue = string | readonly string[];
 
@@ -27,8 +28,14 @@ export interface Exchange {
   setHeader(name: string, value: HeaderValue): void;
   /** The body as it comes, for who passes it on; undefined when there is none. To be taken at most once, and not with `read`. */
   requestStream(): Readable | undefined;
-  /** The whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` when the client ends early */
+  /**
+   * Returns the whole body, which counts towards the bound of all bodies until `releaseBody`.
+   * @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `TooManyRequests` beyond the bound of all bodies; `BadRequest` if the
+   * client ends early
+   */
   readBody(limit: number): Promise<Buffer>;
+  /** Ends the accounting of the body. Called at the end of the request. */
+  releaseBody(): void;
   /** Sends head and body, unless an answer has begun already. */
   send(code: number, body: Buffer | string): void;
   /** Sends the head now and the body in pieces. Closed from the start when an answer has begun already. */
@@ -41,6 +48,8 @@ export interface Exchange {
 export interface ResponseStream {
   /** Sends the chunks in one go. False: wait for `drained` before writing more. The chunks are not copied and must not change. */
   write(chunks: readonly Buffer[]): boolean;
+  /** True if each chunk is delivered as one message, so that chunks must not be split. Absent: false. */
+  readonly isMessageBased?: boolean;
   /** Resolves when there is room again, and when the client is gone. */
   waitForDrain(): Promise<void>;
   readonly closed: boolean;
@@ -99,8 +108,16 @@ interface BodySource {
   pause(): unknown;
 }
 
+export interface BodyOptions {
+  /** The Content-Length. */
+  readonly length: string | undefined;
+  /** In bytes. */
+  readonly limit: number;
+  readonly reservation: BodyReservation;
+}
+
 /** Collects a body, holding no more than `limit` bytes. */
-export function readBody(source: BodySource, length: string | undefined, limit: number): Promise<Buffer> {
+export function readBody(source: BodySource, { length, limit, reservation }: BodyOptions): Promise<Buffer> {
   if (length !== undefined && Number(length) > limit) return Promise.reject(entityTooLarge(limit));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -108,13 +125,16 @@ export function readBody(source: BodySource, length: string | undefined, limit: 
     let whole = false;
     source.on('data', (chunk) => {
       size += chunk.length;
-      if (size <= limit) {
+      try {
+        if (size > limit) throw entityTooLarge(limit);
+        reservation.add(chunk.length);
         chunks.push(chunk);
-        return;
+      } catch (error) {
+        size = Infinity;
+        chunks.length = 0;
+        source.pause();
+        reject(error);
       }
-      chunks.length = 0;
-      source.pause();
-      reject(entityTooLarge(limit));
     });
     source.on('end', () => {
       whole = true;

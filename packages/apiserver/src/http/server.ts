@@ -17,6 +17,7 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Exchange, UpgradeRequest } from './exchange.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
 import { Http2Exchange } from './internal/http2-exchange.ts';
+import { RequestBodyMemory } from './request-body-memory.ts';
 import { ClientCertificateVerifier, type ClientConnection } from './client-certificates.ts';
 
 export interface HttpServerOptions {
@@ -25,6 +26,8 @@ export interface HttpServerOptions {
   readonly maxStreamsPerConnection: number;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Bounds the request bodies of all connections. */
+  readonly bodies?: RequestBodyMemory;
   handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
 }
 
@@ -51,6 +54,7 @@ export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #certificates: ClientCertificateVerifier;
   readonly #connections = new WeakMap<object, ClientConnection>();
+  readonly #bodies: RequestBodyMemory;
   readonly #sockets = new Set<Socket>();
   /** With how many streams each has open. */
   readonly #sessions = new Map<Http2Session, number>();
@@ -59,6 +63,7 @@ export class HttpServer {
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
+    this.#bodies = options.bodies ?? new RequestBodyMemory();
     this.#certificates = new ClientCertificateVerifier(options.caBundle, options.clock);
     this.#server = createSecureServer({
       allowHTTP1: true,
@@ -177,7 +182,9 @@ export class HttpServer {
     response.on('error', () => {
       response.destroy();
     });
-    void this.#options.handle(new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket)));
+    void this.#options.handle(
+      new Http1Exchange(request, response, this.#connection(request.socket, request.socket as TLSSocket), this.#bodies),
+    );
   }
 
   #http2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
@@ -190,7 +197,7 @@ export class HttpServer {
     stream.once('close', () => {
       this.#count(session, -1);
     });
-    void this.#options.handle(new Http2Exchange(stream, headers, this.#connection(session, session.socket as TLSSocket)));
+    void this.#options.handle(new Http2Exchange(stream, headers, this.#connection(session, session.socket as TLSSocket), this.#bodies));
   }
 
   /** Once the upgrade is agreed on the socket is nobody's but the handler's; until then there is an answer as usual, and the last one. */
@@ -205,7 +212,7 @@ export class HttpServer {
     response.once('finish', () => {
       socket.end();
     });
-    const exchange = new Http1Exchange(request, response, this.#connection(socket, socket as TLSSocket));
+    const exchange = new Http1Exchange(request, response, this.#connection(socket, socket as TLSSocket), this.#bodies);
     const begin = (code: number) => {
       response.detachSocket(socket);
       exchange.handOver(code);

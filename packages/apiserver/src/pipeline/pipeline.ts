@@ -37,7 +37,7 @@ import { enabledKinds, type RuntimeConfig } from './runtime-config.ts';
 import type { Component } from '../handlers/subresources/component-statuses.ts';
 import { resolveService, type Resolved } from '../handlers/subresources/proxy.ts';
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
-import { WatchCache } from '../watch-cache/watch-cache.ts';
+import { WatchCache, type WatchCacheMemory } from '../watch-cache/watch-cache.ts';
 import { equivalentResources } from './equivalent-resources.ts';
 
 export interface PipelineOptions {
@@ -203,6 +203,10 @@ export class Pipeline {
   /** Returns the cache of each stored resource. */
   resourceCaches(): Iterable<ResourceCache> {
     return this.#cache.resources();
+  }
+  /** The buffers of the watch cache that clients can fill. */
+  get watchCacheMemory(): WatchCacheMemory {
+    return this.#cache.memory;
   }
   /** Resolves a port of a Service to an address. */
   resolveService(namespace: string, name: string, port: number): Resolved {

@@ -57,7 +57,8 @@ export class ObjectStore {
     more: { readonly ttlSeconds?: number | undefined; readonly reservation?: Allocation | undefined } = {},
   ): Promise<Item | undefined | 'taken'> {
     const storageKey = kind.storagePrefix + key;
-    const write = new PendingWrite(kind.codec, key, object, kind.codec.encode(object), context.spanContext);
+    const { codec } = kind;
+    const write = new PendingWrite({ codec, key, object, value: codec.encode(object), spanContext: context.spanContext });
     const commit = await this.#commit(kind, storageKey, write, 0, more.ttlSeconds, more.reservation, context);
     if (commit.ok) return write.item(commit.revision);
     if (commit.key === storageKey) return undefined;
@@ -114,7 +115,13 @@ export class ObjectStore {
         current = read;
         continue;
       }
-      const write = new PendingWrite(kind.codec, key, decision.action === 'put' ? decision.object : undefined, value, context.spanContext);
+      const write = new PendingWrite({
+        codec: kind.codec,
+        key,
+        object: decision.action === 'put' ? decision.object : undefined,
+        value,
+        spanContext: context.spanContext,
+      });
       const ttl = decision.action === 'put' ? decision.ttlSeconds : undefined;
       const commit = await this.#commit(kind, storageKey, write, current?.revision ?? 0, ttl, decision.reservation, context);
       if (commit.ok)

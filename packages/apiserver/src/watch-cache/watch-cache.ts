@@ -2,19 +2,24 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { SharedCall } from '@oarlock/primitives/shared-call';
 import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
-import { RevisionSpanContexts } from './causes.ts';
 import type { Item } from './item.ts';
+import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
+import { rangePages } from './internal/range-pages.ts';
+import { WatcherMemory } from './internal/watcher-memory.ts';
 import { ObjectIndex, ResourceCache, type CachedResource } from './resource-cache.ts';
+import { RevisionSpanContexts } from './revision-span-contexts.ts';
+import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
 
-/** Below it lives everything the API server stores. */
+/** The prefix of all keys of the API server. */
 export const storageRoot = '/registry/';
-const pageSize = 500;
-/** The loop is given back after so many milliseconds of work. */
+/** Work after which the event loop is yielded, in milliseconds and in bytes of changed objects: readers of watches write meanwhile. */
 const sliceMs = 5;
+const sliceBytes = 1024 * 1024;
 const minRetryDelayMs = 100;
 const maxRetryDelayMs = 5_000;
 const trimIntervalMs = 60_000;
@@ -24,25 +29,42 @@ export interface WatchCacheOptions {
   readonly resources: readonly CachedResource[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** Changes under the root that belong to no resource. */
+  /** Called for changes of keys under the root that belong to no resource. */
   readonly onUnownedKey?: (key: string, present: boolean) => void;
-  /** Everything is about to be loaded anew. */
+  /** Called before all objects are replaced by a new load. */
   readonly onReset?: () => void;
-  /** What is stored under a prefix is read first: it says which resources there are, besides the given ones. */
+  /** Objects that are loaded before all others, because they define further resources. */
   readonly loadFirst?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
+  readonly limits?: WatchCacheLimits;
 }
 
-/** Who asks, and until when. The signal is looked at only by those who have to wait: most need none made. */
+/** The size of a buffer that clients can fill, and its bound, in bytes. */
+export interface BoundedBuffer {
+  readonly bytes: number;
+  readonly maxBytes: number;
+}
+export interface WatchCacheMemory {
+  readonly rings: BoundedBuffer;
+  readonly watchers: BoundedBuffer;
+  readonly pendingWrites: BoundedBuffer;
+}
+
+/** The caller of a read. Its signal is accessed only if the read waits, because most requests never create one. */
 export interface Caller {
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Everything that is stored, in memory, kept up by one watch of storage for all resources. Reads are as new as `fresh` says; what storage
- * acknowledged to this process may arrive here a moment later.
+ * All stored objects in memory, kept current by one watch of storage for all resources (Cacher upstream). A write may be visible here later
+ * than storage acknowledges it; consistent reads call `waitUntilFresh` first.
  */
 export class WatchCache {
-  readonly pendingWrites = new PendingWrites();
+  readonly limits: WatchCacheLimits;
+  readonly pendingWrites: PendingWrites;
+  /** The bound of the events that wait for watchers. */
+  readonly watcherMemory: WatcherMemory;
+  /** The bound of the event rings. */
+  readonly ringMemory: EventRingMemory;
   readonly spanContexts = new RevisionSpanContexts();
   readonly #options: WatchCacheOptions;
   readonly #resources: Map<string, ResourceCache>;
@@ -50,8 +72,7 @@ export class WatchCache {
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
   #trimTimer: Timer | undefined;
-  #revisionRequest: Promise<number> | undefined;
-  #nextRevisionRequest: Promise<number> | undefined;
+  readonly #revisionRequest = new SharedCall(() => this.#fetchRevision());
   readonly #loaded = deferred();
   #ready = false;
   #loading = false;
@@ -59,20 +80,24 @@ export class WatchCache {
 
   constructor(options: WatchCacheOptions) {
     this.#options = options;
-    this.#resources = new Map(options.resources.map((resource) => [resource.name, new ResourceCache(resource)]));
+    this.limits = options.limits ?? watchCacheLimits;
+    this.pendingWrites = new PendingWrites(this.limits.pendingWriteBytes);
+    this.watcherMemory = new WatcherMemory(this.limits.totalWatcherBytes);
+    this.ringMemory = new EventRingMemory(this.limits.totalRingBytes);
+    this.#resources = new Map(options.resources.map((resource) => [resource.name, this.#newCache(resource)]));
     this.#progress = new RevisionProgress(options.clock);
     this.#loaded.promise.catch(() => undefined);
   }
 
-  /** Of the newest commit whose changes are all here. */
+  /** The newest revision whose changes the cache contains completely. */
   get revision(): number {
     return this.#progress.revision;
   }
-  /** Everything has been loaded, and changes are coming in. */
+  /** True if all objects are loaded and the watch of storage is connected. */
   get ready(): boolean {
     return this.#ready && !this.#disconnected;
   }
-  /** Resolves when everything has been loaded once. */
+  /** Resolves when all objects were loaded for the first time. */
   whenReady(): Promise<void> {
     return this.#loaded.promise;
   }
@@ -83,34 +108,43 @@ export class WatchCache {
     return cache;
   }
 
-  /** Every resource that is followed. */
+  /** The buffers that clients can fill. */
+  get memory(): WatchCacheMemory {
+    return { rings: this.ringMemory, watchers: this.watcherMemory, pendingWrites: this.pendingWrites };
+  }
+
+  /** Returns the caches of all resources. */
   resources(): Iterable<ResourceCache> {
     return this.#resources.values();
   }
 
-  /** Follows another resource from now on, or one that is followed already in another way of storing it. */
+  /** Adds a resource, or changes how a known resource is stored. Its stored objects are loaded in the background. */
   add(resource: CachedResource): ResourceCache {
     const known = this.#resources.get(resource.name);
     if (known !== undefined) {
       known.setResource(resource);
       return known;
     }
-    const cache = new ResourceCache(resource);
+    const cache = this.#newCache(resource);
     this.#resources.set(resource.name, cache);
-    // what is being loaded holds it, too
+    // a load in progress includes the new resource
     if (this.#ready && !this.#loading) cache.beginInitialLoad(this.#loadAddedResource(cache));
     return cache;
   }
 
-  /** Forgets a resource. Its watches end. */
+  /** Removes a resource and ends its watches. */
   remove(name: string): void {
     const cache = this.#resources.get(name);
     if (cache === undefined) return;
     this.#resources.delete(name);
-    cache.endWatchers();
+    cache.close();
   }
 
-  /** Reads what was stored before anybody followed it. Tries again until it succeeds. */
+  #newCache(resource: CachedResource): ResourceCache {
+    return new ResourceCache(resource, { ringBytes: this.limits.ringBytes, ringMemory: this.ringMemory });
+  }
+
+  /** Loads the stored objects of an added resource; retries until it succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
@@ -123,7 +157,7 @@ export class WatchCache {
         cache.completeInitialLoad(items, this.revision);
         return;
       } catch (error) {
-        log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'a resource could not be read');
+        log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'loading the objects of a resource failed');
         await clock.sleep(wait, signal).catch(() => undefined);
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
@@ -132,23 +166,15 @@ export class WatchCache {
 
   async #readEntries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
     const entries: Entry[] = [];
-    let revision: number | undefined;
-    let after: string | undefined;
-    for (;;) {
-      const page = await this.#options.storage.range({
-        prefix,
-        limit: pageSize,
-        ...(revision !== undefined && { revision }),
-        ...(after !== undefined && { after }),
-      });
-      revision ??= page.revision;
+    let revision = 0;
+    for await (const page of rangePages(this.#options.storage, prefix)) {
+      revision = page.revision;
       entries.push(...page.entries);
-      after = page.entries.at(-1)?.key;
-      if (!page.more || after === undefined) return { entries, revision };
     }
+    return { entries, revision };
   }
 
-  /** Loads and follows until `stop`. Resolves when everything was loaded; retries while storage is not there. */
+  /** Loads all objects and watches storage until `stop`. Resolves when the objects are loaded; retries while storage is unavailable. */
   async start(signal?: AbortSignal): Promise<void> {
     const abort = () => this.#stop.abort(signal?.reason);
     if (signal?.aborted) abort();
@@ -169,31 +195,20 @@ export class WatchCache {
     await this.#running;
   }
 
-  /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
-  async waitUntilFresh(asker?: Caller): Promise<number> {
-    const revision = await this.#currentRevision();
-    if (revision > this.revision && !(await this.waitForRevision(revision, asker?.signal)))
+  /**
+   * Resolves to the cache's revision when the cache contains all writes that were acknowledged before the call.
+   * @throws StatusError `Timeout` if storage does not respond in time
+   */
+  async waitUntilFresh(caller?: Caller): Promise<number> {
+    const revision = await this.#revisionRequest.call();
+    if (revision > this.revision && !(await this.waitForRevision(revision, caller?.signal)))
       throw toStatusError(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
   }
 
-  /** Whether the cache came to a revision, waiting for it for a moment. */
+  /** Resolves to true when the cache reaches a revision, to false after the timeout. */
   waitForRevision(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
     return this.#progress.waitFor(revision, timeoutMs, signal);
-  }
-
-  /** Asks storage at most twice at a time: who comes while it is asked shares the next question. */
-  #currentRevision(): Promise<number> {
-    if (this.#revisionRequest === undefined) return (this.#revisionRequest = this.#fetchRevision());
-    return (this.#nextRevisionRequest ??= this.#revisionRequest.then(
-      () => this.#fetchRevisionAgain(),
-      () => this.#fetchRevisionAgain(),
-    ));
-  }
-
-  #fetchRevisionAgain(): Promise<number> {
-    this.#nextRevisionRequest = undefined;
-    return (this.#revisionRequest = this.#fetchRevision());
   }
 
   async #fetchRevision(): Promise<number> {
@@ -201,8 +216,6 @@ export class WatchCache {
       return await this.#options.storage.requestProgress();
     } catch (error) {
       throw toStatusError(error);
-    } finally {
-      this.#revisionRequest = undefined;
     }
   }
 
@@ -226,8 +239,8 @@ export class WatchCache {
         this.#disconnected = true;
         reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
         if (!(error instanceof StorageError)) reload = true;
-        log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage broke off');
-        if (reload) this.#endWatchers(expired('too old resource version: the history of the store is gone'));
+        log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage was interrupted');
+        if (reload) this.#endWatchers(expired('too old resource version: the history of the store was compacted'));
         await clock.sleep(wait, signal).catch(() => undefined);
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
@@ -235,33 +248,20 @@ export class WatchCache {
     this.#loaded.reject(signal.reason);
   }
 
-  /** Reads everything at one revision, aside, and puts it in place at once. */
+  /** Reads all objects at one revision into new indexes, then replaces the contents of all caches at once. */
   async #load(): Promise<void> {
-    const { storage, clock, onReset, onUnownedKey: onOther, loadFirst: first } = this.#options;
+    const { storage, clock, onReset, onUnownedKey } = this.#options;
     const { signal } = this.#stop;
-    let revision: number | undefined;
-    if (first !== undefined) {
-      const found = await this.#readEntries(first.prefix);
-      revision = found.revision;
-      const cache = this.resource(first.name);
-      first.read(found.entries.flatMap((entry) => this.#parse(cache, entry.key.slice(first.prefix.length), entry) ?? []));
-    }
+    let revision = await this.#loadFirst();
     const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new ObjectIndex(resource)]));
-    const others: string[] = [];
-    let after: string | undefined;
+    const unownedKeys: string[] = [];
     let began = clock.monotonic();
-    for (;;) {
-      const page = await storage.range({
-        prefix: storageRoot,
-        limit: pageSize,
-        ...(revision !== undefined && { revision }),
-        ...(after !== undefined && { after }),
-      });
+    for await (const page of rangePages(storage, storageRoot, revision)) {
       signal.throwIfAborted();
       revision ??= page.revision;
       for (const entry of page.entries) {
         const { cache, name } = this.#parseStorageKey(entry.key);
-        if (cache === undefined) others.push(entry.key);
+        if (cache === undefined) unownedKeys.push(entry.key);
         else {
           const item = this.#parse(cache, name, entry);
           if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
@@ -271,25 +271,35 @@ export class WatchCache {
           began = clock.monotonic();
         }
       }
-      after = page.entries.at(-1)?.key;
-      if (!page.more || after === undefined) break;
     }
+    const loadedRevision = revision ?? 0;
     onReset?.();
-    for (const key of others) onOther?.(key, true);
-    for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, revision);
-    this.pendingWrites.forget(revision);
-    this.#progress.advance(revision);
+    for (const key of unownedKeys) onUnownedKey?.(key, true);
+    for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, loadedRevision);
+    this.pendingWrites.forget(loadedRevision);
+    this.#progress.advance(loadedRevision);
     this.#ready = true;
     this.#loading = false;
     this.#loaded.resolve();
   }
 
-  /** What stands in storage but is no object is left out, and told to whoever runs the server. */
+  /** Reads the objects that define resources. Returns the revision at which they were read, for the other objects. */
+  async #loadFirst(): Promise<number | undefined> {
+    const { loadFirst } = this.#options;
+    if (loadFirst === undefined) return undefined;
+    const { entries, revision } = await this.#readEntries(loadFirst.prefix);
+    const cache = this.resource(loadFirst.name);
+    loadFirst.read(entries.flatMap((entry) => this.#parse(cache, entry.key.slice(loadFirst.prefix.length), entry) ?? []));
+    return revision;
+  }
+
+  /** Decodes a stored value. Logs a value that is not an object, and returns undefined. */
   #parse(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
     try {
       return cache.resource.codec.parse(name, value, revision);
     } catch (error) {
-      this.#options.log.error({ key, error: String(error) }, 'a stored value is no object');
+      // the error may quote the value
+      this.#options.log.error({ key, error: error instanceof Error ? error.name : typeof error }, 'a stored value could not be decoded');
       return undefined;
     }
   }
@@ -307,18 +317,21 @@ export class WatchCache {
 
   async #apply({ changes, revision }: ChangeBatch): Promise<void> {
     const { clock } = this.#options;
-    const began = clock.monotonic();
     const now = clock.now();
-    let pause = began + sliceMs;
+    let pauseAt = clock.monotonic() + sliceMs;
+    let bytes = 0;
     for (let i = 0; i < changes.length; i++) {
       const change = changes[i] as Change;
       this.#applyChange(change, now);
-      if ((i & 31) !== 31 || clock.monotonic() < pause) continue;
+      bytes += change.type === 'put' ? change.entry.value.length : 0;
       const next = changes[i + 1];
-      const at = revisionOfChange(change);
-      if (next === undefined || revisionOfChange(next) > at) this.#progress.advance(at);
+      // watchers receive the changes of one commit together
+      if (next === undefined || revisionOfChange(next) === revisionOfChange(change)) continue;
+      if (bytes < sliceBytes && ((i & 31) !== 31 || clock.monotonic() < pauseAt)) continue;
+      this.#progress.advance(revisionOfChange(change));
       await turn();
-      pause = clock.monotonic() + sliceMs;
+      pauseAt = clock.monotonic() + sliceMs;
+      bytes = 0;
     }
     this.#progress.advance(revision);
   }
@@ -329,7 +342,7 @@ export class WatchCache {
     const revision = revisionOfChange(change);
     const value = change.type === 'put' ? change.entry.value : null;
     if (cache === undefined) {
-      // its resource may have gone while it was on its way
+      // the resource may have been removed during the write
       this.pendingWrites.take(storageKey, value, revision);
       this.#options.onUnownedKey?.(storageKey, change.type === 'put');
       return;
@@ -337,11 +350,13 @@ export class WatchCache {
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
     const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
-    if (item === undefined) cache.delete(name, revision, own?.spanContext, now);
-    else cache.put(item, own?.spanContext, now);
+    const context = { revision, spanContext: own?.spanContext, now };
+    if (item === undefined) cache.delete(name, context);
+    else cache.put(item, context);
+    this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
-  /** `/registry/pods/default/a` -> pods, `default/a`. */
+  /** Returns the cache and the object's key for a storage key: pods and `default/a` for `/registry/pods/default/a`. */
   #parseStorageKey(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
     const slash = storageKey.indexOf('/', storageRoot.length);
     return { cache: this.#resources.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };

@@ -23,6 +23,7 @@ import { HttpHandler, type HttpPipeline } from '../../src/handler-chain/http-han
 import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness.ts';
 import { InFlightCounter } from '../../src/handler-chain/in-flight-requests.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
+import type { RequestBodyMemory } from '../../src/http/request-body-memory.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
 import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
@@ -45,6 +46,7 @@ export interface ServerSettings {
   readonly fairness?: PriorityAndFairness;
   readonly inFlight?: InFlightCounter;
   readonly local?: LocalNodes;
+  readonly bodies?: RequestBodyMemory;
 }
 
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
@@ -120,6 +122,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     clock,
     log: silentLogger,
     maxStreamsPerConnection: 250,
+    ...(settings.bodies && { bodies: settings.bodies }),
     handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
   });
   bound = await server.listen('127.0.0.1', 0);

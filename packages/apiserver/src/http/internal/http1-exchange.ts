@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { byteLength, closedStream, readBody, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import type { ClientConnection } from '../client-certificates.ts';
+import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 
 const lineEnd = Buffer.from('\r\n');
 
@@ -15,14 +16,16 @@ export class Http1Exchange implements Exchange {
   readonly #response: ServerResponse;
   readonly #headers: Record<string, string | string[]> = {};
   readonly #signal: LazySignal;
+  readonly #body: BodyReservation;
   #state: Exchange['state'] = 'fresh';
   #code = 0;
   #sent = 0;
 
-  constructor(request: IncomingMessage, response: ServerResponse, connection: ClientConnection) {
+  constructor(request: IncomingMessage, response: ServerResponse, connection: ClientConnection, bodies: RequestBodyMemory) {
     this.method = request.method ?? 'GET';
     this.target = request.url ?? '/';
     this.connection = connection;
+    this.#body = new BodyReservation(bodies);
     this.#request = request;
     this.#response = response;
     this.#signal = new LazySignal((gone) => {
@@ -64,12 +67,16 @@ export class Http1Exchange implements Exchange {
 
   async readBody(limit: number): Promise<Buffer> {
     try {
-      return await readBody(this.#request, this.#request.headers['content-length'], limit);
+      return await readBody(this.#request, { length: this.#request.headers['content-length'], limit, reservation: this.#body });
     } catch (error) {
       // what is left of the body would be taken for the next request
       this.setHeader('Connection', 'close');
       throw error;
     }
+  }
+
+  releaseBody(): void {
+    this.#body.release();
   }
 
   send(code: number, body: Buffer | string): void {

@@ -3,6 +3,7 @@ import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type Ser
 import { byteLength, closedStream, readBody, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import { roomIn } from './http1-exchange.ts';
 import type { ClientConnection } from '../client-certificates.ts';
+import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 
 /** A request over HTTP/2. */
 export class Http2Exchange implements Exchange {
@@ -13,16 +14,19 @@ export class Http2Exchange implements Exchange {
   readonly #stream: ServerHttp2Stream;
   readonly #headers: OutgoingHttpHeaders = {};
   readonly #signal: LazySignal;
+  readonly #body: BodyReservation;
   #state: Exchange['state'] = 'fresh';
   #code = 0;
   #sent = 0;
   #read = false;
+  #bodyRejected = false;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection, bodies: RequestBodyMemory) {
     this.method = headers[':method'] ?? 'GET';
     this.target = headers[':path'] ?? '/';
     this.headers = headers;
     this.connection = connection;
+    this.#body = new BodyReservation(bodies);
     this.#stream = stream;
     this.#signal = new LazySignal((gone) => {
       if (stream.destroyed) gone();
@@ -60,9 +64,18 @@ export class Http2Exchange implements Exchange {
     return this.#stream;
   }
 
-  readBody(limit: number): Promise<Buffer> {
+  async readBody(limit: number): Promise<Buffer> {
     this.#read = true;
-    return readBody(this.#stream, this.headers['content-length'], limit);
+    try {
+      return await readBody(this.#stream, { length: this.headers['content-length'], limit, reservation: this.#body });
+    } catch (error) {
+      this.#bodyRejected = true;
+      throw error;
+    }
+  }
+
+  releaseBody(): void {
+    this.#body.release();
   }
 
   send(code: number, body: Buffer | string): void {
@@ -76,6 +89,8 @@ export class Http2Exchange implements Exchange {
     this.#headers['content-length'] = String(length);
     this.#stream.respond({ ':status': code, ...this.#headers }, { endStream: bodiless });
     if (!bodiless) this.#stream.end(body);
+    // after the response, the client stops sending a body that is not read (RFC 9113, 8.1)
+    if (this.#bodyRejected) this.#stream.close(constants.NGHTTP2_NO_ERROR);
     if (!this.#read) this.#stream.resume();
   }
 

@@ -2,36 +2,46 @@ import type { StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../exchange.ts';
 import type { ResponseEncoding } from '../../negotiation/response-encoding.ts';
 import { withSpanContext } from '../../negotiation/encoding.ts';
-import type { WatchFrame } from '../../request/response.ts';
+import type { WatchFrame, WatchFrames } from '../../request/response.ts';
 
 export interface WatchResponseOptions {
   readonly encoding: ResponseEncoding;
-  /** Put each event's cause beside its type and object. JSON only. */
+  /** Adds the span context of each event beside its type and object. JSON only. */
   readonly includeSpanContexts: boolean;
-  /** Told how many events were sent. */
+  /** Called with the number of events that were sent. */
   sent(events: number): void;
-  /** Told once that all that there was has been written, where the watch begins with that. */
+  /** Called once when the initial events were written, if the watch begins with them. */
   listed?(): void;
-  /** A fault of the source's, as the client is told of it. */
+  /** Converts an error of the source to the Status that the client receives. */
   statusOf(error: unknown): StatusError;
 }
 
-/** The bookmark after what there was (KEP-3157). */
+/**
+ * Bytes that one write gives to the connection. The connection keeps an encrypted copy of a write until the client has received it, and
+ * watchers do not share such copies.
+ */
+const maxWriteBytes = 64 * 1024;
+
+/** Returns true for the bookmark after the initial events (KEP-3157). */
 const endsInitial = ({ type, item }: WatchFrame): boolean =>
   type === 'BOOKMARK' && item.object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true';
 
 /**
- * Writes a watch until its source ends or the client goes. Each batch is one write; the next is not asked for before the client has
- * taken most of what was written, and what a slow client lets pile up is bounded by the source.
+ * Writes a watch until its source ends or the client disconnects. The next batch is requested after the connection has accepted the last one,
+ * so that the source bounds what accumulates for a slow client. If the source is terminated while a write is blocked, the response is aborted.
  */
 export async function sendWatchResponse(
   exchange: Exchange,
-  frames: AsyncIterable<readonly WatchFrame[]>,
+  frames: WatchFrames,
   { encoding, includeSpanContexts, sent, listed, statusOf }: WatchResponseOptions,
 ): Promise<void> {
   exchange.setHeader('Content-Type', encoding.streamType);
   const outlet = exchange.openStream(200);
   let listing = listed;
+  let blocked = false;
+  frames.onTerminated?.(() => {
+    if (blocked) exchange.abort();
+  });
   try {
     for await (const batch of frames) {
       const [only] = batch;
@@ -42,7 +52,13 @@ export async function sendWatchResponse(
             ? batch.flatMap((frame) => withSpanContext(encoding.frame(frame), frame))
             : batch.map((frame) => encoding.frame(frame));
       sent(batch.length);
-      if (!outlet.write(lines)) await outlet.waitForDrain();
+      for (const chunks of outlet.isMessageBased ? [lines] : writesOf(lines)) {
+        if (outlet.write(chunks)) continue;
+        blocked = true;
+        await outlet.waitForDrain();
+        blocked = false;
+        if (outlet.closed) return;
+      }
       if (listing !== undefined && batch.some(endsInitial)) {
         listing();
         listing = undefined;
@@ -53,4 +69,34 @@ export async function sendWatchResponse(
     outlet.write([encoding.error(statusOf(error).status)]);
   }
   outlet.end();
+}
+
+/** Splits lines into writes of at most `maxWriteBytes`, without copying. */
+function* writesOf(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
+  let chunks: Buffer[] = [];
+  let bytes = 0;
+  for (const line of lines) {
+    for (const part of line.length > maxWriteBytes ? partsOf(line) : [line]) {
+      if (bytes > 0 && bytes + part.length > maxWriteBytes) {
+        yield chunks;
+        [chunks, bytes] = [[], 0];
+      }
+      chunks.push(part);
+      bytes += part.length;
+    }
+  }
+  if (chunks.length > 0) yield chunks;
+}
+
+/** Parts of large lines. Watchers share the lines, so they share the parts, and the framed copies that HTTP/1.1 keeps of them. */
+const parts = new WeakMap<Buffer, readonly Buffer[]>();
+
+function partsOf(line: Buffer): readonly Buffer[] {
+  let known = parts.get(line);
+  if (known === undefined) {
+    const count = Math.ceil(line.length / maxWriteBytes);
+    known = Array.from({ length: count }, (_, i) => line.subarray(i * maxWriteBytes, (i + 1) * maxWriteBytes));
+    parts.set(line, known);
+  }
+  return known;
 }

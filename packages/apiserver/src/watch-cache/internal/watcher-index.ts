@@ -1,4 +1,4 @@
-import type { WatchCacheEvent } from '../item.ts';
+import type { WatchCacheEvent } from '../watch-cache-event.ts';
 import type { Watcher } from '../watcher.ts';
 
 /** Watchers by what they can possibly see, so that an event reaches those without asking the others. */
