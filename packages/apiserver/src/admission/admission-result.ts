@@ -30,8 +30,8 @@ export function applyMutation(
     throwIfDenied(answer, admitted, context);
     return before;
   }
-  // the exporter computes the text lazily
-  span?.setAttribute('oarlock.changed', changedPaths(before, answer));
+  // names of fields are part of a body: keys of data, labels and annotations
+  if (!context.isConfidential) span?.setAttribute('oarlock.changed', changedPaths(before, answer));
   return answer;
 }
 

@@ -51,10 +51,7 @@ export class AuditTrail {
     this.#record = record;
     this.#now = now;
     this.#whole = scope.level === 'RequestResponse';
-    this.#silent =
-      scope.level === 'Metadata' &&
-      attributes.kind === 'resource' &&
-      isConfidential(attributes.group, attributes.resource, attributes.subresource);
+    this.#silent = scope.level === 'Metadata' && attributes.kind === 'resource' && isConfidential(attributes);
     const objectRef = refOf(attributes);
     const { auditID, requestURI, userAgent, sourceIPs, receivedAt } = subject;
     this.#receivedAt = receivedAt;
@@ -99,7 +96,7 @@ export class AuditTrail {
 
   /** The body, once it has been decoded. It is nobody's to change. */
   setRequestObject(body: unknown): void {
-    const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body);
+    const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body, this.#silent);
     this.#event = {
       ...this.#event,
       ...(objectRef && { objectRef }),
@@ -197,10 +194,24 @@ function refOf(asked: Attributes): AuditObjectRef | undefined {
   };
 }
 
-/** What the path does not say of an object, its body may. */
-function withNameFromBody(ref: AuditObjectRef, body: unknown): AuditObjectRef | undefined {
+const identityFormats = {
+  namespace: /^[a-z0-9][-a-z0-9]{0,62}$/,
+  name: /^[a-z0-9][-.a-z0-9]{0,252}$/,
+  uid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  resourceVersion: /^[0-9]{1,20}$/,
+} as const;
+
+/**
+ * Adds the identity of the object in the body to a reference, where the path does not contain it. Of a confidential body, only values of the
+ * expected format are added: any other value is content of the body.
+ */
+function withNameFromBody(ref: AuditObjectRef, body: unknown, isConfidentialBody: boolean): AuditObjectRef | undefined {
   const metadata = isObject(body) ? body['metadata'] : undefined;
   if (!isObject(metadata)) return undefined;
-  const text = (key: string) => (typeof metadata[key] === 'string' && metadata[key] !== '' ? { [key]: metadata[key] } : {});
+  const text = (key: keyof typeof identityFormats) => {
+    const value = metadata[key];
+    if (typeof value !== 'string' || value === '') return {};
+    return isConfidentialBody && !identityFormats[key].test(value) ? {} : { [key]: value };
+  };
   return { ...text('namespace'), ...text('name'), ...text('uid'), ...text('resourceVersion'), ...ref };
 }

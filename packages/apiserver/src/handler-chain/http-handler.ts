@@ -10,6 +10,7 @@ import type { Aggregator } from '../aggregation/aggregator.ts';
 import type { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
 import { parseTarget, type RequestTarget } from '../http/path.ts';
 import type { PathEndpoints } from './path-endpoints.ts';
+import { isConfidential } from '../request/confidential.ts';
 import { newApiRequest } from './http-api-request.ts';
 import { requestInfo, type RequestInfo, type ResourceInfo } from '../http/request-info.ts';
 import { negotiateForRoute, addWarnings, preloadStatusEncoding, sendResponse, sendStatus, sendText } from '../http/response.ts';
@@ -275,7 +276,7 @@ export class HttpHandler {
           query.first['sendInitialEvents'] === 'true'
             ? () => metrics.observeWatchList(route, (clock.now() - authentication.from) / 1000)
             : undefined,
-        statusOf: (error) => this.#statusOf(exchange, error),
+        statusOf: (error) => this.#statusOf(exchange, error, route),
       });
     } else if (!response.upgrade) await kubelets.stream(response, reader);
     else if (upgrade === undefined) throw badRequest('Upgrade request required');
@@ -301,10 +302,10 @@ export class HttpHandler {
     return this.#routes;
   }
 
-  #sendError(exchange: Exchange, error: unknown, { warnings, audit }: InFlightRequest): void {
+  #sendError(exchange: Exchange, error: unknown, { warnings, audit, route }: InFlightRequest): void {
     if (exchange.state === 'sent') return;
     if (exchange.state === 'fresh') addWarnings(exchange, warnings);
-    const status = this.#statusOf(exchange, error);
+    const status = this.#statusOf(exchange, error, route);
     if (error instanceof StatusError) audit?.recordRejection(status.status);
     else audit?.recordPanic(error);
     try {
@@ -315,9 +316,16 @@ export class HttpHandler {
     }
   }
 
-  #statusOf(exchange: Exchange, error: unknown): StatusError {
-    return statusOf(error, this.#options.log, { method: exchange.method, path: exchange.target.split('?', 1)[0] });
+  #statusOf(exchange: Exchange, error: unknown, route: Route | undefined): StatusError {
+    const path = exchange.target.split('?', 1)[0];
+    return statusOf(error, this.#options.log, { method: exchange.method, path, isConfidential: isConfidentialRoute(route) });
   }
+}
+
+function isConfidentialRoute(route: Route | undefined): boolean {
+  if (route === undefined) return false;
+  const { kind, subresource, namespace } = route;
+  return isConfidential({ group: kind.group, resource: kind.resource, subresource: subresource?.name ?? '', namespace });
 }
 
 const plainJson: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };

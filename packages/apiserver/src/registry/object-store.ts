@@ -1,8 +1,9 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { conflict, failure, objectModified } from '@oarlock/api/status';
-import { SpanStatusCode } from '@opentelemetry/api';
+
 import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
+import { errorName } from '../request/confidential.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import type { StoredKind } from './served-kind.ts';
 import type { Allocation } from './strategy.ts';
@@ -183,9 +184,11 @@ export class ObjectStore {
       }
       return commit;
     } catch (error) {
-      span?.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
+      if (span !== undefined) context.failSpan(span, error);
       const fault = toStatusError(error);
-      throw fault === error ? failure('InternalError', `Internal error occurred: ${String(error)}`) : fault;
+      throw fault === error
+        ? failure('InternalError', `Internal error occurred: ${context.isConfidential ? errorName(error) : String(error)}`)
+        : fault;
     } finally {
       if (!ok) writes.remove(storageKey, write);
       span?.end();

@@ -4,7 +4,7 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
-import { silentLogger } from '@oarlock/primitives/logger';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { AuditSink } from '@oarlock/spi/audit';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -47,6 +47,7 @@ export interface ServerSettings {
   readonly inFlight?: InFlightCounter;
   readonly local?: LocalNodes;
   readonly bodies?: RequestBodyMemory;
+  readonly log?: Logger;
 }
 
 /** The client certificate's common name is the user; whoever shows nothing is anonymous. */
@@ -80,6 +81,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
+  const { log = silentLogger } = settings;
   const { inFlight = new InFlightCounter(), fairness = new PriorityAndFairness(600, 15_000, clock) } = settings;
   const abort = new AbortController();
   const checks = settings.checks ?? [ping];
@@ -104,7 +106,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     fairness,
     inFlight,
     clock,
-    log: silentLogger,
+    log,
     ...(settings.audit !== undefined && { auditor: auditorOf(settings.audit, settings.auditPolicy, clock) }),
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
@@ -120,7 +122,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
     caBundle: keys.caBundle,
     clock,
-    log: silentLogger,
+    log,
     maxStreamsPerConnection: 250,
     ...(settings.bodies && { bodies: settings.bodies }),
     handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
