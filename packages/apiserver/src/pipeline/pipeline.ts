@@ -39,7 +39,8 @@ import { enabledKinds, type RuntimeConfig } from './runtime-config.ts';
 import type { Component } from '../handlers/subresources/component-statuses.ts';
 import { resolveService, type Resolved } from '../handlers/subresources/proxy.ts';
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
-import { WatchCache, type WatchCacheMemory } from '../watch-cache/watch-cache.ts';
+import type { WatchCacheMemory } from '../watch-cache/watch-cache-options.ts';
+import { WatchCache } from '../watch-cache/watch-cache.ts';
 import { equivalentResources } from './equivalent-resources.ts';
 
 export interface PipelineOptions {
@@ -162,12 +163,11 @@ export class Pipeline {
     this.#registry = {
       objects: new ObjectStore(storage, this.#cache, stale),
       reader: new Reader({ storage, watchCache: this.#cache, clock, random: next }),
-      admission: new AdmissionChain(
-        [...admission, rbacEscalationCheck(() => this.#registry)],
-        [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
-        (resource) => equivalentResources(this.#catalog, resource),
-        metrics && { metrics: metrics.admission, clock },
-      ),
+      admission: new AdmissionChain([...admission, rbacEscalationCheck(() => this.#registry)], {
+        names: [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+        versions: (resource) => equivalentResources(this.#catalog, resource),
+        timing: metrics && { metrics: metrics.admission, clock },
+      }),
       authz,
       authn,
       clusterFacts: facts,

@@ -20,7 +20,8 @@ import { SharedWatchFrame, type ItemConverter } from '../watch-cache/watch-cache
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
 import { selection, type Selection } from '../watch-cache/selection.ts';
 import { eventOverheadBytes } from '../watch-cache/watch-cache-limits.ts';
-import type { Caller, WatchCache } from '../watch-cache/watch-cache.ts';
+import type { Caller } from '../watch-cache/watch-cache-options.ts';
+import type { WatchCache } from '../watch-cache/watch-cache.ts';
 import { Watcher } from '../watch-cache/watcher.ts';
 
 export interface ReaderOptions {
@@ -199,7 +200,7 @@ export class Reader {
     // an accepted watch reports its errors as an event
     if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
     if (!watcher.ended) {
-      if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
+      if (!initial && !fromNow) watcher.replay(cache.ring.after(revision));
       cache.watchers.add(watcher);
     }
     if (kind.customResource?.convertsByWebhook !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };

@@ -246,6 +246,6 @@ export class ResourceCache {
     this.ring.push(event, now);
     this.watchers.dispatch(event, before, after);
     this.onEvent?.(event);
-    event.releaseFrames();
+    event.releaseDecoded();
   }
 }

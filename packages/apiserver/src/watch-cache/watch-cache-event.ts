@@ -22,6 +22,11 @@ export class SharedWatchFrame implements WatchFrame, AccountedFrame {
     this.bytes = bytes;
   }
 
+  releaseEncodings(): void {
+    this.#json = undefined;
+    this.#protobuf = undefined;
+  }
+
   json(): Buffer {
     this.#json ??= this.item.json(`{"type":"${this.type}","object":`, '}\n');
     return this.#json;
@@ -90,13 +95,12 @@ export class WatchCacheEvent {
   }
 
   /**
-   * Releases frames, and decoded forms that only this event keeps. Called after the event was dispatched: queues keep the frames that they
-   * hold, and a watch that resumes later creates new ones.
+   * Releases decoded forms and conversions that only this event would keep. Called after the event was dispatched: queues keep the frames that
+   * they hold, and watches that resume later convert again.
    */
-  releaseFrames(): void {
-    this.#commonFrame = undefined;
+  releaseDecoded(): void {
     this.#frames = undefined;
-    this.#deletedItem = undefined;
+    this.#deletedItem?.releaseDecoded();
     this.previous?.releaseDecoded();
   }
 

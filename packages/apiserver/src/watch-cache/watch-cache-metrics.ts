@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import { readCounter } from '../metrics/histogram.ts';
 import type { ResourceCache } from './resource-cache.ts';
-import type { WatchCacheMemory } from './watch-cache.ts';
+import type { WatchCacheMemory } from './watch-cache-options.ts';
 
 const labelNames = ['group', 'resource'] as const;
 

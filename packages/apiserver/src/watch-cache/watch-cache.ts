@@ -1,58 +1,28 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
-import type { Logger } from '@oarlock/primitives/logger';
+import type { Timer } from '@oarlock/primitives/clock';
 import { SharedCall } from '@oarlock/primitives/shared-call';
-import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
+import { StorageError, type Change, type ChangeBatch, type Entry } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
-import type { Item } from './item.ts';
 import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
+import { loadObjects } from './internal/load-objects.ts';
 import { rangePages } from './internal/range-pages.ts';
 import { WatcherMemory } from './internal/watcher-memory.ts';
-import { ObjectIndex, ResourceCache, type CachedResource } from './resource-cache.ts';
+import { ResourceCaches } from './internal/resource-caches.ts';
+import type { CachedResource, ResourceCache } from './resource-cache.ts';
 import { RevisionSpanContexts } from './revision-span-contexts.ts';
+import { storageRoot } from './storage-root.ts';
 import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
+import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
-/** The prefix of all keys of the API server. */
-export const storageRoot = '/registry/';
 /** Work after which the event loop is yielded, in milliseconds and in bytes of changed objects: readers of watches write meanwhile. */
 const sliceMs = 5;
 const sliceBytes = 1024 * 1024;
 const minRetryDelayMs = 100;
 const maxRetryDelayMs = 5_000;
 const trimIntervalMs = 60_000;
-
-export interface WatchCacheOptions {
-  readonly storage: StorageDriver;
-  readonly resources: readonly CachedResource[];
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Called for changes of keys under the root that belong to no resource. */
-  readonly onUnownedKey?: (key: string, present: boolean) => void;
-  /** Called before all objects are replaced by a new load. */
-  readonly onReset?: () => void;
-  /** Objects that are loaded before all others, because they define further resources. */
-  readonly loadFirst?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
-  readonly limits?: WatchCacheLimits;
-}
-
-/** The size of a buffer that clients can fill, and its bound, in bytes. */
-export interface BoundedBuffer {
-  readonly bytes: number;
-  readonly maxBytes: number;
-}
-export interface WatchCacheMemory {
-  readonly rings: BoundedBuffer;
-  readonly watchers: BoundedBuffer;
-  readonly pendingWrites: BoundedBuffer;
-}
-
-/** The caller of a read. Its signal is accessed only if the read waits, because most requests never create one. */
-export interface Caller {
-  readonly signal?: AbortSignal | undefined;
-}
 
 /**
  * All stored objects in memory, kept current by one watch of storage for all resources (Cacher upstream). A write may be visible here later
@@ -67,7 +37,7 @@ export class WatchCache {
   readonly ringMemory: EventRingMemory;
   readonly spanContexts = new RevisionSpanContexts();
   readonly #options: WatchCacheOptions;
-  readonly #resources: Map<string, ResourceCache>;
+  readonly #resources: ResourceCaches;
   readonly #progress: RevisionProgress;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -84,7 +54,8 @@ export class WatchCache {
     this.pendingWrites = new PendingWrites(this.limits.pendingWriteBytes);
     this.watcherMemory = new WatcherMemory(this.limits.totalWatcherBytes);
     this.ringMemory = new EventRingMemory(this.limits.totalRingBytes);
-    this.#resources = new Map(options.resources.map((resource) => [resource.name, this.#newCache(resource)]));
+    this.#resources = new ResourceCaches(options.log, { ringBytes: this.limits.ringBytes, ringMemory: this.ringMemory });
+    for (const resource of options.resources) this.#resources.add(resource);
     this.#progress = new RevisionProgress(options.clock);
     this.#loaded.promise.catch(() => undefined);
   }
@@ -125,8 +96,7 @@ export class WatchCache {
       known.setResource(resource);
       return known;
     }
-    const cache = this.#newCache(resource);
-    this.#resources.set(resource.name, cache);
+    const cache = this.#resources.add(resource);
     // a load in progress includes the new resource
     if (this.#ready && !this.#loading) cache.beginInitialLoad(this.#loadAddedResource(cache));
     return cache;
@@ -134,14 +104,7 @@ export class WatchCache {
 
   /** Removes a resource and ends its watches. */
   remove(name: string): void {
-    const cache = this.#resources.get(name);
-    if (cache === undefined) return;
-    this.#resources.delete(name);
-    cache.close();
-  }
-
-  #newCache(resource: CachedResource): ResourceCache {
-    return new ResourceCache(resource, { ringBytes: this.limits.ringBytes, ringMemory: this.ringMemory });
+    this.#resources.remove(name);
   }
 
   /** Loads the stored objects of an added resource; retries until it succeeds. */
@@ -152,7 +115,7 @@ export class WatchCache {
     for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
         const { entries, revision } = await this.#readEntries(prefix);
-        const items = entries.flatMap((entry) => this.#parse(cache, entry.key.slice(prefix.length), entry) ?? []);
+        const items = this.#resources.decodeAll(cache, prefix, entries);
         if (!(await this.waitForRevision(revision, signal))) continue;
         cache.completeInitialLoad(items, this.revision);
         return;
@@ -191,7 +154,7 @@ export class WatchCache {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
     this.#trimTimer?.cancel();
-    this.#endWatchers(undefined);
+    this.#resources.endWatchers(undefined);
     await this.#running;
   }
 
@@ -240,7 +203,7 @@ export class WatchCache {
         reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
         if (!(error instanceof StorageError)) reload = true;
         log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage was interrupted');
-        if (reload) this.#endWatchers(expired('too old resource version: the history of the store was compacted'));
+        if (reload) this.#resources.endWatchers(expired('too old resource version: the history of the store was compacted'));
         await clock.sleep(wait, signal).catch(() => undefined);
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
@@ -252,27 +215,12 @@ export class WatchCache {
   async #load(): Promise<void> {
     const { storage, clock, onReset, onUnownedKey } = this.#options;
     const { signal } = this.#stop;
-    let revision = await this.#loadFirst();
-    const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new ObjectIndex(resource)]));
-    const unownedKeys: string[] = [];
-    let began = clock.monotonic();
-    for await (const page of rangePages(storage, storageRoot, revision)) {
-      signal.throwIfAborted();
-      revision ??= page.revision;
-      for (const entry of page.entries) {
-        const { cache, name } = this.#parseStorageKey(entry.key);
-        if (cache === undefined) unownedKeys.push(entry.key);
-        else {
-          const item = this.#parse(cache, name, entry);
-          if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
-        }
-        if (clock.monotonic() - began > sliceMs) {
-          await turn();
-          began = clock.monotonic();
-        }
-      }
-    }
-    const loadedRevision = revision ?? 0;
+    const revision = await this.#loadFirst();
+    const {
+      staged,
+      unownedKeys,
+      revision: loadedRevision,
+    } = await loadObjects({ storage, caches: this.#resources, clock, signal }, revision);
     onReset?.();
     for (const key of unownedKeys) onUnownedKey?.(key, true);
     for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, loadedRevision);
@@ -289,19 +237,8 @@ export class WatchCache {
     if (loadFirst === undefined) return undefined;
     const { entries, revision } = await this.#readEntries(loadFirst.prefix);
     const cache = this.resource(loadFirst.name);
-    loadFirst.read(entries.flatMap((entry) => this.#parse(cache, entry.key.slice(loadFirst.prefix.length), entry) ?? []));
+    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries));
     return revision;
-  }
-
-  /** Decodes a stored value. Logs a value that is not an object, and returns undefined. */
-  #parse(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
-    try {
-      return cache.resource.codec.parse(name, value, revision);
-    } catch (error) {
-      // the error may quote the value
-      this.#options.log.error({ key, error: error instanceof Error ? error.name : typeof error }, 'a stored value could not be decoded');
-      return undefined;
-    }
   }
 
   async #watchStorage(onProgress: () => void): Promise<void> {
@@ -338,7 +275,7 @@ export class WatchCache {
 
   #applyChange(change: Change, now: number): void {
     const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
-    const { cache, name } = this.#parseStorageKey(storageKey);
+    const { cache, name } = this.#resources.locate(storageKey);
     const revision = revisionOfChange(change);
     const value = change.type === 'put' ? change.entry.value : null;
     if (cache === undefined) {
@@ -349,33 +286,17 @@ export class WatchCache {
     }
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
-    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
+    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
     const context = { revision, spanContext: own?.spanContext, now };
     if (item === undefined) cache.delete(name, context);
     else cache.put(item, context);
     this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
-  /** Returns the cache and the object's key for a storage key: pods and `default/a` for `/registry/pods/default/a`. */
-  #parseStorageKey(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
-    const slash = storageKey.indexOf('/', storageRoot.length);
-    return { cache: this.#resources.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
-  }
-
-  #endWatchers(error: Error | undefined): void {
-    for (const { watchers } of this.#resources.values()) {
-      for (const watcher of [...watchers]) {
-        if (error === undefined) watcher.end();
-        else watcher.fail(error);
-      }
-    }
-  }
-
   #trim(): void {
     const { clock } = this.#options;
     this.#trimTimer = clock.after(trimIntervalMs, () => {
-      const now = clock.now();
-      for (const { ring } of this.#resources.values()) ring.trim(now);
+      this.#resources.trim(clock.now());
       if (!this.#stop.signal.aborted) this.#trim();
     });
   }

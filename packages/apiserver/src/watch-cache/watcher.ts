@@ -1,33 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Timer } from '@oarlock/primitives/clock';
 import type { WatchFrame, WatchFrames } from '../request/response.ts';
 import { WatcherMemory, type AccountedWatcher } from './internal/watcher-memory.ts';
-import type { WatchCacheEvent, ItemConverter, SharedWatchFrame } from './watch-cache-event.ts';
+import type { WatchCacheEvent, SharedWatchFrame } from './watch-cache-event.ts';
+import type { WatcherOptions } from './watcher-options.ts';
 import type { Selection } from './selection.ts';
 import { watchCacheLimits } from './watch-cache-limits.ts';
-
-export interface WatcherOptions {
-  readonly selection: Selection;
-  /** Returns the value of the index field. Present if the resource is indexed. */
-  readonly indexOf: ((event: WatchCacheEvent['current']) => string | undefined) | undefined;
-  readonly viewer: ItemConverter | undefined;
-  /** Events up to this revision are skipped. */
-  readonly after: number;
-  /** Produces the initial events as the reader takes them, so that a large initial list does not block the event loop. */
-  readonly initial: Iterator<SharedWatchFrame>;
-  /** Returns a bookmark. Present if the client requested bookmarks. */
-  readonly bookmark: (() => SharedWatchFrame) | undefined;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
-  /** The bound that all watchers share. */
-  readonly memory?: WatcherMemory;
-  /** Bound of the frames that wait for this watcher, in bytes. */
-  readonly maxBytes?: number;
-  readonly onEnd: () => void;
-}
 
 /** Number of frames that may wait for a reader. */
 export const maxQueuedFrames = 16_384;
@@ -53,9 +32,11 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
   readonly #maxBytes: number;
   #initial: Iterator<SharedWatchFrame> | undefined;
   #queue: SharedWatchFrame[] = [];
-  /** Frames that the reader took last: it holds them until it asks for more. */
+  /** The batch that the reader took last. The reader holds it until its next read. */
   #inFlight: readonly SharedWatchFrame[] = [];
   #heldBytes = 0;
+  /** Size of the replayed events while they are queued; they do not count towards the bound of the watcher, but towards the shared bound. */
+  #replayedBytes = 0;
   #lastReadAt: number;
   #pendingRead: PendingRead | undefined;
   #ended = false;
@@ -100,10 +81,19 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
   }
 
   push(event: WatchCacheEvent): void {
-    if (this.#ended || event.revision <= this.#options.after) return;
-    const { viewer } = this.#options;
-    const frame = event.frame(this.#matches(event.previous), this.#matches(event.current), viewer);
+    const frame = this.#frameOf(event);
     if (frame !== undefined) this.#enqueue(frame);
+  }
+
+  /** Queues the events of the ring with which a resumed watch begins. The bound of the ring bounds them. */
+  replay(events: Iterable<WatchCacheEvent>): void {
+    for (const event of events) {
+      const frame = this.#frameOf(event);
+      if (frame === undefined) continue;
+      this.#queue.push(frame);
+      this.#hold(frame);
+    }
+    this.#replayedBytes = this.#heldBytes;
   }
 
   /** Ends without an error, after the queued frames. */
@@ -155,6 +145,11 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     return Promise.resolve({ done: true, value: undefined });
   }
 
+  #frameOf(event: WatchCacheEvent): SharedWatchFrame | undefined {
+    if (this.#ended || event.revision <= this.#options.after) return undefined;
+    return event.frame(this.#matches(event.previous), this.#matches(event.current), this.#options.viewer);
+  }
+
   #matches(item: WatchCacheEvent['current']): boolean {
     if (item === undefined) return false;
     const { namespace, key, indexed, matches } = this.selection;
@@ -169,7 +164,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     const queued = this.#queue.length;
     // a reader that waits for frames is not slow, however large this one is
     const isWaiting = this.#pendingRead !== undefined && this.#initial === undefined && queued === 0;
-    if (!isWaiting && (queued >= maxQueuedFrames || (queued > 0 && this.#heldBytes + frame.bytes > this.#maxBytes))) {
+    if (!isWaiting && (queued >= maxQueuedFrames || (queued > 0 && this.#heldBytes + frame.bytes > this.#maxBytes + this.#replayedBytes))) {
       this.terminate();
       return;
     }
@@ -222,6 +217,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     if (end < this.#queue.length) return this.#queue.splice(0, end);
     const batch = this.#queue;
     this.#queue = [];
+    this.#replayedBytes = 0;
     return batch;
   }
 

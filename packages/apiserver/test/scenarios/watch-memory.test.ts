@@ -162,6 +162,28 @@ describe('updates of large objects with stalled watches', () => {
   }, 120_000);
 });
 
+describe('a resumed watch', () => {
+  it('receives more recent events than may wait for one watcher', async () => {
+    const resumed = 24;
+    const created = await core.create('configmaps', configMap(nameOf(0)));
+    for (let at = 0; at < resumed; at++) await core.update('configmaps', large(at * objects));
+    await settled();
+    const watch = await core.watch('configmaps', { resourceVersion: created.metadata?.resourceVersion ?? '' });
+    expect(core.pipeline.watchCacheMemory.watchers.bytes).toBeGreaterThan(watchCacheLimits.watcherBytes);
+    await core.update('configmaps', large(resumed * objects));
+    await settled();
+    const seen: number[] = [];
+    while (seen.length <= resumed) {
+      const frame = await watch.next();
+      if (frame === undefined) break;
+      seen.push(Number((frame.item.object as { data?: { at?: string } }).data?.at));
+    }
+    expect(seen).toEqual(Array.from({ length: resumed + 1 }, (_, at) => at * objects));
+    await watch.close();
+    expect(core.pipeline.watchCacheMemory.watchers.bytes).toBe(0);
+  }, 60_000);
+});
+
 async function expiredAt(resourceVersion: string): Promise<string> {
   const late: Watching = await core.watch('configmaps', { resourceVersion });
   return (await refusal(late.next())).message;

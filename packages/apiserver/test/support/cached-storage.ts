@@ -18,7 +18,8 @@ import {
 import type { Clock } from '@oarlock/primitives/clock';
 import { Codec, Item } from '../../src/watch-cache/item.ts';
 import type { ResourceCache } from '../../src/watch-cache/resource-cache.ts';
-import { storageRoot, WatchCache } from '../../src/watch-cache/watch-cache.ts';
+import { storageRoot } from '../../src/watch-cache/storage-root.ts';
+import { WatchCache } from '../../src/watch-cache/watch-cache.ts';
 import { Watcher } from '../../src/watch-cache/watcher.ts';
 
 /** Accepts any bytes as an object. */
@@ -205,7 +206,7 @@ export class CachedStorage implements StorageDriver {
       onEnd: () => this.#things.watchers.remove(watcher),
     });
     if (watcher.ended) return;
-    for (const event of this.#things.ring.after(after)) watcher.push(event);
+    watcher.replay(this.#things.ring.after(after));
     this.#things.watchers.add(watcher);
     let position = after;
     const watch = {

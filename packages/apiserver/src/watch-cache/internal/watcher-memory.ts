@@ -4,12 +4,14 @@ export interface AccountedFrame {
   readonly bytes: number;
   /** Number of watchers that hold the frame. */
   holders: number;
+  /** Called when no watcher holds the frame any more. */
+  releaseEncodings(): void;
 }
 
 /** A watcher that holds frames: queued ones, and those that its reader has taken and not written yet. */
 export interface AccountedWatcher {
   readonly heldBytes: number;
-  /** Milliseconds of the monotonic clock at which the reader last asked for frames. */
+  /** Milliseconds of the monotonic clock of the reader's last read. */
   readonly lastReadAt: number;
   /** Releases all frames. */
   terminate(): void;
@@ -40,7 +42,9 @@ export class WatcherMemory {
 
   /** Records that a watcher holds a frame no more. */
   release(frame: AccountedFrame): void {
-    if (--frame.holders === 0) this.#bytes -= frame.bytes;
+    if (--frame.holders > 0) return;
+    this.#bytes -= frame.bytes;
+    frame.releaseEncodings();
   }
 
   /** Records that a watcher holds no frames. */

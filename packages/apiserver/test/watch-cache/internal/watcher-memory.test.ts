@@ -26,7 +26,17 @@ class FakeWatcher implements AccountedWatcher {
   }
 }
 
-const frame = (bytes: number): AccountedFrame => ({ bytes, holders: 0 });
+const frame = (bytes: number) => {
+  const created = {
+    bytes,
+    holders: 0,
+    released: 0,
+    releaseEncodings() {
+      created.released++;
+    },
+  };
+  return created;
+};
 
 describe('WatcherMemory', () => {
   it('counts a frame once however many watchers hold it', () => {
@@ -37,9 +47,9 @@ describe('WatcherMemory', () => {
     expect(memory.bytes).toBe(600);
     expect(watchers.some(({ terminated }) => terminated)).toBe(false);
     watchers[0]?.terminate();
-    expect(memory.bytes).toBe(600);
+    expect([memory.bytes, shared.released]).toEqual([600, 0]);
     for (const watcher of watchers.slice(1)) watcher.terminate();
-    expect(memory.bytes).toBe(0);
+    expect([memory.bytes, shared.released]).toEqual([0, 1]);
   });
 
   it('terminates the watchers with the most bytes for the longest time', () => {
