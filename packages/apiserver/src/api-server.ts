@@ -209,7 +209,7 @@ export class ApiServer implements Role {
       access,
       metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
     });
-    registerWatchCacheMetrics(metrics, () => this.#pipeline.resourceCaches());
+    registerWatchCacheMetrics(metrics, this.#pipeline);
     registerFeatureMetrics(metrics);
     registerObjectCountMetrics(metrics, served, (group, version, resource) => this.#pipeline.count(group, version, resource));
     this.#certificate = new ServingCertificate(

@@ -79,7 +79,7 @@ export async function testAdmission(
     },
   });
   const { instance, api, clock, dispose } = opened;
-  const chain = new AdmissionChain([instance], [plugin.id]);
+  const chain = new AdmissionChain([instance], { names: [plugin.id] });
 
   const admit = async <T extends KubeObject>(
     operation: Operation,

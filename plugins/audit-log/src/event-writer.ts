@@ -1,9 +1,14 @@
 import { stringifyExact } from '@oarlock/api/json/exact-json';
 import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
 
+/** Default bound of the buffered events, in characters of JSON: events of level RequestResponse contain whole objects. */
+const defaultMaxBufferedLength = 64 * 1024 * 1024;
+
 export interface EventWriterOptions {
   readonly mode: 'blocking' | 'blocking-strict' | 'batch';
   readonly bufferSize: number;
+  /** Maximum length of all buffered events in `batch` mode, in characters of JSON; further ones are dropped. */
+  readonly maxBufferedLength?: number;
   append(text: string): Promise<void>;
   /** Called for lost events; without error if the buffer is full. */
   onLost(events: number, error?: unknown): void;
@@ -14,6 +19,7 @@ export class EventWriter implements AuditSink {
   readonly #options: EventWriterOptions;
   #lines: string[] = [];
   #inFlight = 0;
+  #length = 0;
   #open = false;
   /** The write that will take the buffered events. */
   #next: Promise<void> | undefined;
@@ -28,12 +34,15 @@ export class EventWriter implements AuditSink {
   }
 
   record(event: AuditEvent): void | Promise<void> {
-    const { mode, bufferSize, onLost: lost } = this.#options;
-    if (!this.#open || (mode === 'batch' && this.#lines.length + this.#inFlight >= bufferSize)) {
-      lost(1);
+    const { mode, bufferSize, maxBufferedLength = defaultMaxBufferedLength, onLost } = this.#options;
+    // in the blocking modes, the requests that wait bound the buffer
+    if (!this.#open || (mode === 'batch' && (this.#lines.length + this.#inFlight >= bufferSize || this.#length >= maxBufferedLength))) {
+      onLost(1);
       return;
     }
-    this.#lines.push(`${stringifyExact(event)}\n`);
+    const line = `${stringifyExact(event)}\n`;
+    this.#lines.push(line);
+    this.#length += line.length;
     if (this.#next === undefined) {
       const next = this.#current.then(() => this.#write());
       this.#next = next;
@@ -60,6 +69,7 @@ export class EventWriter implements AuditSink {
       throw error;
     } finally {
       this.#inFlight = 0;
+      for (const { length } of lines) this.#length -= length;
     }
   }
 }

@@ -1,8 +1,13 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 
+/** Default bound of the buffered events, in characters of JSON: 10,000 events of the maximum length would take 1 GB. */
+export const defaultMaxBufferedLength = 64 * 1024 * 1024;
+
 export interface BufferedBackendOptions {
   /** Maximum number of buffered events; further ones are dropped. */
   readonly bufferSize: number;
+  /** Maximum length of all buffered events, in characters of JSON; further ones are dropped. */
+  readonly maxBufferedLength?: number;
   readonly maxSize: number;
   /** How long the first event of a batch waits for more. */
   readonly maxWaitMs: number;
@@ -18,6 +23,7 @@ export class BufferedBackend {
   readonly #options: BufferedBackendOptions;
   #waiting: string[] = [];
   #inFlight = 0;
+  #length = 0;
   #timer: Timer | undefined;
   #sending: Promise<void> | undefined;
   readonly #abort = new AbortController();
@@ -32,9 +38,11 @@ export class BufferedBackend {
 
   /** Returns false if the buffer is full. */
   add(line: string): boolean {
-    const { bufferSize, maxSize, maxWaitMs, clock } = this.#options;
+    const { bufferSize, maxBufferedLength = defaultMaxBufferedLength, maxSize, maxWaitMs, clock } = this.#options;
     if (this.#abort.signal.aborted || this.#waiting.length + this.#inFlight >= bufferSize) return false;
+    if (this.#length + line.length > maxBufferedLength) return false;
     this.#waiting.push(line);
+    this.#length += line.length;
     if (this.#sending !== undefined) return true;
     if (this.#waiting.length >= maxSize) this.#begin();
     else this.#timer ??= clock.after(maxWaitMs, () => this.#begin());
@@ -62,6 +70,7 @@ export class BufferedBackend {
       this.#inFlight = batch.length;
       if (batch.length > 0) await send(batch, this.#abort.signal);
       this.#inFlight = 0;
+      for (const { length } of batch) this.#length -= length;
     } while (this.#waiting.length >= (this.#abort.signal.aborted ? 1 : maxSize));
     this.#sending = undefined;
     if (this.#waiting.length > 0) this.#timer = clock.after(maxWaitMs, () => this.#begin());

@@ -24,6 +24,13 @@ export interface AdmissionTiming {
 
 type EquivalentResourcesOf = (resource: Resource) => EquivalentResources | undefined;
 
+export interface AdmissionChainOptions {
+  readonly names?: PluginNames;
+  /** Returns the other versions in which rules may name a resource (matchPolicy Equivalent). */
+  readonly versions?: EquivalentResourcesOf;
+  readonly timing?: AdmissionTiming | undefined;
+}
+
 interface ChainedPlugin {
   readonly plugin: AdmissionPlugin;
   /** The name of the plugin's spans. */
@@ -36,6 +43,13 @@ interface ReachedPlugins {
   readonly validate: readonly ChainedPlugin[];
 }
 type MutationAttributes = AdmissionAttributes & { readonly object: KubeObject };
+
+/** One phase of admission of one request. */
+interface PhaseRun<A extends AdmissionAttributes = AdmissionAttributes> {
+  readonly context: RequestContext;
+  readonly attributes: A;
+  readonly plugins: readonly ChainedPlugin[];
+}
 
 const mutateSpanAttributes = Object.freeze({ 'oarlock.phase': 'mutate' });
 const validateSpanAttributes = Object.freeze({ 'oarlock.phase': 'validate' });
@@ -52,23 +66,18 @@ export class AdmissionChain {
   readonly #observeMutateStep: ObserveAdmission | undefined;
   readonly #observeValidateStep: ObserveAdmission | undefined;
 
-  constructor(
-    plugins: readonly AdmissionPlugin[],
-    names: PluginNames = [],
-    versions: EquivalentResourcesOf = () => undefined,
-    times?: AdmissionTiming,
-  ) {
+  constructor(plugins: readonly AdmissionPlugin[], { names = [], versions = () => undefined, timing }: AdmissionChainOptions = {}) {
     this.#versions = versions;
-    this.#timing = times;
-    this.#observeMutateStep = times?.metrics.step('admit');
-    this.#observeValidateStep = times?.metrics.step('validate');
+    this.#timing = timing;
+    this.#observeMutateStep = timing?.metrics.step('admit');
+    this.#observeValidateStep = timing?.metrics.step('validate');
     this.#plugins = plugins.map((plugin, i) => {
       const name = names[i] ?? `#${i}`;
       return {
         plugin,
         spanName: `admission ${name}`,
-        observeMutate: plugin.mutate && times?.metrics.controller(name, 'admit'),
-        observeValidate: plugin.validate && times?.metrics.controller(name, 'validate'),
+        observeMutate: plugin.mutate && timing?.metrics.controller(name, 'admit'),
+        observeValidate: plugin.validate && timing?.metrics.controller(name, 'validate'),
       };
     });
   }
@@ -77,6 +86,7 @@ export class AdmissionChain {
     return this.#timing?.clock.monotonic() ?? 0;
   }
 
+  /** Returns true if a mutating plugin matches such requests. */
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
     for (const { plugin } of this.#pluginsReachedBy(operation, resource, subresource).mutate)
       if (plugin.isIdle?.(operation, resource, subresource) !== true) return true;
@@ -84,54 +94,57 @@ export class AdmissionChain {
   }
 
   /** Runs the mutating plugins; returns the same object if none changed it. @throws StatusError of the first denial */
-  mutate(context: RequestContext, admitted: MutationAttributes): KubeObject | Promise<KubeObject> {
-    const places = this.#activePlugins('mutate', context, admitted);
-    if (places.length === 0) return admitted.object;
-    let again = false;
-    const memory = new Map<object, unknown>();
+  mutate(context: RequestContext, attributes: MutationAttributes): KubeObject | Promise<KubeObject> {
+    const plugins = this.#activePlugins('mutate', context, attributes);
+    if (plugins.length === 0) return attributes.object;
+    let mustReinvoke = false;
+    const pluginState = new Map<object, unknown>();
     const reinvoke = () => {
-      again = true;
+      mustReinvoke = true;
     };
-    const once = (object: KubeObject) =>
-      again ? this.#runMutators(context, { ...admitted, object }, places, { isReinvocation: true, reinvoke, pluginState: memory }) : object;
-    return this.#runStep(this.#observeMutateStep, admitted.operation, () => {
-      const object = this.#runMutators(context, admitted, places, { isReinvocation: false, reinvoke, pluginState: memory });
-      return object instanceof Promise ? object.then(once) : once(object);
+    const reinvokeIfRequested = (object: KubeObject) => {
+      if (!mustReinvoke) return object;
+      const run = { context, attributes: { ...attributes, object }, plugins };
+      return this.#runMutators(run, { isReinvocation: true, reinvoke, pluginState });
+    };
+    return this.#runStep(this.#observeMutateStep, attributes.operation, () => {
+      const object = this.#runMutators({ context, attributes, plugins }, { isReinvocation: false, reinvoke, pluginState });
+      return object instanceof Promise ? object.then(reinvokeIfRequested) : reinvokeIfRequested(object);
     });
   }
 
   /** Runs the validating plugins. @throws StatusError of the first denial */
-  validate(context: RequestContext, admitted: AdmissionAttributes): void | Promise<void> {
-    const places = this.#activePlugins('validate', context, admitted);
-    if (places.length === 0) return undefined;
-    const { object } = admitted;
-    return this.#runStep(this.#observeValidateStep, admitted.operation, () =>
-      this.#runValidators(context, admitted, places, this.#admissionRequest(context, admitted, object && deepFreeze(object))),
+  validate(context: RequestContext, attributes: AdmissionAttributes): void | Promise<void> {
+    const plugins = this.#activePlugins('validate', context, attributes);
+    if (plugins.length === 0) return undefined;
+    const { object } = attributes;
+    return this.#runStep(this.#observeValidateStep, attributes.operation, () =>
+      this.#runValidators({ context, attributes, plugins }, this.#admissionRequest(context, attributes, object && deepFreeze(object))),
     );
   }
 
   /** Runs all plugins of one phase and observes its duration. */
-  #runStep<T>(step: ObserveAdmission | undefined, operation: Operation, run: () => T | Promise<T>): T | Promise<T> {
-    if (step === undefined) return run();
+  #runStep<T>(observe: ObserveAdmission | undefined, operation: Operation, run: () => T | Promise<T>): T | Promise<T> {
+    if (observe === undefined) return run();
     const began = this.#now();
-    const ends = (rejected: boolean) => step(operation, rejected, (this.#now() - began) / 1000);
+    const observeEnd = (rejected: boolean) => observe(operation, rejected, (this.#now() - began) / 1000);
     try {
       const result = run();
       if (result instanceof Promise)
         return result.then(
           (value) => {
-            ends(false);
+            observeEnd(false);
             return value;
           },
           (error: unknown) => {
-            ends(true);
+            observeEnd(true);
             throw error;
           },
         );
-      ends(false);
+      observeEnd(false);
       return result;
     } catch (error) {
-      ends(true);
+      observeEnd(true);
       throw error;
     }
   }
@@ -140,7 +153,7 @@ export class AdmissionChain {
     context: RequestContext,
     { operation, resource, old, options, name }: AdmissionAttributes,
     object?: KubeObject,
-    round?: MutationPass,
+    pass?: MutationPass,
   ): AdmissionRequest {
     const { subresource, namespace, identity, name: requested } = context.request;
     return {
@@ -158,88 +171,78 @@ export class AdmissionChain {
       annotate: (key, value, level) => context.annotate(key, value, level),
       equivalents: () => this.#versions(resource),
       ...(context.spanContext && { spanContext: context.spanContext }),
-      ...(round && { mutation: round }),
+      ...(pass && { mutation: pass }),
     };
   }
 
   /** Runs the mutating plugins from index `from` on. */
-  #runMutators(
-    context: RequestContext,
-    admitted: MutationAttributes,
-    places: readonly ChainedPlugin[],
-    round: MutationPass,
-    from = 0,
-  ): KubeObject | Promise<KubeObject> {
-    let { object } = admitted;
-    let asked: AdmissionRequest | undefined;
+  #runMutators(run: PhaseRun<MutationAttributes>, pass: MutationPass, from = 0): KubeObject | Promise<KubeObject> {
+    const { context, attributes, plugins } = run;
+    const { operation } = attributes;
+    let { object } = attributes;
+    let request: AdmissionRequest | undefined;
     let began = this.#now();
-    for (let at = from; at < places.length; at++) {
-      const { plugin, spanName: step, observeMutate: timed } = places[at] as ChainedPlugin;
-      const span = context.startChildSpan(step, mutateSpanAttributes);
+    for (let at = from; at < plugins.length; at++) {
+      const { plugin, spanName, observeMutate: observe } = plugins[at] as ChainedPlugin;
+      const span = context.startChildSpan(spanName, mutateSpanAttributes);
       const before = object;
       try {
-        asked ??= this.#admissionRequest(context, admitted, deepFreeze(object), round);
-        const answer = plugin.mutate?.(asked);
+        request ??= this.#admissionRequest(context, attributes, deepFreeze(object), pass);
+        const answer = plugin.mutate?.(request);
         if (answer instanceof Promise) {
-          const late = () => awaitInSpan(answer, span, (said) => applyMutation(before, said, context, admitted, span));
-          return this.#observeAsyncPlugin(timed, began, admitted.operation, late).then((next) =>
-            this.#runMutators(context, { ...admitted, object: next }, places, round, at + 1),
+          const apply = () => awaitInSpan(answer, span, (result) => applyMutation(before, result, { context, attributes, span }));
+          return this.#observeAsyncPlugin(observe, began, operation, apply).then((next) =>
+            this.#runMutators({ ...run, attributes: { ...attributes, object: next } }, pass, at + 1),
           );
         }
-        object = applyMutation(before, answer, context, admitted, span);
+        object = applyMutation(before, answer, { context, attributes, span });
       } catch (error) {
         span?.end();
-        timed?.(admitted.operation, true, (this.#now() - began) / 1000);
+        observe?.(operation, true, (this.#now() - began) / 1000);
         throw error;
       }
       span?.end();
-      began = this.#observePlugin(timed, began, admitted.operation);
-      if (object !== before) asked = undefined;
+      began = this.#observePlugin(observe, began, operation);
+      if (object !== before) request = undefined;
     }
     return object;
   }
 
-  #runValidators(
-    context: RequestContext,
-    admitted: AdmissionAttributes,
-    places: readonly ChainedPlugin[],
-    asked: AdmissionRequest,
-    from = 0,
-  ): Promise<void> | undefined {
+  #runValidators(run: PhaseRun, request: AdmissionRequest, from = 0): Promise<void> | undefined {
+    const { context, attributes, plugins } = run;
+    const { operation } = attributes;
     let began = this.#now();
-    for (let at = from; at < places.length; at++) {
-      const { plugin, spanName: step, observeValidate: timed } = places[at] as ChainedPlugin;
-      const span = context.startChildSpan(step, validateSpanAttributes);
+    for (let at = from; at < plugins.length; at++) {
+      const { plugin, spanName, observeValidate: observe } = plugins[at] as ChainedPlugin;
+      const span = context.startChildSpan(spanName, validateSpanAttributes);
       try {
-        const verdict = plugin.validate?.(asked);
-        if (verdict instanceof Promise) {
-          const late = () => awaitInSpan(verdict, span, (said) => throwIfDenied(said, admitted, context));
-          return this.#observeAsyncPlugin(timed, began, admitted.operation, late).then(() =>
-            this.#runValidators(context, admitted, places, asked, at + 1),
-          );
+        const decision = plugin.validate?.(request);
+        if (decision instanceof Promise) {
+          const check = () => awaitInSpan(decision, span, (result) => throwIfDenied(result, attributes, context));
+          return this.#observeAsyncPlugin(observe, began, operation, check).then(() => this.#runValidators(run, request, at + 1));
         }
-        if (verdict !== undefined) throwIfDenied(verdict, admitted, context);
+        if (decision !== undefined) throwIfDenied(decision, attributes, context);
       } catch (error) {
         span?.end();
-        timed?.(admitted.operation, true, (this.#now() - began) / 1000);
+        observe?.(operation, true, (this.#now() - began) / 1000);
         throw error;
       }
       span?.end();
-      began = this.#observePlugin(timed, began, admitted.operation);
+      began = this.#observePlugin(observe, began, operation);
     }
     return undefined;
   }
 
   /** Observes a synchronous plugin and returns the start time of the next one: the clock is read once per plugin. */
-  #observePlugin(timed: ObserveAdmission | undefined, began: number, operation: Operation): number {
-    if (timed === undefined) return began;
+  #observePlugin(observe: ObserveAdmission | undefined, began: number, operation: Operation): number {
+    if (observe === undefined) return began;
     const now = this.#now();
-    timed(operation, false, (now - began) / 1000);
+    observe(operation, false, (now - began) / 1000);
     return now;
   }
 
   async #observeAsyncPlugin<T>(
-    timed: ObserveAdmission | undefined,
+    observe: ObserveAdmission | undefined,
     began: number,
     operation: Operation,
     answer: () => Promise<T>,
@@ -250,7 +253,7 @@ export class AdmissionChain {
       rejected = false;
       return result;
     } finally {
-      timed?.(operation, rejected, (this.#now() - began) / 1000);
+      observe?.(operation, rejected, (this.#now() - began) / 1000);
     }
   }
 
@@ -260,9 +263,9 @@ export class AdmissionChain {
     { request: { subresource } }: RequestContext,
     { operation, resource }: AdmissionAttributes,
   ): readonly ChainedPlugin[] {
-    const places = this.#pluginsReachedBy(operation, resource, subresource)[stage];
-    if (!places.some(({ plugin }) => plugin.isIdle !== undefined)) return places;
-    return places.filter(({ plugin }) => plugin.isIdle?.(operation, resource, subresource) !== true);
+    const plugins = this.#pluginsReachedBy(operation, resource, subresource)[stage];
+    if (!plugins.some(({ plugin }) => plugin.isIdle !== undefined)) return plugins;
+    return plugins.filter(({ plugin }) => plugin.isIdle?.(operation, resource, subresource) !== true);
   }
 
   #pluginsReachedBy(operation: Operation, resource: Resource, subresource: string): ReachedPlugins {

@@ -40,21 +40,21 @@ export class AdmissionMetrics {
   constructor(registry: Registry) {
     this.#controllers = new PrecomputedHistogram({
       name: 'apiserver_admission_controller_admission_duration_seconds',
-      help: 'Seconds that one plugin takes to change or to judge a request.',
+      help: 'Latency of one admission plugin in seconds, by phase and result.',
       labelNames: ['name', ...stepLabels],
       buckets,
       registry,
     });
     this.#steps = new PrecomputedHistogram({
       name: 'apiserver_admission_step_admission_duration_seconds',
-      help: 'Seconds that all plugins together take to change or to judge a request.',
+      help: 'Latency of a phase of admission in seconds, by result.',
       labelNames: stepLabels,
       buckets,
       registry,
     });
     this.#summary = new PrecomputedSummary({
       name: 'apiserver_admission_step_admission_duration_seconds_summary',
-      help: 'Seconds that all plugins together take to change or to judge a request, as quantiles of the last ones.',
+      help: 'Latency of a phase of admission in seconds, as quantiles of the last requests.',
       labelNames: stepLabels,
       registry,
     });
@@ -74,8 +74,8 @@ function timed(make: (labels: { readonly operation: string; readonly rejected: s
   const all = [new Map<Operation, readonly Observer[]>(), new Map<Operation, readonly Observer[]>()] as const;
   return (operation, rejected, seconds) => {
     const series = all[rejected ? 1 : 0];
-    let tallies = series.get(operation);
-    if (tallies === undefined) series.set(operation, (tallies = make({ operation, rejected: String(rejected) })));
-    for (const tally of tallies) tally.observe(seconds);
+    let observers = series.get(operation);
+    if (observers === undefined) series.set(operation, (observers = make({ operation, rejected: String(rejected) })));
+    for (const observer of observers) observer.observe(seconds);
   };
 }

@@ -6,18 +6,18 @@ import type { RequestContext } from '../request/request-context.ts';
 
 /** Throws if a decision denies the request. @throws StatusError with upstream's message */
 export function throwIfDenied(
-  verdict: AdmissionDecision,
+  decision: AdmissionDecision,
   { resource, object, old, name }: AdmissionAttributes,
   context: RequestContext,
 ): void {
-  if (verdict.allowed) return;
-  if (verdict.status !== undefined) throw new StatusError(verdict.status);
+  if (decision.allowed) return;
+  if (decision.status !== undefined) throw new StatusError(decision.status);
   const named =
     name ??
     object?.metadata?.name ??
     old?.metadata?.name ??
     (context.request.name === '' ? (object?.metadata?.generateName ?? '') : context.request.name);
-  throw denialError(verdict, resource, named);
+  throw denialError(decision, resource, named);
 }
 
 function denialError(

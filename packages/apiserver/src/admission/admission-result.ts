@@ -8,31 +8,35 @@ import type { RequestContext } from '../request/request-context.ts';
 
 const maxChangedPaths = 32;
 
-/** Awaits the decision of a plugin and converts it, then ends the plugin's span. */
-export async function awaitInSpan<T, R>(answer: Promise<T>, span: Span | undefined, made: (answer: T) => R): Promise<R> {
+/** Awaits the result of a plugin and converts it, then ends the plugin's span. */
+export async function awaitInSpan<T, R>(result: Promise<T>, span: Span | undefined, convert: (result: T) => R): Promise<R> {
   try {
-    return made(await answer);
+    return convert(await result);
   } finally {
     span?.end();
   }
 }
 
+export interface MutationContext {
+  readonly context: RequestContext;
+  readonly attributes: AdmissionAttributes;
+  readonly span: Span | undefined;
+}
+
 /** Returns the object after a plugin's mutation. @throws StatusError of a denial */
 export function applyMutation(
   before: KubeObject,
-  answer: KubeObject | AdmissionDecision | undefined,
-  context: RequestContext,
-  admitted: AdmissionAttributes,
-  span: Span | undefined,
+  result: KubeObject | AdmissionDecision | undefined,
+  { context, attributes, span }: MutationContext,
 ): KubeObject {
-  if (answer === undefined || answer === before) return before;
-  if (isAdmissionDecision(answer)) {
-    throwIfDenied(answer, admitted, context);
+  if (result === undefined || result === before) return before;
+  if (isAdmissionDecision(result)) {
+    throwIfDenied(result, attributes, context);
     return before;
   }
-  // the exporter computes the text lazily
-  span?.setAttribute('oarlock.changed', changedPaths(before, answer));
-  return answer;
+  // names of fields are part of a body: keys of data, labels and annotations
+  if (!context.isConfidential) span?.setAttribute('oarlock.changed', changedPaths(before, result));
+  return result;
 }
 
 /** Returns the JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */

@@ -3,7 +3,7 @@ import { apiVersionOf } from '@oarlock/api/resource';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { PipelineResponse } from '../request/response.ts';
 
-/** A list as it is answered. */
+/** Returns the list object of a response. */
 export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({
   kind: `${resource.kind}List`,
   apiVersion: apiVersionOf(resource),
@@ -11,7 +11,7 @@ export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResp
   items: items.map(({ object }) => object),
 });
 
-/** An object, or each item of a list, without what is kept of field managers. */
+/** Returns an object, or a list with its items, without managedFields. */
 export function withoutManagedFields(value: unknown): unknown {
   if (!isObject(value)) return value;
   const { metadata, items } = value;
@@ -21,10 +21,10 @@ export function withoutManagedFields(value: unknown): unknown {
   return { ...value, metadata: rest };
 }
 
-/** As Go's clients write a segment of a path: a colon stays. */
+/** Encodes a path segment as Go's clients do: colons are not encoded. */
 const segment = (text: string): string => encodeURIComponent(text).replaceAll('%3A', ':');
 
-/** What a request in process would have been over HTTP. */
+/** Returns the URI that an in-process request would have over HTTP. */
 export function uriOf({ resource, namespace, name, subresource, query, verb }: ApiRequest): string {
   const { group, version, resource: plural } = resource;
   const parts = [

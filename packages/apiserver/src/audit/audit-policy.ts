@@ -42,35 +42,35 @@ const policy = z.strictObject({
   apiVersion: z.literal('audit.k8s.io/v1'),
   kind: z.literal('Policy'),
   metadata: z.record(z.string(), z.unknown()).optional(),
-  rules: z.array(rule).min(1, 'a policy without rules writes nothing down'),
+  rules: z.array(rule).min(1, 'a policy needs at least one rule'),
   omitStages: stages,
   omitManagedFields: z.boolean().default(false),
 });
 type Rule = z.output<typeof rule>;
 type GroupResources = z.output<typeof groupResources>;
 
-/** What is written down of a request, and what is not. */
+/** Which events of a request are recorded, and with which content (RequestAuditConfig upstream). */
 export interface AuditScope {
   readonly level: AuditLevel;
   readonly omitStages: ReadonlySet<AuditStage>;
   readonly omitManagedFields: boolean;
 }
-/** Undefined: nothing. */
+/** Returns the scope of a request; undefined if it is not audited. */
 export type AuditPolicy = (attributes: Attributes) => AuditScope | undefined;
 
 const metadata: AuditScope = { level: 'Metadata', omitStages: new Set(), omitManagedFields: false };
-/** Who asked for what and what the answer was, of every request. */
+/** The default policy: every request at level Metadata. */
 export const metadataLevelPolicy: AuditPolicy = () => metadata;
 
-/** @throws Error that says what is wrong with the file */
+/** Loads a Policy of `audit.k8s.io/v1`. @throws Error that lists the invalid fields of the file */
 export async function loadAuditPolicy(file: string): Promise<AuditPolicy> {
   const parsed = policy.safeParse(parse(await readFile(file, 'utf8')));
   if (parsed.success) return compile(parsed.data);
   const issues = parsed.error.issues.map(({ path: at, message }) => `${at.join('.') || '.'}: ${message}`);
-  throw new Error(`${file} is no audit policy: ${issues.join('; ')}`);
+  throw new Error(`${file} is not a valid audit policy: ${issues.join('; ')}`);
 }
 
-/** The first rule that matches says what is written down; where none does, nothing is. */
+/** Compiles a policy: the first matching rule applies; a request that matches no rule is not audited. */
 function compile({ rules, omitStages, omitManagedFields }: z.output<typeof policy>): AuditPolicy {
   const compiled = rules.map((each) => ({
     matches: matcher(each),
@@ -94,26 +94,28 @@ const anyOf = (list: readonly string[]): ((value: string) => boolean) => {
 function matcher({ users, userGroups, verbs, resources, namespaces, nonResourceURLs }: Rule): (attributes: Attributes) => boolean {
   const [user, verb, namespace, group] = [anyOf(users), anyOf(verbs), anyOf(namespaces), anyOf(userGroups)];
   const ofResources = resources.length > 0 || namespaces.length > 0;
-  return (asked) => {
-    const { identity } = asked;
-    if (!user(identity.name) || !verb(asked.verb)) return false;
+  return (attributes) => {
+    const { identity } = attributes;
+    if (!user(identity.name) || !verb(attributes.verb)) return false;
     if (userGroups.length > 0 && !identity.groups.some(group)) return false;
     if (ofResources)
       return (
-        asked.kind === 'resource' && namespace(asked.namespace) && (resources.length === 0 || resources.some((each) => isOf(each, asked)))
+        attributes.kind === 'resource' &&
+        namespace(attributes.namespace) &&
+        (resources.length === 0 || resources.some((each) => matchesResource(each, attributes)))
       );
-    return nonResourceURLs.length === 0 || (asked.kind === 'path' && nonResourceURLs.some((url) => isBelow(url, asked.path)));
+    return nonResourceURLs.length === 0 || (attributes.kind === 'path' && nonResourceURLs.some((url) => matchesPath(url, attributes.path)));
   };
 }
 
-const isBelow = (url: string, path: string): boolean => url === path || (url.endsWith('*') && path.startsWith(url.slice(0, -1)));
+const matchesPath = (url: string, path: string): boolean => url === path || (url.endsWith('*') && path.startsWith(url.slice(0, -1)));
 
-// `pods`, `pods/log`, `pods/*` for a resource with its subresources, `*/status` for one subresource of all, `*`
-function isOf(
+// rules name `pods`, `pods/log`, `pods/*` (all subresources of a resource), `*/status` (a subresource of all resources) or `*`
+function matchesResource(
   { group, resources, resourceNames }: GroupResources,
-  { group: askedGroup, resource, subresource, name }: Extract<Attributes, { kind: 'resource' }>,
+  { group: requestedGroup, resource, subresource, name }: Extract<Attributes, { kind: 'resource' }>,
 ): boolean {
-  if (group !== askedGroup) return false;
+  if (group !== requestedGroup) return false;
   if (resources.length === 0) return true;
   if (resourceNames.length > 0 && !resourceNames.includes(name)) return false;
   const whole = subresource === '' ? resource : `${resource}/${subresource}`;

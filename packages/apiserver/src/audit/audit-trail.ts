@@ -9,7 +9,7 @@ import type { AuditScope } from './audit-policy.ts';
 import { isConfidential } from '../request/confidential.ts';
 import { listObjectOf, withoutManagedFields } from './audit-objects.ts';
 
-/** What is known of a request before it is known who sent it. */
+/** The attributes of a request that are known before authentication. */
 export interface AuditSubject {
   readonly auditID: string;
   readonly requestURI: string;
@@ -21,11 +21,19 @@ export interface AuditSubject {
 
 const maxAnnotations = 64;
 const maxUserAgent = 1024;
-/** Of requests that took longer it is said how long, as Kubernetes does. */
+/** Requests that take longer are annotated with their latency, as upstream does. */
 const slowMs = 500;
 const none: Readonly<Record<string, string>> = Object.freeze({});
 
-/** The audit events of one request, from when it is known who asks. What is not to be written down is not kept. */
+export interface AuditTrailOptions {
+  readonly scope: AuditScope;
+  /** Passes an event to the sinks. Returns a promise if a sink applies back pressure. */
+  readonly record: (event: AuditEvent) => Promise<void> | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** Records the audit events of one request after authentication. Content that the policy excludes is not kept. */
 export class AuditTrail {
   readonly #scope: AuditScope;
   readonly #record: (event: AuditEvent) => Promise<void> | undefined;
@@ -33,28 +41,19 @@ export class AuditTrail {
   readonly #whole: boolean;
   #event: Omit<AuditEvent, 'stage' | 'stageTimestamp'>;
   #annotations = none;
-  #completed = false;
-  /** Messages may quote bodies, which are not for this event. */
+  #isComplete = false;
+  /** True if messages of errors are omitted, because they may quote a confidential body. */
   readonly #silent: boolean;
-  /** It stays open for long, whatever it does meanwhile. */
+  /** True for watches and streams, whose latency is not recorded. */
   #longRunning = false;
   readonly #receivedAt: number;
 
-  constructor(
-    subject: AuditSubject,
-    attributes: Attributes,
-    scope: AuditScope,
-    record: (event: AuditEvent) => Promise<void> | undefined,
-    now: () => number,
-  ) {
+  constructor(subject: AuditSubject, attributes: Attributes, { scope, record, now }: AuditTrailOptions) {
     this.#scope = scope;
     this.#record = record;
     this.#now = now;
     this.#whole = scope.level === 'RequestResponse';
-    this.#silent =
-      scope.level === 'Metadata' &&
-      attributes.kind === 'resource' &&
-      isConfidential(attributes.group, attributes.resource, attributes.subresource);
+    this.#silent = scope.level === 'Metadata' && attributes.kind === 'resource' && isConfidential(attributes);
     const objectRef = refOf(attributes);
     const { auditID, requestURI, userAgent, sourceIPs, receivedAt } = subject;
     this.#receivedAt = receivedAt;
@@ -75,7 +74,7 @@ export class AuditTrail {
     };
   }
 
-  /** Where a promise is returned, the request waits for it. */
+  /** Records the stage RequestReceived. The request waits for the promise if one is returned. */
   recordReceived(): Promise<void> | undefined {
     return this.#write('RequestReceived');
   }
@@ -88,18 +87,18 @@ export class AuditTrail {
     };
   }
 
-  /** For the events to come. The first value of a key stays, as upstream keeps it. */
+  /** Adds an annotation to the later events. The first value of a key is kept, as upstream does. */
   annotate(key: string, value: string, level?: 'Request'): void {
     if (level === 'Request' && this.#scope.level === 'Metadata') return;
     const annotations = this.#annotations;
     if (Object.hasOwn(annotations, key) || Object.keys(annotations).length >= maxAnnotations) return;
-    // an event that has been recorded keeps those it had
+    // recorded events share the former object
     this.#annotations = Object.freeze({ ...annotations, [key]: value });
   }
 
-  /** The body, once it has been decoded. It is nobody's to change. */
+  /** Sets the decoded body, which must not change afterwards. */
   setRequestObject(body: unknown): void {
-    const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body);
+    const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body, this.#silent);
     this.#event = {
       ...this.#event,
       ...(objectRef && { objectRef }),
@@ -107,7 +106,7 @@ export class AuditTrail {
     };
   }
 
-  /** A request that stays open is told of when it begins, too. */
+  /** Records the stage ResponseStarted of a long-running request. */
   recordResponseStarted(): void {
     this.#longRunning = true;
     this.#event = { ...this.#event, responseStatus: { metadata: {}, code: 200 } };
@@ -134,23 +133,23 @@ export class AuditTrail {
     };
   }
 
-  /** A fault of the server's own ended the request: its last event, as after a panic of Kubernetes' server. */
+  /** Records the stage Panic, the last one of a request that an internal error ended. */
   recordPanic(fault: unknown): void {
     const message = `APIServer panic'd: ${this.#silent ? 'the message is withheld' : fault instanceof Error ? fault.message : String(fault)}`;
     this.#event = { ...this.#event, responseStatus: { metadata: {}, status: 'Failure', message, reason: 'InternalError', code: 500 } };
     void this.#write('Panic');
-    this.#completed = true;
+    this.#isComplete = true;
   }
 
   recordResponseComplete(code: number): void {
-    if (this.#completed) return;
+    if (this.#isComplete) return;
     const ms = this.#now() - this.#receivedAt;
     if (!this.#longRunning && ms > slowMs) this.annotate('apiserver.latency.k8s.io/total', `${ms / 1000}s`);
     this.#event = { ...this.#event, responseStatus: { metadata: {}, ...this.#event.responseStatus, code } };
     void this.#write('ResponseComplete');
   }
 
-  /** Nobody is known to have sent it. */
+  /** Records a request whose authentication failed. */
   recordUnauthenticated(message: string, code: number): void {
     this.#event = { ...this.#event, user: {}, responseStatus: { metadata: {}, status: 'Failure', message, code } };
     void this.#write('ResponseStarted');
@@ -174,7 +173,7 @@ export class AuditTrail {
   }
 }
 
-/** As `MicroTime` of Kubernetes is written. */
+/** Formats a time as metav1.MicroTime. */
 const microTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, -1)}000Z`;
 
 const userOf = ({ name, uid, groups, extra }: Identity): AuditUser => ({
@@ -184,9 +183,9 @@ const userOf = ({ name, uid, groups, extra }: Identity): AuditUser => ({
   ...(extra && { extra }),
 });
 
-function refOf(asked: Attributes): AuditObjectRef | undefined {
-  if (asked.kind === 'path') return undefined;
-  const { resource, namespace, name, group, version, subresource } = asked;
+function refOf(attributes: Attributes): AuditObjectRef | undefined {
+  if (attributes.kind === 'path') return undefined;
+  const { resource, namespace, name, group, version, subresource } = attributes;
   return {
     resource,
     ...(namespace !== '' && { namespace }),
@@ -197,10 +196,24 @@ function refOf(asked: Attributes): AuditObjectRef | undefined {
   };
 }
 
-/** What the path does not say of an object, its body may. */
-function withNameFromBody(ref: AuditObjectRef, body: unknown): AuditObjectRef | undefined {
+const identityFormats = {
+  namespace: /^[a-z0-9][-a-z0-9]{0,62}$/,
+  name: /^[a-z0-9][-.a-z0-9]{0,252}$/,
+  uid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  resourceVersion: /^[0-9]{1,20}$/,
+} as const;
+
+/**
+ * Adds the identity of the object in the body to a reference, where the path does not contain it. Of a confidential body, only values of the
+ * expected format are added: any other value is content of the body.
+ */
+function withNameFromBody(ref: AuditObjectRef, body: unknown, isConfidentialBody: boolean): AuditObjectRef | undefined {
   const metadata = isObject(body) ? body['metadata'] : undefined;
   if (!isObject(metadata)) return undefined;
-  const text = (key: string) => (typeof metadata[key] === 'string' && metadata[key] !== '' ? { [key]: metadata[key] } : {});
+  const text = (key: keyof typeof identityFormats) => {
+    const value = metadata[key];
+    if (typeof value !== 'string' || value === '') return {};
+    return isConfidentialBody && !identityFormats[key].test(value) ? {} : { [key]: value };
+  };
   return { ...text('namespace'), ...text('name'), ...text('uid'), ...text('resourceVersion'), ...ref };
 }

@@ -17,7 +17,7 @@ import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
 import type { RequestHandler } from '../request/response.ts';
 
-/** Says which requests leave a trail, and hands their events to all sinks. Made only where there are sinks. */
+/** Decides by the policy which requests are audited, and passes their events to all sinks. Exists only if sinks are configured. */
 export class Auditor {
   readonly #sinks: readonly AuditSink[];
   readonly #clock: Clock;
@@ -35,31 +35,25 @@ export class Auditor {
     this.#policy = policy;
   }
 
-  /** Resolves when sinks that hold requests back have taken what they were given. Undefined: at once. */
+  /** Resolves when the sinks that apply back pressure have accepted all events. Undefined if there is nothing to wait for. */
   waitForBackPressure(): Promise<unknown> | undefined {
     return this.#pendingRecords.size === 0 ? undefined : Promise.all(this.#pendingRecords);
   }
 
-  /** The trail of a request, where its policy wants one. */
+  /** Returns the trail of a request; undefined if the policy excludes it. */
   trail(subject: AuditSubject, attributes: Attributes): AuditTrail | undefined {
     const scope = this.#policy(attributes);
     if (scope === undefined) return undefined;
-    return new AuditTrail(
-      subject,
-      attributes,
-      scope,
-      (event) => this.#record(event),
-      () => this.#clock.now(),
-    );
+    return new AuditTrail(subject, attributes, { scope, record: (event) => this.#record(event), now: () => this.#clock.now() });
   }
 
-  /** A request over HTTP whose sender nobody knows. */
+  /** Records an HTTP request whose authentication failed. */
   recordUnauthenticated(exchange: Exchange, subject: AuditSubject, attributes: Attributes, code: number): void {
-    const nobody = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
-    this.trail(subject, nobody)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
+    const withoutUser = { ...attributes, identity: { ...anonymous, name: '', groups: [] } };
+    this.trail(subject, withoutUser)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
   }
 
-  /** The pipeline for requests in process: they leave trails as others do. */
+  /** Wraps the pipeline for in-process requests, which are audited as HTTP requests are. */
   auditPipeline(pipeline: RequestHandler): RequestHandler {
     return {
       handle: async (request) => {
@@ -81,6 +75,7 @@ export class Auditor {
     };
   }
 
+  /** Wraps the handler of in-process requests for non-resource paths. */
   auditPaths(answer: LoopbackPathHandler): LoopbackPathHandler {
     return async (method, path, body, identity) => {
       const attributes: Attributes = { kind: 'path', identity, verb: method.toLowerCase(), path: path.split('?', 1)[0] ?? path };
@@ -114,21 +109,22 @@ export class Auditor {
   #record(event: AuditEvent): Promise<void> | undefined {
     let waiting: Promise<void> | undefined;
     for (const sink of this.#sinks) {
-      const taken = sink.record(event);
-      if (taken === undefined) continue;
-      const settled = taken
+      const accepted = sink.record(event);
+      if (accepted === undefined) continue;
+      const pending = accepted
         .catch((error: unknown) => {
-          this.#log.error({ err: error, auditID: event.auditID, stage: event.stage }, 'an audit event was not kept');
+          this.#log.error({ err: error, auditID: event.auditID, stage: event.stage }, 'recording an audit event failed');
         })
-        .finally(() => this.#pendingRecords.delete(settled));
-      this.#pendingRecords.add(settled);
-      if (event.stage === 'RequestReceived') waiting = waiting === undefined ? taken : Promise.all([waiting, taken]).then(() => undefined);
+        .finally(() => this.#pendingRecords.delete(pending));
+      this.#pendingRecords.add(pending);
+      if (event.stage === 'RequestReceived')
+        waiting = waiting === undefined ? accepted : Promise.all([waiting, accepted]).then(() => undefined);
     }
     return waiting;
   }
 }
 
-/** @throws StatusError where a sink insists on having the event and could not take it */
+/** Records the stage RequestReceived. @throws StatusError InternalError if a strict sink failed to record it */
 export async function recordReceived(trail: AuditTrail): Promise<void> {
   try {
     await trail.recordReceived();
@@ -137,7 +133,7 @@ export async function recordReceived(trail: AuditTrail): Promise<void> {
   }
 }
 
-/** Where a request came from: what proxies say, and the connection itself. As `utilnet.SourceIPs` of Kubernetes. */
+/** Returns the addresses of a request: those that proxies report, and that of the connection (utilnet.SourceIPs upstream). */
 export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'connection'>): readonly string[] {
   const forwarded = headers['x-forwarded-for']?.toString() ?? '';
   const real = headers['x-real-ip']?.toString().trim() ?? '';

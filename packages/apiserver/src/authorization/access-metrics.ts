@@ -23,7 +23,7 @@ export class AuthMetrics {
     this.#authorizations = registerAttempts(registry, 'authorization', 'authorization_attempts_total');
     this.#users = new Counter({
       name: 'authenticated_user_requests',
-      help: 'Requests by who sent them: users of the system by name, addresses of mail as such, all others together.',
+      help: 'Authenticated requests by user name: some system users by name, email addresses as email_id, others as other.',
       labelNames: ['username'],
       registers: [registry],
     });
@@ -45,11 +45,11 @@ function observe(series: Series, seconds: number): void {
   series.seconds.observe(seconds);
 }
 
-function registerAttempts(registry: Registry, what: string, name: string): (result: string) => Series {
+function registerAttempts(registry: Registry, subject: string, name: string): (result: string) => Series {
   const all = new Map<string, Series>();
   const counter = new Counter({
     name,
-    help: `Attempts at ${what}, by their result.`,
+    help: `Number of ${subject} attempts by result.`,
     labelNames: ['result'],
     registers: [],
     collect() {
@@ -59,8 +59,8 @@ function registerAttempts(registry: Registry, what: string, name: string): (resu
   });
   registry.registerMetric(counter);
   const durations = new PrecomputedHistogram({
-    name: `${what}_duration_seconds`,
-    help: `Seconds of attempts at ${what}, by their result.`,
+    name: `${subject}_duration_seconds`,
+    help: `Duration of ${subject} in seconds by result.`,
     labelNames: ['result'],
     buckets,
     registry,

@@ -72,24 +72,24 @@ export function attributesOf({ verb, resource, subresource, namespace, name: nam
 }
 
 /** Returns upstream's 403 error. */
-export function forbiddenError(attributes: Attributes, because: string | undefined): StatusError {
+export function forbiddenError(attributes: Attributes, reason: string | undefined): StatusError {
   const { identity, verb } = attributes;
-  const more = because === undefined || because === '' ? '' : `: ${because}`;
+  const suffix = reason === undefined || reason === '' ? '' : `: ${reason}`;
   const user = `User ${JSON.stringify(identity.name)} cannot ${verb}`;
-  if (attributes.kind === 'path') return failure('Forbidden', `forbidden: ${user} path ${JSON.stringify(attributes.path)}${more}`, {});
+  if (attributes.kind === 'path') return failure('Forbidden', `forbidden: ${user} path ${JSON.stringify(attributes.path)}${suffix}`, {});
   const { group, resource, subresource, namespace, name } = attributes;
   const what = `resource ${JSON.stringify(subresource === '' ? resource : `${resource}/${subresource}`)} in API group ${JSON.stringify(group)}`;
   const where = namespace === '' ? 'at the cluster scope' : `in the namespace ${JSON.stringify(namespace)}`;
-  return forbidden({ group, resource }, name, `${user} ${what} ${where}${more}`);
+  return forbidden({ group, resource }, name, `${user} ${what} ${where}${suffix}`);
 }
 
 /** Adds upstream's authorization annotations to the audit event of a request. */
 export function annotateAuthorizationDecision(
   event: { annotate?(key: string, value: string): void },
-  { decision, reason: because = '' }: Decision,
+  { decision, reason = '' }: Decision,
 ): void {
   event.annotate?.('authorization.k8s.io/decision', decision === 'allow' ? 'allow' : 'forbid');
-  event.annotate?.('authorization.k8s.io/reason', because);
+  event.annotate?.('authorization.k8s.io/reason', reason);
 }
 
 /** Authorizes a request. Synchronous if all authorizers are. @throws StatusError Forbidden */
@@ -102,7 +102,7 @@ export function authorizeRequest(
 ): void | Promise<void> {
   const span = context.startChildSpan('authorization');
   const began = times?.clock.monotonic() ?? 0;
-  const judge = (decision: Decision & { readonly by: number }) => {
+  const applyDecision = (decision: Decision & { readonly by: number }) => {
     times?.metrics.observeAuthorization(decision.decision, (times.clock.monotonic() - began) / 1000);
     span?.setAttributes({ 'oarlock.decision': decision.decision, 'oarlock.plugin': names[decision.by] ?? '' });
     span?.end();
@@ -110,7 +110,7 @@ export function authorizeRequest(
     if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
   };
   const decision = runAuthorizers(chain, attributes);
-  return decision instanceof Promise ? decision.then(judge) : judge(decision);
+  return decision instanceof Promise ? decision.then(applyDecision) : applyDecision(decision);
 }
 
 const collectionVerbs: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection']);

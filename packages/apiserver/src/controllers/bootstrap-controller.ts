@@ -12,7 +12,7 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { ClusterFacts } from '@oarlock/spi/cluster';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { LoopbackClient, ignoreReasons } from './loopback-client.ts';
-import { storageRoot } from '../watch-cache/watch-cache.ts';
+import { storageRoot } from '../watch-cache/storage-root.ts';
 import type { RequestHandler } from '../request/response.ts';
 
 export interface BootstrapControllerOptions {

@@ -9,8 +9,8 @@ export interface LoopbackInformerOptions {
   readonly pipeline: RequestHandler;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called after every batch of changes once the initial list is complete; `gone` holds the last state of deleted objects. */
-  onChange(gone: readonly KubeObject[]): void;
+  /** Called after every batch of changes once the initial list is complete; `deleted` holds the last state of deleted objects. */
+  onChange(deleted: readonly KubeObject[]): void;
 }
 
 const initialEventsEnd = 'k8s.io/initial-events-end';
@@ -47,22 +47,22 @@ export class LoopbackInformer<T extends KubeObject> {
     await this.#running;
   }
 
-  async #runWatch(seen: () => void): Promise<void> {
+  async #runWatch(onListed: () => void): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        await this.#watchOnce(seen);
+        await this.#watchOnce(onListed);
       } catch (error) {
         if (signal.aborted) break;
         log.debug({ resource: this.#resource.resource, error: String(error) }, 'a loopback watch failed and restarts');
         await clock.sleep(retryDelayMs, signal).catch(() => undefined); // rejects when the server stops
       }
     }
-    seen();
+    onListed();
   }
 
-  async #watchOnce(seen: () => void): Promise<void> {
+  async #watchOnce(onListed: () => void): Promise<void> {
     const response = await this.#options.pipeline.handle({
       verb: 'watch',
       resource: this.#resource,
@@ -74,29 +74,29 @@ export class LoopbackInformer<T extends KubeObject> {
       signal: this.#stop.signal,
     });
     if (response.kind !== 'watch') throw new Error(`expected a watch, the API server returned ${response.kind}`);
-    let fresh: Map<string, T> | undefined = new Map();
+    let initial: Map<string, T> | undefined = new Map();
     for await (const frames of response.frames) {
-      const gone: T[] = [];
+      const deleted: T[] = [];
       for (const frame of frames) {
-        if (fresh !== undefined && isInitialEventsEnd(frame)) {
-          for (const [key, object] of this.#objects) if (!fresh.has(key)) gone.push(object);
-          this.#objects = fresh;
-          fresh = undefined;
-        } else this.#apply(fresh ?? this.#objects, frame, gone);
+        if (initial !== undefined && isInitialEventsEnd(frame)) {
+          for (const [key, object] of this.#objects) if (!initial.has(key)) deleted.push(object);
+          this.#objects = initial;
+          initial = undefined;
+        } else this.#apply(initial ?? this.#objects, frame, deleted);
       }
-      if (fresh !== undefined) continue;
-      this.#options.onChange(gone);
-      seen();
+      if (initial !== undefined) continue;
+      this.#options.onChange(deleted);
+      onListed();
     }
   }
 
-  #apply(objects: Map<string, T>, { type, item }: WatchFrame, gone: T[]): void {
+  #apply(objects: Map<string, T>, { type, item }: WatchFrame, deleted: T[]): void {
     if (type === 'BOOKMARK') return;
     const { name = '', namespace = '' } = item.object.metadata ?? {};
     const key = namespace === '' ? name : `${namespace}/${name}`;
     if (type === 'DELETED') {
       objects.delete(key);
-      gone.push(item.object as T);
+      deleted.push(item.object as T);
     } else objects.set(key, item.object as T);
   }
 }

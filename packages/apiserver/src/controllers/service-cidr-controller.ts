@@ -26,7 +26,7 @@ export interface ServiceCidrControllerOptions {
 const defaultName = 'kubernetes';
 const finalizer = 'networking.k8s.io/service-cidr-finalizer';
 const ready = { type: 'Ready', status: 'True', reason: '', message: 'Kubernetes Service CIDR is ready' };
-const waiting = {
+const terminating = {
   type: 'Ready',
   status: 'False',
   reason: 'Terminating',
@@ -58,9 +58,9 @@ export class ServiceCidrController {
     this.#cidrs = new LoopbackInformer(serviceCIDRs, { ...options, onChange: () => void this.#runner.trigger() });
     this.#addresses = new LoopbackInformer(ipAddresses, {
       ...options,
-      onChange: (gone) => {
-        if (gone.length === 0) return;
-        this.#deletedAddresses.push(...(gone as readonly IPAddress[]));
+      onChange: (deleted) => {
+        if (deleted.length === 0) return;
+        this.#deletedAddresses.push(...(deleted as readonly IPAddress[]));
         void this.#runner.trigger();
       },
     });
@@ -82,17 +82,19 @@ export class ServiceCidrController {
     for (const cidr of this.#cidrs.objects.values()) await this.#reconcile(cidr);
     if (!this.#synced) await this.#repair();
     this.#synced = true;
-    for (let lost = this.#deletedAddresses.shift(); lost !== undefined; lost = this.#deletedAddresses.shift()) await this.#restore(lost);
+    for (let deleted = this.#deletedAddresses.shift(); deleted !== undefined; deleted = this.#deletedAddresses.shift())
+      await this.#restore(deleted);
   }
 
   async #reconcile(cidr: ServiceCIDR): Promise<void> {
     const { metadata = {} } = cidr;
-    const held = metadata.finalizers?.includes(finalizer) === true;
+    const hasFinalizer = metadata.finalizers?.includes(finalizer) === true;
     if (metadata.deletionTimestamp === undefined) {
-      if (!held) await this.#update(cidr, '', { metadata: { ...metadata, finalizers: [...(metadata.finalizers ?? []), finalizer] } });
+      if (!hasFinalizer)
+        await this.#update(cidr, '', { metadata: { ...metadata, finalizers: [...(metadata.finalizers ?? []), finalizer] } });
       await this.#report(cidr, ready);
-    } else if (held) {
-      if (this.#hasOrphanedAddresses(cidr)) await this.#report(cidr, waiting);
+    } else if (hasFinalizer) {
+      if (this.#hasOrphanedAddresses(cidr)) await this.#report(cidr, terminating);
       else
         await this.#update(cidr, '', { metadata: { ...metadata, finalizers: metadata.finalizers?.filter((name) => name !== finalizer) } });
     }
@@ -112,8 +114,8 @@ export class ServiceCidrController {
 
   async #report(cidr: ServiceCIDR, condition: typeof ready): Promise<void> {
     const before = cidr.status?.conditions?.find(({ type }) => type === 'Ready');
-    const { lastTransitionTime, ...said } = before ?? {};
-    if (jsonEqual(said, condition)) return;
+    const { lastTransitionTime, ...reported } = before ?? {};
+    if (jsonEqual(reported, condition)) return;
     const at = before?.status === condition.status ? lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (cidr.status?.conditions ?? []).filter(({ type }) => type !== 'Ready');
     await this.#update(cidr, 'status', { status: { ...cidr.status, conditions: [...others, { ...condition, lastTransitionTime: at }] } });

@@ -9,11 +9,11 @@ type Rules = NonNullable<FlowSchemaSpec['rules']>;
 type Subject = Rules[number]['subjects'][number];
 type ResourceRule = NonNullable<Rules[number]['resourceRules']>[number];
 
-const updated = { annotations: { 'apf.kubernetes.io/autoupdate-spec': 'true' } };
+const autoUpdated = { annotations: { 'apf.kubernetes.io/autoupdate-spec': 'true' } };
 const level = (name: string, spec: PriorityLevelConfigurationSpec): PriorityLevelConfiguration => ({
   kind: 'PriorityLevelConfiguration',
   apiVersion: 'flowcontrol.apiserver.k8s.io/v1',
-  metadata: { name, ...updated },
+  metadata: { name, ...autoUpdated },
   spec,
 });
 const queued = (name: string, shares: number, lendablePercent: number, queues: number, handSize: number) =>
@@ -49,7 +49,7 @@ const schema = (
 ): FlowSchema => ({
   kind: 'FlowSchema',
   apiVersion: 'flowcontrol.apiserver.k8s.io/v1',
-  metadata: { name, ...updated },
+  metadata: { name, ...autoUpdated },
   spec: {
     matchingPrecedence,
     priorityLevelConfiguration: { name: priorityLevel },
@@ -58,7 +58,7 @@ const schema = (
   },
 });
 
-/** Those without which requests could not be placed: they are made again whenever they are gone or changed. */
+/** The mandatory objects. The configuration controller restores them when they are deleted or changed. */
 export const mandatoryPriorityLevels: readonly PriorityLevelConfiguration[] = [
   level('exempt', { type: 'Exempt', exempt: { nominalConcurrencyShares: 0, lendablePercent: 0 } }),
   level('catch-all', {
@@ -71,7 +71,7 @@ export const mandatoryFlowSchemas: readonly FlowSchema[] = [
   schema('catch-all', 'catch-all', 10_000, 'ByUser', everything(everyone)),
 ];
 
-/** What a cluster begins with; administrators may change them, and say so in an annotation. */
+/** The suggested objects. Administrators may change them after removing the autoupdate annotation. */
 export const suggestedPriorityLevels: readonly PriorityLevelConfiguration[] = [
   queued('system', 30, 33, 64, 6),
   queued('node-high', 40, 25, 64, 6),

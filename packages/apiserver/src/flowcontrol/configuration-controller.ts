@@ -23,8 +23,8 @@ const autoUpdate = 'apf.kubernetes.io/autoupdate-spec';
 type ConfigurationObject = FlowSchema | PriorityLevelConfiguration;
 
 /**
- * Makes the objects that priority and fairness begins with, keeps the mandatory ones as they have to be, hands on what is configured, and
- * says of each FlowSchema whether its level is there.
+ * Creates the bootstrap objects of priority and fairness, restores the mandatory ones, applies the configuration, and reports in the condition
+ * `Dangling` of each FlowSchema whether its priority level exists (apf_controller upstream).
  */
 export class FlowControlConfigurationController {
   readonly #options: FlowControlConfigurationOptions;
@@ -61,7 +61,7 @@ export class FlowControlConfigurationController {
 
   async #reconcile(): Promise<void> {
     const [schemas, levels] = [this.#schemas.objects, this.#levels.objects];
-    // while the objects of a new cluster are being made, some of them would place requests worse than the built-in ones do
+    // until all bootstrap objects of a new cluster exist, the built-in configuration classifies requests better than a part of them
     this.#complete ||=
       allPresent(suggestedPriorityLevels, levels) &&
       allPresent(suggestedFlowSchemas, schemas) &&
@@ -86,34 +86,34 @@ export class FlowControlConfigurationController {
     if (this.#complete) for (const schema of schemas.values()) await this.#report(schema, levels);
   }
 
-  /** What an administrator has taken over stays, unless nothing would work without it. */
+  /** Creates or restores a bootstrap object. A suggested object without the autoupdate annotation belongs to an administrator and is kept. */
   async #ensureObject(
     resource: Resource,
-    wanted: ConfigurationObject,
-    present: ConfigurationObject | undefined,
+    bootstrap: ConfigurationObject,
+    current: ConfigurationObject | undefined,
     mandatory: boolean,
   ): Promise<void> {
-    if (present === undefined) {
-      await this.#client.create(resource, wanted).catch(ignoreReasons('AlreadyExists'));
+    if (current === undefined) {
+      await this.#client.create(resource, bootstrap).catch(ignoreReasons('AlreadyExists'));
       return;
     }
-    const own = mandatory || present.metadata?.annotations?.[autoUpdate] === 'true';
-    if (!own || covers(present.spec, wanted.spec)) return;
-    await this.#client.update(resource, { ...present, ...{ spec: wanted.spec } }).catch(ignoreReasons('Conflict', 'NotFound'));
+    const own = mandatory || current.metadata?.annotations?.[autoUpdate] === 'true';
+    if (!own || covers(current.spec, bootstrap.spec)) return;
+    await this.#client.update(resource, { ...current, ...{ spec: bootstrap.spec } }).catch(ignoreReasons('Conflict', 'NotFound'));
   }
 
   async #report(schema: FlowSchema, levels: ReadonlyMap<string, PriorityLevelConfiguration>): Promise<void> {
     const level = schema.spec?.priorityLevelConfiguration?.name ?? '';
-    const there = levels.has(level);
+    const exists = levels.has(level);
     const condition = {
       type: 'Dangling',
-      status: there ? 'False' : 'True',
-      reason: there ? 'Found' : 'NotFound',
-      message: `This FlowSchema references the PriorityLevelConfiguration object named ${JSON.stringify(level)} ${there ? 'and it exists' : 'but there is no such object'}`,
+      status: exists ? 'False' : 'True',
+      reason: exists ? 'Found' : 'NotFound',
+      message: `This FlowSchema references the PriorityLevelConfiguration object named ${JSON.stringify(level)} ${exists ? 'and it exists' : 'but there is no such object'}`,
     };
     const before = schema.status?.conditions?.find(({ type }) => type === condition.type);
-    const { lastTransitionTime, ...said } = before ?? {};
-    if (jsonEqual(said, condition)) return;
+    const { lastTransitionTime, ...reported } = before ?? {};
+    if (jsonEqual(reported, condition)) return;
     const at = before?.status === condition.status ? lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (schema.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
     const body = { ...schema, ...{ status: { conditions: [...others, { ...condition, lastTransitionTime: at }] } } };
@@ -121,18 +121,18 @@ export class FlowControlConfigurationController {
   }
 }
 
-const allPresent = (wanted: readonly ConfigurationObject[], present: ReadonlyMap<string, unknown>): boolean =>
-  wanted.every(({ metadata }) => present.has(metadata?.name ?? ''));
+const allPresent = (objects: readonly ConfigurationObject[], existing: ReadonlyMap<string, unknown>): boolean =>
+  objects.every(({ metadata }) => existing.has(metadata?.name ?? ''));
 
-/** Whether everything that is wanted stands there; what defaulting adds does not count. */
-function covers(present: unknown, wanted: unknown): boolean {
-  if (Array.isArray(wanted))
-    return Array.isArray(present) && present.length === wanted.length && wanted.every((item, i) => covers(present[i], item));
-  if (typeof wanted === 'object' && wanted !== null)
+/** Returns true if `actual` contains all fields of `expected` with the same values. Defaulting may have added further fields. */
+function covers(actual: unknown, expected: unknown): boolean {
+  if (Array.isArray(expected))
+    return Array.isArray(actual) && actual.length === expected.length && expected.every((item, i) => covers(actual[i], item));
+  if (typeof expected === 'object' && expected !== null)
     return (
-      typeof present === 'object' &&
-      present !== null &&
-      Object.entries(wanted).every(([key, value]) => covers((present as Readonly<Record<string, unknown>>)[key], value))
+      typeof actual === 'object' &&
+      actual !== null &&
+      Object.entries(expected).every(([key, value]) => covers((actual as Readonly<Record<string, unknown>>)[key], value))
     );
-  return present === wanted;
+  return actual === expected;
 }

@@ -6,7 +6,7 @@ import type { PriorityLevel, Rejection } from './priority-level.ts';
 const prefix = '/debug/api_priority_and_fairness/';
 type Row = readonly (string | number | boolean)[];
 
-/** What is going on in priority and fairness, in the tables of Kubernetes, by path. */
+/** Returns the debug tables of upstream's priority and fairness, by path. */
 export function flowControlDumps(fairness: PriorityAndFairness, clock: Clock): ReadonlyMap<string, () => string> {
   const levels = () => [...fairness.levels].sort((a, b) => (a.name < b.name ? -1 : 1));
   return new Map([
@@ -50,7 +50,7 @@ function levelRow(level: PriorityLevel, all: Iterable<FlowCounters>): Row {
   const executing = sum((each) => each.executing);
   return [
     level.name,
-    level.queues.filter(({ requests: waiting, executing: running }) => waiting.length > 0 || running > 0).length,
+    level.queues.filter(({ requests, executing: inQueue }) => requests.length > 0 || inQueue > 0).length,
     executing === 0 && level.queuedRequests === 0,
     false,
     level.queuedRequests,
@@ -99,7 +99,7 @@ function requestRows({ name, queues }: PriorityLevel, clock: Clock): readonly Ro
   );
 }
 
-/** Columns as wide as what is in them, with commas: for eyes and for programs. */
+/** Formats rows as aligned columns that end with commas. */
 function table(columns: readonly string[], rows: readonly Row[]): string {
   const texts = [columns, ...rows.map((row) => row.map(String))].map((row) =>
     row.map((cell, i) => (i === columns.length - 1 ? cell : `${cell},`)),

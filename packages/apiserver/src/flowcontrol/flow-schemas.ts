@@ -5,7 +5,7 @@ import type { RequestInfo } from '../http/request-info.ts';
 type SchemaSpec = NonNullable<FlowSchema['spec']>;
 type Rule = NonNullable<SchemaSpec['rules']>[number];
 
-/** A FlowSchema in the form in which requests are compared with it. */
+/** A compiled FlowSchema. */
 export interface FlowSchemaMatcher {
   readonly name: string;
   readonly uid: string;
@@ -15,7 +15,7 @@ export interface FlowSchemaMatcher {
 }
 
 type Names = (name: string) => boolean;
-/** `*` stands for all. */
+/** Returns a predicate of the names in a list. `*` matches all names. */
 function nameMatcher(list: readonly string[] | undefined): Names {
   if (list === undefined || list.length === 0) return () => false;
   if (list.includes('*')) return () => true;
@@ -50,8 +50,8 @@ function subjectMatcher(list: Rule['subjects']): (identity: Identity) => boolean
       ));
 }
 
-function compileRule({ subjects: who, resourceRules = [], nonResourceRules = [] }: Rule): FlowSchemaMatcher['matches'] {
-  const bySubject = subjectMatcher(who);
+function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Rule): FlowSchemaMatcher['matches'] {
+  const bySubject = subjectMatcher(subjects);
   const resources = resourceRules.map((rule) => ({
     verbs: nameMatcher(rule.verbs),
     groups: nameMatcher(rule.apiGroups),
@@ -76,7 +76,7 @@ function compileRule({ subjects: who, resourceRules = [], nonResourceRules = [] 
   };
 }
 
-/** Schemas in the order in which they are asked: by precedence, then by name. */
+/** Compiles FlowSchemas in the order in which requests are matched: by precedence, then by name. */
 export function flowSchemaMatchers(schemas: Iterable<FlowSchema>): readonly FlowSchemaMatcher[] {
   const precedence = ({ spec }: FlowSchema) => spec?.matchingPrecedence ?? 1000;
   const nameOf = ({ metadata }: FlowSchema) => metadata?.name ?? '';

@@ -1,54 +1,59 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { PriorityAndFairness } from './priority-and-fairness.ts';
+import type { FlowCounters, PriorityAndFairness } from './priority-and-fairness.ts';
+import type { PriorityLevel } from './priority-level.ts';
 
-/** Bounds of upstream's histogram, in seconds. */
-const waits = [0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30];
+/** Buckets of upstream's histogram, in seconds. */
+const waitBuckets = [0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30];
 const perFlow = ['priority_level', 'flow_schema'] as const;
+const prefix = 'apiserver_flowcontrol_';
 
-/** The series of upstream that tell how busy which level is. They are read when they are asked for: requests pay nothing for them. */
+const labelsOf = ({ level, schema }: FlowCounters) => ({ priority_level: level.name, flow_schema: schema });
+
+/** Registers upstream's metrics of API priority and fairness. Except for waiting times, they are read from the levels at each scrape. */
 export function registerFlowControlMetrics(registry: Registry, fairness: PriorityAndFairness): void {
-  const waited = new Histogram({
-    name: 'apiserver_flowcontrol_request_wait_duration_seconds',
-    help: 'Seconds that requests waited in a queue, those that were given up among them.',
+  registerWaitDuration(registry, fairness);
+  registerFlowGauges(registry, fairness);
+  registerLevelGauges(registry, fairness);
+  registerRequestCounters(registry, fairness);
+}
+
+function registerWaitDuration(registry: Registry, fairness: PriorityAndFairness): void {
+  const waitDuration = new Histogram({
+    name: `${prefix}request_wait_duration_seconds`,
+    help: 'Length of time a request spent waiting in its queue.',
     labelNames: [...perFlow, 'execute'],
-    buckets: waits,
+    buckets: waitBuckets,
     registers: [registry],
   });
-  fairness.onQueueWait = ({ level, schema }, executed, seconds) => {
-    waited.observe({ priority_level: level.name, flow_schema: schema, execute: String(executed) }, seconds);
+  fairness.onQueueWait = (counters, executed, seconds) => {
+    waitDuration.observe({ ...labelsOf(counters), execute: String(executed) }, seconds);
   };
-  const flowGauge = (
-    name: string,
-    help: string,
-    read: (counts: typeof fairness.counts extends Iterable<infer T> ? T : never) => number,
-  ) => {
+}
+
+function registerFlowGauges(registry: Registry, fairness: PriorityAndFairness): void {
+  const gauge = (name: string, help: string, read: (counters: FlowCounters) => number) => {
     registry.registerMetric(
       new Gauge({
-        name: `apiserver_flowcontrol_${name}`,
+        name: `${prefix}${name}`,
         help,
         labelNames: perFlow,
         registers: [],
         collect() {
           this.reset();
-          for (const counts of fairness.counts) this.set({ priority_level: counts.level.name, flow_schema: counts.schema }, read(counts));
+          for (const counters of fairness.counts) this.set(labelsOf(counters), read(counters));
         },
       }),
     );
   };
-  flowGauge(
-    'current_executing_requests',
-    'Requests that are worked on, those that were let in at once among them.',
-    ({ executing }) => executing,
-  );
-  flowGauge('current_inqueue_requests', 'Requests that wait for a place.', ({ queued }) => queued);
-  const levelGauge = (
-    name: string,
-    help: string,
-    read: (level: typeof fairness.levels extends Iterable<infer T> ? T : never) => number,
-  ) => {
+  gauge('current_executing_requests', 'Number of requests in execution.', ({ executing }) => executing);
+  gauge('current_inqueue_requests', 'Number of requests in the queues.', ({ queued }) => queued);
+}
+
+function registerLevelGauges(registry: Registry, fairness: PriorityAndFairness): void {
+  const gauge = (name: string, help: string, read: (level: PriorityLevel) => number) => {
     registry.registerMetric(
       new Gauge({
-        name: `apiserver_flowcontrol_${name}`,
+        name: `${prefix}${name}`,
         help,
         labelNames: ['priority_level'],
         registers: [],
@@ -59,32 +64,34 @@ export function registerFlowControlMetrics(registry: Registry, fairness: Priorit
       }),
     );
   };
-  levelGauge('nominal_limit_seats', 'Seats that a level has by its shares.', ({ nominalLimit: nominal }) => nominal);
-  levelGauge('current_limit_seats', 'Seats that a level has now, after lending and borrowing.', ({ currentLimit: limit }) => limit);
-  levelGauge('current_executing_seats', 'Seats in use.', ({ seatsInUse: inUse }) => inUse);
+  gauge('nominal_limit_seats', 'Nominal number of execution seats of a priority level.', ({ nominalLimit }) => nominalLimit);
+  gauge('current_limit_seats', 'Number of execution seats after lending and borrowing.', ({ currentLimit }) => currentLimit);
+  gauge('current_executing_seats', 'Number of execution seats in use.', ({ seatsInUse }) => seatsInUse);
+}
+
+function registerRequestCounters(registry: Registry, fairness: PriorityAndFairness): void {
   registry.registerMetric(
     new Counter({
-      name: 'apiserver_flowcontrol_dispatched_requests_total',
-      help: 'Requests that were let in.',
+      name: `${prefix}dispatched_requests_total`,
+      help: 'Number of requests executed.',
       labelNames: perFlow,
       registers: [],
       collect() {
         this.reset();
-        for (const { level, schema, dispatched } of fairness.counts)
-          this.inc({ priority_level: level.name, flow_schema: schema }, dispatched);
+        for (const counters of fairness.counts) this.inc(labelsOf(counters), counters.dispatched);
       },
     }),
   );
   registry.registerMetric(
     new Counter({
-      name: 'apiserver_flowcontrol_rejected_requests_total',
-      help: 'Requests that were turned away, and why.',
+      name: `${prefix}rejected_requests_total`,
+      help: 'Number of requests rejected, by reason.',
       labelNames: [...perFlow, 'reason'],
       registers: [],
       collect() {
         this.reset();
-        for (const { level, schema, rejected } of fairness.counts)
-          for (const [reason, count] of rejected) this.inc({ priority_level: level.name, flow_schema: schema, reason }, count);
+        for (const counters of fairness.counts)
+          for (const [reason, count] of counters.rejected) this.inc({ ...labelsOf(counters), reason }, count);
       },
     }),
   );

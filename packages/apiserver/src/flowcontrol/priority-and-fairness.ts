@@ -8,11 +8,11 @@ import { flowSchemaMatchers, type FlowSchemaMatcher } from './flow-schemas.ts';
 import { PriorityLevel, type Queue, type Rejection } from './priority-level.ts';
 import { fairAllocation } from './work-estimator.ts';
 
-/** A place among the requests that are worked on. */
+/** The seats of one executing request. */
 export interface ExecutionSeat {
   readonly flowSchemaUid: string;
   readonly priorityLevelUid: string;
-  /** Gives it back; more than once does nothing. */
+  /** Releases the seats. Further calls do nothing. */
   release(): void;
 }
 
@@ -28,9 +28,9 @@ export interface FlowCounters {
 export interface FlowControlRequest {
   readonly info: RequestInfo;
   readonly identity: Identity;
-  /** How much work it is, in seats. */
+  /** Estimated work, in seats. */
   readonly seats: number;
-  /** Asked for only when the request has to wait. */
+  /** Called only if the request is queued. */
   signal(): AbortSignal;
 }
 
@@ -41,8 +41,8 @@ const tooManyRequests = (): StatusError =>
   failure('TooManyRequests', 'Too many requests, please try again later.', { retryAfterSeconds: 1 });
 
 /**
- * Who may be worked for, in which order (API priority and fairness, KEP-1040): a request belongs to the first FlowSchema that it matches,
- * and so to a priority level, which has a share of all seats; those that a level does not need others may borrow.
+ * API priority and fairness (KEP-1040): a request belongs to the first FlowSchema that matches it, and thereby to a priority level. Each level
+ * has a share of all execution seats; other levels borrow the seats that it does not need.
  */
 export class PriorityAndFairness {
   readonly #clock: Clock;
@@ -52,10 +52,10 @@ export class PriorityAndFairness {
   #levels = new Map<string, PriorityLevel>();
   readonly #counts = new Map<string, FlowCounters>();
   #timer: Timer | undefined;
-  /** Told how many seconds a request has waited in a queue, and whether it was worked on then. */
+  /** Called with the time that a request spent in a queue, in seconds, and whether it was executed afterwards. */
   onQueueWait: ((flow: FlowCounters, executed: boolean, seconds: number) => void) | undefined;
 
-  /** `seats` is how much is worked on at a time; nobody waits longer than `waitMs`. */
+  /** `seats`: execution seats of all levels. `waitMs`: maximum time of a request in a queue. */
   constructor(seats: number, waitMs: number, clock: Clock) {
     this.#clock = clock;
     this.#seats = seats;
@@ -70,12 +70,12 @@ export class PriorityAndFairness {
     return this.#counts.values();
   }
 
-  /** From now on these objects count. Schemas whose level is not there match nothing; the mandatory ones are always there. */
+  /** Replaces the configuration. Mandatory objects are added if they are absent; schemas of an absent level match nothing. */
   configure(schemas: readonly FlowSchema[], levels: readonly PriorityLevelConfiguration[]): void {
-    const wanted = new Map([...mandatoryPriorityLevels, ...levels].map((level) => [level.metadata?.name ?? '', level]));
+    const configured = new Map([...mandatoryPriorityLevels, ...levels].map((level) => [level.metadata?.name ?? '', level]));
     const before = this.#levels;
     this.#levels = new Map(
-      [...wanted].map(([name, configuration]) => {
+      [...configured].map(([name, configuration]) => {
         const known = before.get(name);
         known?.configure(configuration);
         return [name, known ?? new PriorityLevel(configuration, this.#clock)];
@@ -83,7 +83,7 @@ export class PriorityAndFairness {
     );
     const shares = [...this.#levels.values()].reduce((sum, level) => sum + level.shares, 0);
     for (const level of this.#levels.values()) level.setNominalLimit(shares === 0 ? 0 : Math.ceil((this.#seats * level.shares) / shares));
-    // one that goes serves those that it has
+    // a removed level still dispatches the requests in its queues
     for (const [name, level] of before) if (!this.#levels.has(name)) level.setCurrentLimit(Math.max(1, level.currentLimit));
     const named = new Map([...mandatoryFlowSchemas, ...schemas].map((schema) => [schema.metadata?.name ?? '', schema]));
     this.#matchers = flowSchemaMatchers(named.values()).flatMap((matcher) => {
@@ -102,12 +102,12 @@ export class PriorityAndFairness {
     this.#timer?.cancel();
   }
 
-  /** Takes a place, at once where there is one. @throws StatusError `TooManyRequests` */
-  acquire(entering: FlowControlRequest): ExecutionSeat | Promise<ExecutionSeat> {
-    const { info, identity } = entering;
-    for (const [matcher, counts] of this.#matchers)
-      if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, entering);
-    throw tooManyRequests(); // only who is in neither of the groups that everybody is in
+  /** Acquires seats for a request, without a promise if seats are free. @throws StatusError `TooManyRequests` */
+  acquire(request: FlowControlRequest): ExecutionSeat | Promise<ExecutionSeat> {
+    const { info, identity } = request;
+    for (const [matcher, counts] of this.#matchers) if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, request);
+    // every user is in a group of the schema catch-all, so that only an identity without groups gets here
+    throw tooManyRequests();
   }
 
   #acquireFrom(
@@ -118,13 +118,13 @@ export class PriorityAndFairness {
     const { level } = counts;
     const flow = () =>
       `${matcher.name}/${matcher.by === 'user' ? identity.name : matcher.by === 'namespace' && info.kind === 'resource' ? info.namespace : ''}`;
-    const entered = level.acquire(seats, flow, this.#waitMs, signal);
-    if (entered === undefined) return this.#executionSeat(matcher, counts, seats, undefined);
-    if (typeof entered === 'string') throw this.#rejected(counts, entered);
-    if (!(entered instanceof Promise)) return this.#executionSeat(matcher, counts, seats, entered);
+    const acquired = level.acquire(seats, flow, this.#waitMs, signal);
+    if (acquired === undefined) return this.#executionSeat(matcher, counts, seats, undefined);
+    if (typeof acquired === 'string') throw this.#rejected(counts, acquired);
+    if (!(acquired instanceof Promise)) return this.#executionSeat(matcher, counts, seats, acquired);
     counts.queued += 1;
     const since = this.#clock.monotonic();
-    return entered.then((queue) => {
+    return acquired.then((queue) => {
       counts.queued -= 1;
       this.onQueueWait?.(counts, typeof queue !== 'string', (this.#clock.monotonic() - since) / 1000);
       if (typeof queue === 'string') throw this.#rejected(counts, queue);
@@ -151,12 +151,12 @@ export class PriorityAndFairness {
     };
   }
 
-  #rejected(counts: FlowCounters, why: Rejection): StatusError {
-    counts.rejected.set(why, (counts.rejected.get(why) ?? 0) + 1);
+  #rejected(counts: FlowCounters, reason: Rejection): StatusError {
+    counts.rejected.set(reason, (counts.rejected.get(reason) ?? 0) + 1);
     return tooManyRequests();
   }
 
-  /** Moves seats from levels that did not need theirs to those that could have used more. */
+  /** Recomputes the limits of all levels from their demand: levels lend the seats that they did not need. */
   adjustConcurrencyLimits(): void {
     const levels = [...this.#levels.values()];
     const limited = levels.filter(({ exempt }) => !exempt);

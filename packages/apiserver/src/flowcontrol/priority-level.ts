@@ -1,12 +1,14 @@
 import type { PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
+import { SeatDemand, type DemandStatistics } from './seat-demand.ts';
 import { shuffleShard, flowHash } from './shuffle-shard.ts';
 
 export type Rejection = 'concurrency-limit' | 'queue-full' | 'time-out' | 'cancelled';
 
-/** A request that waits: since when, in milliseconds of the monotonic clock, and in which flow of which schema. */
+/** A queued request, for debug dumps. */
 export interface QueuedRequestState {
   readonly seats: number;
+  /** Milliseconds of the monotonic clock at which the request was queued. */
   readonly since: number;
   readonly schema: string;
   readonly flow: string;
@@ -24,16 +26,16 @@ interface QueuedRequest extends QueuedRequestState {
 }
 interface Queue {
   readonly requests: QueuedRequest[];
-  /** Seats that are asked for in it. */
+  /** Seats that the queued requests need. */
   seats: number;
   executing: number;
-  /** Virtual time at which its next request begins, in seat-seconds per queue. */
+  /** Virtual time at which the next request of the queue starts, in seat-seconds per queue. */
   virtualStart: number;
 }
 
-/** How long a request is taken to need until it is known, in seconds. */
+/** Estimated service time of a request until its end, in seconds. */
 const estimatedServiceSeconds = 0.003;
-/** Nothing is done in no time: turns are taken also among requests that a clock cannot tell apart. */
+/** Minimum accounted service time: queues alternate even if the clock does not advance during requests. */
 const minServiceSeconds = 0.000_1;
 
 interface PriorityLevelSettings {
@@ -46,42 +48,7 @@ interface PriorityLevelSettings {
   readonly queueLength: number;
 }
 
-/** Seats demanded over a period: what is in use and what is waited for. */
-class SeatDemand {
-  #value = 0;
-  #since: number;
-  #sum = 0;
-  #squares = 0;
-  #high = 0;
-  #began: number;
-  constructor(now: number) {
-    this.#since = now;
-    this.#began = now;
-  }
-  set(value: number, now: number): void {
-    const elapsed = now - this.#since;
-    this.#sum += this.#value * elapsed;
-    this.#squares += this.#value * this.#value * elapsed;
-    this.#since = now;
-    this.#value = value;
-    if (value > this.#high) this.#high = value;
-  }
-  /** What the period showed; another begins. */
-  take(now: number): { readonly average: number; readonly deviation: number; readonly high: number } {
-    this.set(this.#value, now);
-    const period = Math.max(1, now - this.#began);
-    const average = this.#sum / period;
-    const deviation = Math.sqrt(Math.max(0, this.#squares / period - average * average));
-    const high = this.#high;
-    this.#sum = 0;
-    this.#squares = 0;
-    this.#high = this.#value;
-    this.#began = now;
-    return { average, deviation, high };
-  }
-}
-
-/** One priority level: so many seats, and queues for those who find none. KEP-1040. */
+/** One priority level: execution seats, and fair queues for requests that find no free seat (KEP-1040). */
 export class PriorityLevel {
   readonly name: string;
   readonly #clock: Clock;
@@ -122,11 +89,11 @@ export class PriorityLevel {
   get queuedRequests(): number {
     return this.#queuedCount;
   }
-  /** Seats by its shares. */
+  /** Seats by the level's shares. */
   get nominalLimit(): number {
     return this.#nominalSeats;
   }
-  /** Seats that it has now, after lending and borrowing. */
+  /** Seats after lending and borrowing. */
   get currentLimit(): number {
     return this.#limit;
   }
@@ -138,7 +105,7 @@ export class PriorityLevel {
     return borrowing === undefined ? Number.POSITIVE_INFINITY : this.#nominalSeats + Math.round((this.#nominalSeats * borrowing) / 100);
   }
 
-  /** Its queues as they are, for who looks into the server. */
+  /** The state of the queues, for debug dumps. */
   get queues(): readonly QueueState[] {
     return this.#queues.map(({ requests, executing, virtualStart }) => ({
       requests: requests.map(({ seats, since, flow, schema }) => ({ seats, since, flow, schema })),
@@ -152,7 +119,7 @@ export class PriorityLevel {
     const { queues } = this.#settings;
     this.#settings = settingsOf(configuration);
     if (queues !== this.#settings.queues || this.#queues.length === 0) {
-      // who waits in the old queues goes on waiting there
+      // requests in the old queues stay there
       const busy = this.#queues.filter(({ requests: waiting, executing }) => waiting.length > 0 || executing > 0);
       this.#queues = [...Array.from({ length: this.#settings.queues }, newQueue), ...busy];
     }
@@ -167,11 +134,15 @@ export class PriorityLevel {
     this.#limit = seats;
     this.#dispatch();
   }
-  resetDemand(): ReturnType<SeatDemand['take']> {
-    return this.#demand.take(this.#clock.monotonic());
+  /** Returns the demand since the last call. */
+  resetDemand(): DemandStatistics {
+    return this.#demand.reset(this.#clock.monotonic());
   }
 
-  /** A place at once (the queue that it counts for, or nothing), a promise of one, or the reason why there is none. */
+  /**
+   * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatched it, or the
+   * reason of its rejection. `flow` and `signal` are called only if the request is queued.
+   */
   acquire(
     seats: number,
     flow: () => string,
@@ -188,7 +159,7 @@ export class PriorityLevel {
     return this.#enqueue(seats, flow(), waitMs, signal());
   }
 
-  /** Gives a place back that was held for so many seconds. */
+  /** Releases the seats of a request that executed for `seconds`. `queue`: the queue that dispatched it, if it was queued. */
   release(seats: number, queue: Queue | undefined, seconds: number): void {
     this.#usedSeats -= seats;
     if (queue !== undefined) {
@@ -199,7 +170,7 @@ export class PriorityLevel {
     if (this.#queuedCount > 0) this.#dispatch();
   }
 
-  /** A request that needs more than there ever is gets everything. */
+  /** A request that needs more seats than the limit executes alone. */
   #fits(seats: number): boolean {
     return this.#usedSeats + seats <= this.#limit || (this.#usedSeats === 0 && seats > this.#limit);
   }
@@ -207,8 +178,8 @@ export class PriorityLevel {
   #enqueue(seats: number, flow: string, waitMs: number, signal: AbortSignal): Rejection | Promise<Queue | Rejection> {
     const { queues, handSize, queueLength } = this.#settings;
     let queue: Queue | undefined;
-    for (const card of shuffleShard(flowHash(flow), queues, handSize)) {
-      const candidate = this.#queues[card];
+    for (const index of shuffleShard(flowHash(flow), queues, handSize)) {
+      const candidate = this.#queues[index];
       if (candidate !== undefined && (queue === undefined || candidate.seats + candidate.executing < queue.seats + queue.executing))
         queue = candidate;
     }
@@ -261,7 +232,7 @@ export class PriorityLevel {
     this.#recordDemand();
   }
 
-  /** The queue whose next request would be done first goes first: no flow gets more than its share however much it asks for. */
+  /** Dispatches requests while seats are free. The queue whose next request would finish first in virtual time is next (fair queuing). */
   #dispatch(): void {
     while (this.#queuedCount > 0) {
       let best: Queue | undefined;

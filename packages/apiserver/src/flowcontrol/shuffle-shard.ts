@@ -1,4 +1,4 @@
-/** A number of 53 bits out of a text; the same text always gives the same one. FNV-1a, twice over. */
+/** Returns a hash of 53 bits (two FNV-1a hashes). */
 export function flowHash(text: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;
@@ -11,8 +11,8 @@ export function flowHash(text: string): number {
 }
 
 /**
- * Deals `handSize` different cards of a deck, by a hash: flows with different hashes seldom get the same hand. The digits of the hash to
- * the bases deck, deck - 1, ... name the cards.
+ * Returns `handSize` different indexes below `deckSize`, chosen by a hash: flows with different hashes rarely share all of them (shufflesharding
+ * upstream). The digits of the hash in the bases `deckSize`, `deckSize - 1`, ... select the indexes.
  */
 export function shuffleShard(hash: number, deckSize: number, handSize: number): readonly number[] {
   const hand: number[] = [];
@@ -21,8 +21,8 @@ export function shuffleShard(hash: number, deckSize: number, handSize: number): 
     const base = deckSize - i;
     let card = rest % base;
     rest = Math.floor(rest / base);
-    // a place among the cards that are left
-    for (const taken of [...hand].sort((a, b) => a - b)) if (card >= taken) card += 1;
+    // the index among the remaining cards
+    for (const dealt of [...hand].sort((a, b) => a - b)) if (card >= dealt) card += 1;
     hand.push(card);
   }
   return hand;

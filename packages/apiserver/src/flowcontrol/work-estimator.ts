@@ -1,4 +1,4 @@
-/** What a level may have, and what it would need. */
+/** The bounds of a level's seats, and the seats that it would need. */
 export interface ConcurrencyClaim {
   readonly lowerBound: number;
   readonly upperBound: number;
@@ -6,12 +6,12 @@ export interface ConcurrencyClaim {
 }
 
 /**
- * Shares out seats in proportion to what each claim targets, within its bounds: the factor that makes the sum come out is found by
- * halving. KEP-1040, "Dispatching" and the borrowing extension.
+ * Allocates seats in proportion to each claim's target, within its bounds (computeConcurrencyAllocation upstream; KEP-1040, borrowing). Finds
+ * the common factor by bisection.
  */
 export function fairAllocation(total: number, claims: readonly ConcurrencyClaim[]): readonly number[] {
   const at = (factor: number) =>
-    claims.map(({ lowerBound: least, upperBound: most, target }) => Math.min(most, Math.max(least, factor * Math.max(target, 0.01))));
+    claims.map(({ lowerBound, upperBound, target }) => Math.min(upperBound, Math.max(lowerBound, factor * Math.max(target, 0.01))));
   const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0);
   if (sum(at(0)) >= total) return at(0).map(Math.round);
   let [low, high] = [0, 1];
@@ -27,7 +27,7 @@ export function fairAllocation(total: number, claims: readonly ConcurrencyClaim[
 const objectsPerSeat = 100;
 const maxSeats = 10;
 
-/** How much work a list is, or the beginning of a watch that starts with all there is. Upstream's list work estimator. */
+/** Returns the seats of a list, or of a watch with initial events (listWorkEstimator upstream). */
 export function estimateListWork(
   verb: 'list' | 'watch',
   query: Readonly<Record<string, string | undefined>>,

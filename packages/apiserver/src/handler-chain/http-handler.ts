@@ -10,7 +10,8 @@ import { parseTarget } from '../http/path.ts';
 import { requestInfo } from '../http/request-info.ts';
 import { reportedVerb, type RequestMetrics } from '../http/request-metrics.ts';
 import { addWarnings, preloadStatusEncoding, sendStatus, sendText } from '../http/response.ts';
-import { isLongRunning, Routes } from '../http/routes.ts';
+import { isLongRunning, Routes, type Route } from '../http/routes.ts';
+import { isConfidential } from '../request/confidential.ts';
 import { DeadlineQueue } from './deadline-queue.ts';
 import type { HttpPipeline } from './http-pipeline.ts';
 import type { InFlightRequest, ParsedRequest } from './in-flight-request.ts';
@@ -65,6 +66,7 @@ export class HttpHandler {
       this.#sendError(exchange, error, state);
     } finally {
       state.release?.();
+      exchange.releaseBody();
       this.#active.delete(exchange);
       this.#longRunning.delete(exchange);
       const { route, target } = state;
@@ -173,7 +175,7 @@ export class HttpHandler {
       route: found,
       identity,
       authentication: { from, to: from + clock.monotonic() - startedAt },
-      statusOf: (error) => this.#statusOf(exchange, error),
+      statusOf: (error) => this.#statusOf(exchange, error, found),
     });
   }
 
@@ -206,10 +208,10 @@ export class HttpHandler {
     return this.#routes;
   }
 
-  #sendError(exchange: Exchange, error: unknown, { warnings, audit }: InFlightRequest): void {
+  #sendError(exchange: Exchange, error: unknown, { warnings, audit, route }: InFlightRequest): void {
     if (exchange.state === 'sent') return;
     if (exchange.state === 'fresh') addWarnings(exchange, warnings);
-    const status = this.#statusOf(exchange, error);
+    const status = this.#statusOf(exchange, error, route);
     if (error instanceof StatusError) audit?.recordRejection(status.status);
     else audit?.recordPanic(error);
     try {
@@ -220,7 +222,14 @@ export class HttpHandler {
     }
   }
 
-  #statusOf(exchange: Exchange, error: unknown): StatusError {
-    return statusOf(error, this.#options.log, { method: exchange.method, path: exchange.target.split('?', 1)[0] });
+  #statusOf(exchange: Exchange, error: unknown, route: Route | undefined): StatusError {
+    const path = exchange.target.split('?', 1)[0];
+    return statusOf(error, this.#options.log, { method: exchange.method, path, isConfidential: isConfidentialRoute(route) });
   }
+}
+
+function isConfidentialRoute(route: Route | undefined): boolean {
+  if (route === undefined) return false;
+  const { kind, subresource, namespace } = route;
+  return isConfidential({ group: kind.group, resource: kind.resource, subresource: subresource?.name ?? '', namespace });
 }

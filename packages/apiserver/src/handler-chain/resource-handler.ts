@@ -67,6 +67,8 @@ export class ResourceHandler {
       audit.setResponse(response);
       if (route.longRunning) audit.recordResponseStarted();
     }
+    // the stored object replaces the body from here on
+    exchange.releaseBody();
     if (response.kind === 'watch') state.release?.();
     if (response.kind === 'proxy') await this.#options.proxyEndpoints.serve(response, exchange, target, request.upgrade);
     else if (response.kind === 'kubelet') await this.#serveFromKubelet(response, request);

@@ -12,6 +12,7 @@ import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-p
 import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
 import type { PatchType } from '@oarlock/spi/client';
 import { decodeBody } from '../request/body.ts';
+import { isConfidentialObject } from '../request/confidential.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { missingKindError } from '../request/type-meta.ts';
 import { checkTypeMeta } from '../request/type-meta.ts';
@@ -115,11 +116,11 @@ export function applyPatch(
         : applyStrategicPatch(kind, old, body);
   if (!isObject(made)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
   let result = made;
-  // the message must not quote a Secret: permission to patch does not imply permission to get
-  const secret = kind.gvk.group === '' && kind.gvk.kind === 'Secret';
+  // the message must not quote a confidential object: clients log it
+  const confidential = isConfidentialObject(kind.gvk, old.metadata?.namespace ?? '');
   const refuse = (why: string) =>
     invalidStatus({ group: '', kind: '', name: '' }, [
-      invalid('patch', secret ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
+      invalid('patch', confidential ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
     ]);
   let object: KubeObject;
   if (kind.schema === undefined) {

@@ -1,12 +1,21 @@
 import { isObject } from '@oarlock/api/json/json';
 import { failure, statusCodes, StatusError, type Status, type StatusReason } from '@oarlock/api/status';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
+import { errorName, stackWithoutMessage } from '../request/confidential.ts';
+
+export interface FailedRequest {
+  readonly method: string;
+  readonly path: string | undefined;
+  /** True if messages of errors may quote confidential bodies. */
+  readonly isConfidential: boolean;
+}
 
 /** Returns the error that the client receives: a StatusError unchanged, any other error as `InternalError`, which is also logged. */
-export function statusOf(error: unknown, log: Logger, about: Record<string, unknown>): StatusError {
+export function statusOf(error: unknown, log: Logger, { method, path, isConfidential }: FailedRequest): StatusError {
   if (error instanceof StatusError) return error;
-  log.error({ ...about, err: error }, 'request failed');
-  return internalError(error instanceof Error ? error.message : String(error), error);
+  log.error({ method, path, ...(isConfidential ? { error: stackWithoutMessage(error) } : { err: error }) }, 'request failed');
+  return internalError(isConfidential ? errorName(error) : errorText(error), error);
 }
 
 export function internalError(message: string, cause?: unknown): StatusError {

@@ -26,8 +26,14 @@ export interface Exchange {
   setHeader(name: string, value: HeaderValue): void;
   /** Returns the request body as a stream, for forwarding; undefined if there is none. Call it at most once, and not with `readBody`. */
   requestStream(): Readable | undefined;
-  /** Reads the whole body. @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `BadRequest` if the client ends early; the reason of `cancel` */
+  /**
+   * Returns the whole body, which counts towards the bound of all bodies until `releaseBody`.
+   * @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `TooManyRequests` beyond the bound of all bodies; `BadRequest` if the
+   * client ends early; the reason of `cancel`
+   */
   readBody(limit: number): Promise<Buffer>;
+  /** Ends the accounting of the body. Called at the end of the request. */
+  releaseBody(): void;
   /** Sends head and body. Does nothing if a response has begun. */
   send(code: number, body: Buffer | string): void;
   /** Sends the head and returns a stream for the body. If a response has begun, the stream is closed. */
@@ -40,6 +46,8 @@ export interface Exchange {
 export interface ResponseStream {
   /** Writes the chunks together. False: wait for `waitForDrain` before the next write. The chunks are not copied and must not change. */
   write(chunks: readonly Buffer[]): boolean;
+  /** True if each chunk is delivered as one message, so that chunks must not be split. Absent: false. */
+  readonly isMessageBased?: boolean;
   /** Resolves when the stream accepts more data, and when the client has disconnected. */
   waitForDrain(): Promise<void>;
   readonly closed: boolean;

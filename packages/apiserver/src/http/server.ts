@@ -24,6 +24,7 @@ import type { Connection } from './internal/connection.ts';
 import { ConnectionTable } from './internal/connection-table.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
 import { Http2Exchange } from './internal/http2-exchange.ts';
+import { RequestBodyMemory } from './request-body-memory.ts';
 
 export interface HttpServerOptions {
   readonly pair: KeyPair;
@@ -34,6 +35,8 @@ export interface HttpServerOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly registry: Registry;
+  /** Bounds the request bodies of all connections. */
+  readonly bodies?: RequestBodyMemory;
   handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
 }
 
@@ -60,11 +63,13 @@ export class HttpServer {
   readonly #connections: ConnectionTable;
   /** By TLS socket (HTTP/1.1) and by session (HTTP/2). */
   readonly #connectionOf = new WeakMap<object, Connection>();
+  readonly #bodies: RequestBodyMemory;
   #stopping = false;
 
   constructor(options: HttpServerOptions) {
     const { limits, clock, log, registry } = options;
     this.#options = options;
+    this.#bodies = options.bodies ?? new RequestBodyMemory();
     this.#certificates = new ClientCertificateVerifier(options.caBundle);
     this.#connections = new ConnectionTable({
       limits,
@@ -185,7 +190,7 @@ export class HttpServer {
       return;
     }
     if (this.#stopping) response.shouldKeepAlive = false;
-    const exchange = new Http1Exchange(request, response, connection);
+    const exchange = new Http1Exchange(request, response, connection, this.#bodies);
     connection.beginRequest(exchange);
     response.once('close', () => {
       connection.endRequest(exchange);
@@ -211,7 +216,7 @@ export class HttpServer {
       connection.countReset();
       return;
     }
-    const exchange = new Http2Exchange(stream, headers, connection);
+    const exchange = new Http2Exchange(stream, headers, connection, this.#bodies);
     connection.beginRequest(exchange);
     stream.once('close', () => {
       connection.endRequest(exchange);
@@ -234,7 +239,7 @@ export class HttpServer {
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
-    const exchange = new Http1Exchange(request, response, connection);
+    const exchange = new Http1Exchange(request, response, connection, this.#bodies);
     connection.beginRequest(exchange);
     response.once('finish', () => {
       connection.endRequest(exchange);

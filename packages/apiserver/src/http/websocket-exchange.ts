@@ -60,6 +60,7 @@ export function webSocketExchange(exchange: Exchange, upgrade: Upgrade, { text }
     setHeader: (name, value) => exchange.setHeader(name, value),
     requestStream: () => exchange.requestStream(),
     readBody: (limit) => exchange.readBody(limit),
+    releaseBody: () => exchange.releaseBody(),
     send: (code, body) => exchange.send(code, body),
     openStream: (code) =>
       code === 200 && exchange.state === 'fresh' ? acceptWebSocket(exchange, upgrade, text) : exchange.openStream(code),
@@ -87,6 +88,7 @@ function acceptWebSocket(exchange: Exchange, { socket, head, begin: handOver }: 
 }
 
 class WebSocketStream implements ResponseStream {
+  readonly isMessageBased = true;
   readonly #socket: WebSocket;
   readonly #form: 'text' | 'base64' | 'binary';
   #last: Promise<void> = Promise.resolve();

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** Features of Kubernetes 1.36 that clients look for, by their stage there, with whether this server has them. */
+/** Feature gates of Kubernetes 1.36 that clients query, with their stage upstream and whether this server implements them. */
 const features: readonly (readonly [name: string, stage: '' | 'ALPHA' | 'BETA', enabled: boolean])[] = [
   ['APIResponseCompression', 'BETA', true],
   ['AuthorizeWithSelectors', '', true],
@@ -21,7 +21,7 @@ const features: readonly (readonly [name: string, stage: '' | 'ALPHA' | 'BETA', 
 export function registerFeatureMetrics(registry: Registry): void {
   const gauge = new Gauge({
     name: 'kubernetes_feature_enabled',
-    help: 'Whether a feature is there, with the stage that it is in.',
+    help: 'Whether a feature is enabled, with its stage.',
     labelNames: ['name', 'stage'],
     registers: [registry],
   });

@@ -2,14 +2,14 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 
 type Labels = Readonly<Record<string, string>>;
 
-/** What one series has seen. Writing to it is an addition: nothing is looked up by labels, as prom-client does for each value. */
+/** One series of a metric. Observing adds numbers, without the lookup by labels that prom-client does for each value. */
 export interface Observer {
   observe(value: number): void;
 }
 
 interface Row {
   readonly labels: Labels;
-  /** One more than there are bounds. Not cumulative. */
+  /** Counts by bucket, not cumulative; the last one is that of values above all bounds. */
   readonly counts: Float64Array;
   sum: number;
 }
@@ -23,12 +23,12 @@ interface HistogramOptions {
   readonly registry: Registry;
 }
 
-/** A histogram for paths that everything takes. Whoever observes keeps the series it was given. */
+/** A histogram for hot paths: the caller resolves a series once by its labels and keeps it. */
 export class PrecomputedHistogram extends Histogram {
   readonly #bounds: readonly number[];
   readonly #name: string;
   readonly #rows: Row[] = [];
-  /** Says of itself what this one would, and has no values of its own. */
+  /** Supplies the metadata of the metric; has no values. */
   readonly #empty: Histogram;
 
   constructor({ name, help, labelNames, buckets, registry }: HistogramOptions) {
@@ -39,7 +39,7 @@ export class PrecomputedHistogram extends Histogram {
     this.#name = name;
   }
 
-  /** To be asked for once for the same labels. */
+  /** Returns the series of some labels. Call it once for each set of labels. */
   series(labels: Labels): Observer {
     const row: Row = { labels, counts: new Float64Array(this.#bounds.length + 1), sum: 0 };
     this.#rows.push(row);
@@ -70,13 +70,13 @@ export class PrecomputedHistogram extends Histogram {
     return { ...(await this.#empty.get()), values };
   }
 
-  /** What the registry asks in place of `get`, where there is one. */
+  /** Called by the registry instead of `get` if it exists. */
   getForPromString(): ReturnType<Histogram['get']> {
     return this.get();
   }
 }
 
-/** A counter that is read from where the counting is done anyway, when somebody asks. */
+/** Registers a counter whose values are read from their source at each scrape. */
 export function readCounter(
   registry: Registry,
   options: { readonly name: string; readonly help: string; readonly labelNames: readonly string[] },

@@ -11,22 +11,22 @@ interface SummaryOptions {
 }
 
 const windowSize = 1024;
-/** Those of summaries in Go that name none. */
+/** The default objectives of summaries in k8s.io/component-base. */
 const quantiles = [0.5, 0.9, 0.99];
 
 interface SummaryRow {
   readonly labels: Labels;
-  /** The last values, in a ring. */
+  /** Ring of the last values. */
   readonly last: Float64Array;
   count: number;
   sum: number;
 }
 
-/** A summary for paths that everything takes: quantiles are those of the last 1,024 values, made when somebody asks. */
+/** A summary for hot paths. Quantiles of the last 1,024 values are computed at each scrape. */
 export class PrecomputedSummary extends Summary {
   readonly #name: string;
   readonly #rows: SummaryRow[] = [];
-  /** Says of itself what this one would, and has no values of its own. */
+  /** Supplies the metadata of the metric; has no values. */
   readonly #empty: Summary;
 
   constructor({ name, help, labelNames, registry }: SummaryOptions) {
@@ -36,7 +36,7 @@ export class PrecomputedSummary extends Summary {
     this.#name = name;
   }
 
-  /** To be asked for once for the same labels. */
+  /** Returns the series of some labels. Call it once for each set of labels. */
   series(labels: Labels): Observer {
     const row: SummaryRow = { labels, last: new Float64Array(windowSize), count: 0, sum: 0 };
     this.#rows.push(row);
@@ -63,7 +63,7 @@ export class PrecomputedSummary extends Summary {
     return { ...(await this.#empty.get()), values };
   }
 
-  /** What the registry asks in place of `get`, where there is one. */
+  /** Called by the registry instead of `get` if it exists. */
   getForPromString(): ReturnType<Summary['get']> {
     return this.get();
   }

@@ -2,6 +2,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import { failure, StatusError } from '@oarlock/api/status';
 import type { Clock } from '@oarlock/primitives/clock';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { noTracer } from '@oarlock/kernel/tracing';
 import type { Tracer } from '@opentelemetry/api';
@@ -16,6 +17,7 @@ import { AdmissionChain } from '../admission/admission-chain.ts';
 import type { AdmissionMetrics } from '../admission/admission-metrics.ts';
 import type { RuleMetrics } from '../custom-resources/cel/rule-metrics.ts';
 import { attributesOf, authorizeRequest, type PluginNames } from '../authorization/authorization.ts';
+import { errorName, stackWithoutMessage } from '../request/confidential.ts';
 import { RequestContext } from '../request/request-context.ts';
 import { ResourceCatalog } from './resource-catalog.ts';
 import { Compactor } from '../storage/compactor.ts';
@@ -37,6 +39,7 @@ import { enabledKinds, type RuntimeConfig } from './runtime-config.ts';
 import type { Component } from '../handlers/subresources/component-statuses.ts';
 import { resolveService, type Resolved } from '../handlers/subresources/proxy.ts';
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
+import type { WatchCacheMemory } from '../watch-cache/watch-cache-options.ts';
 import { WatchCache } from '../watch-cache/watch-cache.ts';
 import { equivalentResources } from './equivalent-resources.ts';
 
@@ -160,12 +163,11 @@ export class Pipeline {
     this.#registry = {
       objects: new ObjectStore(storage, this.#cache, stale),
       reader: new Reader({ storage, watchCache: this.#cache, clock, random: next }),
-      admission: new AdmissionChain(
-        [...admission, rbacEscalationCheck(() => this.#registry)],
-        [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
-        (resource) => equivalentResources(this.#catalog, resource),
-        metrics && { metrics: metrics.admission, clock },
-      ),
+      admission: new AdmissionChain([...admission, rbacEscalationCheck(() => this.#registry)], {
+        names: [...admission.map((_, at) => names.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+        versions: (resource) => equivalentResources(this.#catalog, resource),
+        timing: metrics && { metrics: metrics.admission, clock },
+      }),
       authz,
       authn,
       clusterFacts: facts,
@@ -204,6 +206,10 @@ export class Pipeline {
   resourceCaches(): Iterable<ResourceCache> {
     return this.#cache.resources();
   }
+  /** The buffers of the watch cache that clients can fill. */
+  get watchCacheMemory(): WatchCacheMemory {
+    return this.#cache.memory;
+  }
   /** Resolves a port of a Service to an address. */
   resolveService(namespace: string, name: string, port: number): Resolved {
     return resolveService(this.#registry, namespace, name, port);
@@ -233,7 +239,7 @@ export class Pipeline {
       call.end(response.kind === 'object' ? response.code : 200);
       return response;
     } catch (error) {
-      const refusal = this.#toStatusError(error, request);
+      const refusal = this.#toStatusError(error, call);
       call.end(refusal.code, refusal);
       for (const warning of call.warnings) request.warn?.(warning);
       throw refusal;
@@ -256,7 +262,7 @@ export class Pipeline {
     return kind;
   }
 
-  #toStatusError(error: unknown, { verb, resource, signal }: ApiRequest): StatusError {
+  #toStatusError(error: unknown, { request: { verb, resource, signal }, isConfidential }: RequestContext): StatusError {
     const fault = toStatusError(error);
     if (fault instanceof StatusError) return fault;
     if (signal?.aborted === true)
@@ -265,11 +271,13 @@ export class Pipeline {
         { cause: error },
       );
     this.#registry.log.error(
-      { verb, resource: groupResource(resource), error: error instanceof Error ? (error.stack ?? error.message) : String(error) },
+      { verb, resource: groupResource(resource), error: isConfidential ? stackWithoutMessage(error) : stackOf(error) },
       'a request failed',
     );
-    const message = error instanceof Error ? error.message : String(error);
+    const message = isConfidential ? errorName(error) : errorText(error);
     const { status } = failure('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] });
     return new StatusError(status, { cause: error });
   }
 }
+
+const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

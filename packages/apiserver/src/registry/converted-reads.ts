@@ -1,9 +1,10 @@
 import { escapeFieldValue, parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { KubeObject } from '@oarlock/api/object';
-import type { EncodedObject, WatchFrame } from '../request/response.ts';
+import type { EncodedObject, WatchFrame, WatchFrames } from '../request/response.ts';
 import type { ServedKind } from './served-kind.ts';
 import { withMetadata } from './strategy.ts';
-import { SharedWatchFrame, Item, DerivedObject } from '../watch-cache/item.ts';
+import { Item, DerivedObject } from '../watch-cache/item.ts';
+import { SharedWatchFrame } from '../watch-cache/watch-cache-event.ts';
 import type { Watcher } from '../watch-cache/watcher.ts';
 
 /**
@@ -57,8 +58,9 @@ export function convertWatch(
   split: SplitFieldSelector | undefined,
   before: readonly Item[],
   signal: AbortSignal | undefined,
-): AsyncIterable<readonly WatchFrame[]> {
+): WatchFrames {
   return {
+    onTerminated: (listener) => watcher.onTerminated(listener),
     [Symbol.asyncIterator]() {
       const batches = batchesOf(kind, watcher, split, before, signal);
       return {

@@ -1,8 +1,9 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { conflict, failure, objectModified } from '@oarlock/api/status';
-import { SpanStatusCode } from '@opentelemetry/api';
+
 import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
+import { errorName } from '../request/confidential.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import type { StoredKind } from './served-kind.ts';
 import type { Allocation } from './strategy.ts';
@@ -57,7 +58,8 @@ export class ObjectStore {
     more: { readonly ttlSeconds?: number | undefined; readonly reservation?: Allocation | undefined } = {},
   ): Promise<Item | undefined | 'taken'> {
     const storageKey = kind.storagePrefix + key;
-    const write = new PendingWrite(kind.codec, key, object, kind.codec.encode(object), context.spanContext);
+    const { codec } = kind;
+    const write = new PendingWrite({ codec, key, object, value: codec.encode(object), spanContext: context.spanContext });
     const commit = await this.#commit(kind, storageKey, write, 0, more.ttlSeconds, more.reservation, context);
     if (commit.ok) return write.item(commit.revision);
     if (commit.key === storageKey) return undefined;
@@ -114,7 +116,13 @@ export class ObjectStore {
         current = read;
         continue;
       }
-      const write = new PendingWrite(kind.codec, key, decision.action === 'put' ? decision.object : undefined, value, context.spanContext);
+      const write = new PendingWrite({
+        codec: kind.codec,
+        key,
+        object: decision.action === 'put' ? decision.object : undefined,
+        value,
+        spanContext: context.spanContext,
+      });
       const ttl = decision.action === 'put' ? decision.ttlSeconds : undefined;
       const commit = await this.#commit(kind, storageKey, write, current?.revision ?? 0, ttl, decision.reservation, context);
       if (commit.ok)
@@ -176,9 +184,11 @@ export class ObjectStore {
       }
       return commit;
     } catch (error) {
-      span?.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
+      if (span !== undefined) context.failSpan(span, error);
       const fault = toStatusError(error);
-      throw fault === error ? failure('InternalError', `Internal error occurred: ${String(error)}`) : fault;
+      throw fault === error
+        ? failure('InternalError', `Internal error occurred: ${context.isConfidential ? errorName(error) : String(error)}`)
+        : fault;
     } finally {
       if (!ok) writes.remove(storageKey, write);
       span?.end();

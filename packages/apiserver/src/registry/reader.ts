@@ -11,14 +11,17 @@ import {
   parseWatchOptions,
   type ListOptions,
 } from './list-options.ts';
-import type { EncodedObject, PipelineResponse, WatchFrame } from '../request/response.ts';
+import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { toServed, type ServedKind } from './served-kind.ts';
 import { toStatusError } from '../storage/storage-error.ts';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { SharedWatchFrame, DerivedObject, type Item, type ItemConverter } from '../watch-cache/item.ts';
+import { DerivedObject, type Item } from '../watch-cache/item.ts';
+import { SharedWatchFrame, type ItemConverter } from '../watch-cache/watch-cache-event.ts';
 import type { ResourceCache } from '../watch-cache/resource-cache.ts';
 import { selection, type Selection } from '../watch-cache/selection.ts';
-import type { Caller, WatchCache } from '../watch-cache/watch-cache.ts';
+import { eventOverheadBytes } from '../watch-cache/watch-cache-limits.ts';
+import type { Caller } from '../watch-cache/watch-cache-options.ts';
+import type { WatchCache } from '../watch-cache/watch-cache.ts';
 import { Watcher } from '../watch-cache/watcher.ts';
 
 export interface ReaderOptions {
@@ -185,6 +188,8 @@ export class Reader {
       clock: this.#clock,
       random: this.#random,
       signal,
+      memory: this.#cache.watcherMemory,
+      maxBytes: this.#cache.limits.watcherBytes,
       initial: initial
         ? this.#initialEvents(kind, cache.select(wanted), sendInitialEvents === true && options.bookmarks ? at : undefined)
         : [][Symbol.iterator](),
@@ -195,7 +200,7 @@ export class Reader {
     // an accepted watch reports its errors as an event
     if (!initial && !fromNow && revision < floor) watcher.fail(expired(`too old resource version: ${revision} (${floor})`));
     if (!watcher.ended) {
-      if (!initial && !fromNow) for (const event of cache.ring.after(revision)) watcher.push(event);
+      if (!initial && !fromNow) watcher.replay(cache.ring.after(revision));
       cache.watchers.add(watcher);
     }
     if (kind.customResource?.convertsByWebhook !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };
@@ -204,11 +209,11 @@ export class Reader {
   }
 
   /** Yields the current objects as ADDED events; with `end`, also the bookmark that ends the initial events (KEP-3157). */
-  *#initialEvents(kind: ServedKind, items: readonly Item[], end: number | undefined): Generator<WatchFrame> {
+  *#initialEvents(kind: ServedKind, items: readonly Item[], end: number | undefined): Generator<SharedWatchFrame> {
     const viewer = itemConverterOf(kind);
     for (const item of items) {
       const spanContext = this.#cache.spanContexts.get(item.revision);
-      yield new SharedWatchFrame('ADDED', viewer?.(item) ?? item, spanContext);
+      yield new SharedWatchFrame('ADDED', viewer?.(item) ?? item, spanContext, item.value.length + eventOverheadBytes);
     }
     if (end !== undefined) yield bookmarkFrame(kind, end, { [initialEventsEnd]: 'true' });
   }

@@ -9,10 +9,12 @@ import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
 import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
 import type { EncodedObject } from '../request/response.ts';
 import type { Strategy } from './strategy.ts';
-import { Codec, DerivedObject, type Item, type ItemConverter } from '../watch-cache/item.ts';
+import { Codec, DerivedObject, type Item } from '../watch-cache/item.ts';
+import type { ItemConverter } from '../watch-cache/watch-cache-event.ts';
 import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
 import type { FieldReaders } from '../watch-cache/selection.ts';
-import { storageRoot, type Caller } from '../watch-cache/watch-cache.ts';
+import { storageRoot } from '../watch-cache/storage-root.ts';
+import type { Caller } from '../watch-cache/watch-cache-options.ts';
 
 /** A stored resource: its storage version, its key prefix and its cache. */
 export interface StoredKind extends CachedResource {
@@ -104,8 +106,8 @@ export function cachedResource(
     name: groupResource({ group, resource: name }),
     namespaced,
     codec: new Codec(apiVersionOf({ group, version }), kind, {
-      seldomRead: rarelyReadResources.has(groupResource({ group, resource: name })),
-      exact: groupsPreservingNumbers.has(group),
+      decodesOnDemand: rarelyReadResources.has(groupResource({ group, resource: name })),
+      preservesNumbers: groupsPreservingNumbers.has(group),
     }),
     ...(indexField !== undefined && read !== undefined && { index: { field: indexField, value: read } }),
   };

@@ -1,9 +1,47 @@
-/** Resources whose bodies hold credentials, as `group/resource/subresource`. */
-const confidential: ReadonlySet<string> = new Set(['/secrets/', 'authentication.k8s.io/tokenreviews/', '/serviceaccounts/token']);
+import { StatusError } from '@oarlock/api/status';
+
+/** A requested resource. */
+export interface RequestedResource {
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource: string;
+  /** '' for cluster-scoped resources and for all namespaces. */
+  readonly namespace: string;
+}
+
+/** Resources whose bodies contain credentials, keys or private configuration, as `group/resource`; with all subresources. */
+const confidentialResources: ReadonlySet<string> = new Set([
+  '/secrets',
+  'authentication.k8s.io/tokenreviews',
+  'certificates.k8s.io/certificatesigningrequests',
+  'certificates.k8s.io/podcertificaterequests',
+]);
 
 /**
- * Reports whether bodies of a resource hold credentials. Error messages may quote a body, so spans, and audit events below level Request, keep
- * the reason and the code of such a request's failure without its message.
+ * Returns true if the bodies of a resource are confidential: Secrets, TokenReviews, TokenRequests, certificate requests, and ConfigMaps of
+ * kube-system. Messages of errors may quote a body, so logs, spans, and audit events below level Request contain only the reason and the code
+ * of such a request's failure.
  */
-export const isConfidential = (group: string, resource: string, subresource: string): boolean =>
-  confidential.has(`${group}/${resource}/${subresource}`);
+export function isConfidential({ group, resource, subresource, namespace }: RequestedResource): boolean {
+  if (confidentialResources.has(`${group}/${resource}`)) return true;
+  if (group !== '') return false;
+  return (resource === 'serviceaccounts' && subresource === 'token') || (resource === 'configmaps' && namespace === 'kube-system');
+}
+
+/** Returns true if objects of a stored kind are confidential: Secrets, certificate requests, and ConfigMaps of kube-system. */
+export function isConfidentialObject({ group, kind }: { readonly group: string; readonly kind: string }, namespace: string): boolean {
+  if (group === 'certificates.k8s.io') return kind === 'CertificateSigningRequest' || kind === 'PodCertificateRequest';
+  return group === '' && (kind === 'Secret' || (kind === 'ConfigMap' && namespace === 'kube-system'));
+}
+
+/** Returns the reason or name of an error without its message, which may quote the request body. */
+export const errorName = (error: unknown): string =>
+  error instanceof StatusError ? error.reason : error instanceof Error ? error.name : typeof error;
+
+/** Returns the name of an error and the code lines of its stack, without its message and its cause. */
+export function stackWithoutMessage(error: unknown): string {
+  const name = errorName(error);
+  if (!(error instanceof Error) || error.stack === undefined) return name;
+  const head = `${error.name}: ${error.message}\n`;
+  return error.stack.startsWith(head) ? `${name}\n${error.stack.slice(head.length)}` : name;
+}

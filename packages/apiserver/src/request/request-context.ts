@@ -1,10 +1,10 @@
 import { ROOT_CONTEXT, trace, type Attributes, type Context, type Span, type Tracer } from '@opentelemetry/api';
 import { groupResource } from '@oarlock/api/resource';
-import { isStatus, StatusError } from '@oarlock/api/status';
+import { isStatus } from '@oarlock/api/status';
 import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import { eventLoop } from '@oarlock/primitives/event-loop';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import { isConfidential } from './confidential.ts';
+import { errorName, isConfidential } from './confidential.ts';
 
 const maxWarnings = 64;
 /** Requests with larger bodies, in bytes, yield the event loop between their steps. */
@@ -91,13 +91,19 @@ export class RequestContext {
   end(code: number, error?: unknown): void {
     if (this.#span === undefined) return;
     this.#span.setAttribute('http.response.status_code', code);
-    if (error !== undefined && !this.#isExpectedRace(error)) failSpan(this.#span, this.#confidential ? nameOf(error) : error);
+    if (error !== undefined && !this.#isExpectedRace(error)) this.failSpan(this.#span, error);
     this.#span.end();
   }
 
-  get #confidential(): boolean {
-    const { resource, subresource } = this.request;
-    return isConfidential(resource.group, resource.resource, subresource);
+  /** True if messages of errors must not be written to logs and spans, because they may quote confidential bodies. */
+  get isConfidential(): boolean {
+    const { resource, subresource, namespace } = this.request;
+    return isConfidential({ group: resource.group, resource: resource.resource, subresource, namespace });
+  }
+
+  /** Marks a span of this request as failed. */
+  failSpan(span: Span, error: unknown): void {
+    failSpan(span, this.isConfidential ? errorName(error) : error);
   }
 
   /** Returns true for conflicts with a concurrent request: they are expected, so the span is not marked as failed. */
@@ -110,7 +116,3 @@ export class RequestContext {
     return `${verb} ${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`;
   }
 }
-
-/** Returns the reason or name of an error without its message, which may quote the request body. */
-const nameOf = (error: unknown): string =>
-  error instanceof StatusError ? error.reason : error instanceof Error ? error.name : typeof error;

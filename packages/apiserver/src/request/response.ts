@@ -44,6 +44,15 @@ export interface WatchFrame {
   protobuf(codec: ProtobufCodec): Buffer;
 }
 
+/** Batches of watch events in order. */
+export interface WatchFrames extends AsyncIterable<readonly WatchFrame[]> {
+  /**
+   * Calls `listener` when the source is terminated because its reader is too slow: a reader that still writes the last batch should give up.
+   * Absent if the source does not queue.
+   */
+  onTerminated?(listener: () => void): void;
+}
+
 /** The result of the pipeline: HTTP encodes it, loopback clients receive its objects. Rejections are thrown as `StatusError`. */
 export type PipelineResponse =
   | { readonly kind: 'object'; readonly code: 200 | 201 | 202; readonly item: EncodedObject; readonly warnings: readonly string[] }
@@ -55,13 +64,13 @@ export type PipelineResponse =
       readonly warnings: readonly string[];
     }
   /**
-   * Batches in order. The source buffers a bounded number of frames for a slow reader, then ends with `Expired`; it ends without error at
-   * its timeout or when the request's signal aborts.
+   * The source queues a bounded number of frames and bytes for a slow reader, then ends with `Expired`; it ends without error at its timeout
+   * or when the request's signal aborts.
    */
   | {
       readonly kind: 'watch';
       readonly resource: Resource;
-      readonly frames: AsyncIterable<readonly WatchFrame[]>;
+      readonly frames: WatchFrames;
       /** No warnings if absent. */
       readonly warnings?: readonly string[];
     }

@@ -6,7 +6,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 const buckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
 const labelNames = ['operation', 'group', 'resource'] as const;
 const registry = '/registry/';
-const maxKept = 4096;
+const maxSeries = 4096;
 
 type Operation = 'create' | 'update' | 'delete' | 'get' | 'list';
 interface Series {
@@ -100,7 +100,7 @@ class StorageMetrics {
         errors.inc(labels);
       },
     };
-    if (this.#series.size < maxKept) this.#series.set(id, series);
+    if (this.#series.size < maxSeries) this.#series.set(id, series);
     return series;
   }
 }

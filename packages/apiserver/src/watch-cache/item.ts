@@ -1,19 +1,21 @@
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { managersText, sharedManagers } from '@oarlock/api/managed-fields/managers';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import type { SpanContext } from '@oarlock/kernel/tracing';
-import type { EncodedObject, ProtobufCodec, WatchFrame } from '../request/response.ts';
+import type { EncodedObject, ProtobufCodec } from '../request/response.ts';
 import { ValueSlab } from './internal/value-slab.ts';
 
-/** How one kind is written to storage: JSON whose metadata follows a constant opening and has no resourceVersion. */
+/** The decoded form of a larger value is released when the object is replaced. Smaller ones are kept, because resumed watches test selectors on them. */
+const maxRetainedDecodedBytes = 32 * 1024;
+
+/** Encodes and decodes the stored form of one kind: JSON that starts with a constant opening, then the metadata without resourceVersion. */
 export class Codec {
   readonly apiVersion: string;
   readonly kind: string;
   /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
   readonly opening: Buffer;
-  /** Nobody in this process keeps looking at them: they are parsed for who asks. */
+  /** True if no component of this process reads the objects permanently: they are decoded when a request needs them. */
   readonly decodesOnDemand: boolean;
-  /** Its objects hold JSON of users, of which every digit is kept. */
+  /** True if the objects contain arbitrary JSON of users, whose numbers must keep every digit. */
   readonly preservesNumbers: boolean;
   readonly #start: string;
   readonly #slab = new ValueSlab();
@@ -21,38 +23,38 @@ export class Codec {
   constructor(
     apiVersion: string,
     kind: string,
-    { seldomRead = false, exact = false }: { readonly seldomRead?: boolean; readonly exact?: boolean } = {},
+    { decodesOnDemand = false, preservesNumbers = false }: { readonly decodesOnDemand?: boolean; readonly preservesNumbers?: boolean } = {},
   ) {
     this.apiVersion = apiVersion;
     this.kind = kind;
-    this.decodesOnDemand = seldomRead;
-    this.preservesNumbers = exact;
+    this.decodesOnDemand = decodesOnDemand;
+    this.preservesNumbers = preservesNumbers;
     this.#start = `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":`;
     this.opening = Buffer.from(`${this.#start}{`);
   }
 
-  /** What is stored for an object. `kind`, `apiVersion` and `metadata` come first, whatever order the object has. */
+  /** Returns the stored form of an object. `kind`, `apiVersion` and `metadata` come first, in whatever order the object has them. */
   encode(object: KubeObject): Buffer {
     const { metadata = {} } = object;
     const { managedFields } = metadata;
     const head = JSON.stringify(without(metadata, separatelyEncodedFields));
     const tail = stringifyExact(without(object, leadingFields));
-    // managers are most of many objects, and seldom new
+    // managed fields are the largest part of many objects and rarely change, so their encoding is cached
     const managers = managedFields === undefined ? '' : `${head.length > 2 ? ',' : ''}"managedFields":${managersText(managedFields)}`;
     return this.#slab.write(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
   }
 
-  /** An item of a value that this process wrote: nothing is parsed. */
-  item(key: string, object: KubeObject, value: Uint8Array, revision: number): Item {
-    return new Item(this, key, withRevisionFrozen(object, revision), value, revision);
+  /** Returns the item of a value that this process encoded, without decoding it. */
+  item({ key, object, value, revision }: Omit<ItemOptions, 'codec'>): Item {
+    return new Item({ codec: this, key, object: withRevisionFrozen(object, revision), value, revision });
   }
 
-  /** @throws SyntaxError when the value is no JSON */
+  /** Returns the item of a stored value. @throws SyntaxError if the value is not JSON */
   parse(key: string, value: Uint8Array, revision: number): Item {
-    return new Item(this, key, this.decode(value, revision), value, revision);
+    return new Item({ codec: this, key, object: this.decode(value, revision), value, revision });
   }
 
-  /** The object of a value, frozen in depth. @throws SyntaxError when the value is no JSON */
+  /** Returns the object of a stored value, deeply frozen. @throws SyntaxError if the value is not JSON */
   decode(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const text = buffer.toString('utf8');
@@ -78,23 +80,33 @@ function without(object: object, names: ReadonlySet<string>): object {
   return rest;
 }
 
-/** The object at a revision, frozen in depth. */
+/** Returns the object with the resourceVersion of a revision, deeply frozen. */
 function withRevisionFrozen(object: KubeObject, revision: number): KubeObject {
   return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
 }
 
-/** One version of one stored object. */
+export interface ItemOptions {
+  readonly codec: Codec;
+  /** `namespace/name`, or `name`. */
+  readonly key: string;
+  /** Deeply frozen. */
+  readonly object: KubeObject;
+  readonly value: Uint8Array;
+  readonly revision: number;
+}
+
+/** One version of one stored object, decoded and encoded at most once per format. */
 export class Item implements EncodedObject {
   readonly codec: Codec;
   /** `namespace/name`, or `name`. */
   readonly key: string;
   readonly value: Uint8Array;
   readonly revision: number;
-  readonly #object: KubeObject | undefined;
+  #object: KubeObject | undefined;
   #decodedRef: WeakRef<KubeObject> | undefined;
   #protobuf: Buffer | undefined;
 
-  constructor(codec: Codec, key: string, object: KubeObject, value: Uint8Array, revision: number) {
+  constructor({ codec, key, object, value, revision }: ItemOptions) {
     this.codec = codec;
     this.key = key;
     if (codec.decodesOnDemand) this.#decodedRef = new WeakRef(object);
@@ -112,14 +124,26 @@ export class Item implements EncodedObject {
     return object;
   }
 
+  /**
+   * Releases the protobuf encoding, and the decoded form of a large value. Called when another version replaces this one: recent events may
+   * keep the item for minutes.
+   */
+  releaseDecoded(): void {
+    this.#protobuf = undefined;
+    if (this.#object === undefined || this.value.length <= maxRetainedDecodedBytes) return;
+    this.#decodedRef = new WeakRef(this.#object);
+    this.#object = undefined;
+  }
+
   protobuf(codec: ProtobufCodec): Buffer {
     this.#protobuf ??= codec.message(this.object);
     return this.#protobuf;
   }
 
-  /** The same content at another revision: what a DELETED event shows. */
+  /** Returns the same content at another revision, for DELETED events. */
   withRevision(revision: number): Item {
-    return new Item(this.codec, this.key, withRevisionFrozen(this.object, revision), this.value, revision);
+    const { codec, key, value } = this;
+    return new Item({ codec, key, object: withRevisionFrozen(this.object, revision), value, revision });
   }
 
   pieces(): readonly Buffer[] {
@@ -145,7 +169,7 @@ export class Item implements EncodedObject {
     return buffer;
   }
 
-  /** What stored values lack. */
+  /** Returns the resourceVersion field, which stored values do not contain. */
   #version(): string {
     return `"resourceVersion":"${this.revision}"${this.value[this.codec.opening.length] === closingBrace ? '' : ','}`;
   }
@@ -159,7 +183,7 @@ function startsWith(value: Uint8Array, opening: Buffer): boolean {
   return true;
 }
 
-/** An object in another version than the stored one, or one that is not stored. Encoded when first asked for. */
+/** An object in another version than the stored one, or one that is not stored. Encoded on first use. */
 export class DerivedObject implements EncodedObject {
   readonly object: KubeObject;
   readonly revision: number;
@@ -182,76 +206,5 @@ export class DerivedObject implements EncodedObject {
   #whole(): Buffer {
     this.#json ??= Buffer.from(stringifyExact(this.object));
     return this.#json;
-  }
-}
-
-export class SharedWatchFrame implements WatchFrame {
-  readonly type: WatchFrame['type'];
-  readonly item: EncodedObject;
-  readonly spanContext: SpanContext | undefined;
-  #json: Buffer | undefined;
-  #protobuf: Buffer | undefined;
-
-  constructor(type: WatchFrame['type'], item: EncodedObject, spanContext: SpanContext | undefined) {
-    this.type = type;
-    this.item = item;
-    this.spanContext = spanContext;
-  }
-
-  json(): Buffer {
-    this.#json ??= this.item.json(`{"type":"${this.type}","object":`, '}\n');
-    return this.#json;
-  }
-
-  protobuf(codec: ProtobufCodec): Buffer {
-    const { apiVersion = '', kind = '' } = this.item.object;
-    this.#protobuf ??= codec.watchEvent(this.type, apiVersion, kind, this.item.protobuf(codec));
-    return this.#protobuf;
-  }
-}
-
-/** How one served version shows stored items; the stored version has none. The same item always gives the same view. */
-export type ItemConverter = (item: Item) => EncodedObject;
-
-/** One change of one object, and the frames in which watchers see it, made when first needed and shared. */
-export class WatchCacheEvent {
-  readonly key: string;
-  readonly revision: number;
-  readonly current: Item | undefined;
-  readonly previous: Item | undefined;
-  readonly spanContext: SpanContext | undefined;
-  /** Nearly all watchers see the stored version and the same change. */
-  #commonFrame: SharedWatchFrame | undefined;
-  #frames: Map<ItemConverter | undefined, Partial<Record<WatchFrame['type'], SharedWatchFrame>>> | undefined;
-  #deletedItem: Item | undefined;
-
-  constructor(key: string, revision: number, current: Item | undefined, previous: Item | undefined, spanContext: SpanContext | undefined) {
-    this.key = key;
-    this.revision = revision;
-    this.current = current;
-    this.previous = previous;
-    this.spanContext = spanContext;
-  }
-
-  /** What a watcher sees to which the object did or did not belong before and does or does not now. */
-  frame(before: boolean, now: boolean, viewer: ItemConverter | undefined): SharedWatchFrame | undefined {
-    if (now && this.current !== undefined) return this.#frame(before ? 'MODIFIED' : 'ADDED', this.current, viewer);
-    return before && this.previous !== undefined ? this.#frame('DELETED', this.#deleted(this.previous), viewer) : undefined;
-  }
-
-  #deleted(previous: Item): Item {
-    this.#deletedItem ??= previous.withRevision(this.revision);
-    return this.#deletedItem;
-  }
-
-  #frame(type: WatchFrame['type'], item: Item, viewer: ItemConverter | undefined): SharedWatchFrame {
-    if (viewer === undefined) {
-      this.#commonFrame ??= new SharedWatchFrame(type, item, this.spanContext);
-      if (this.#commonFrame.type === type) return this.#commonFrame;
-    }
-    this.#frames ??= new Map();
-    let frames = this.#frames.get(viewer);
-    if (frames === undefined) this.#frames.set(viewer, (frames = {}));
-    return (frames[type] ??= new SharedWatchFrame(type, viewer === undefined ? item : viewer(item), this.spanContext));
   }
 }

@@ -1,13 +1,13 @@
-/** Chunks are split when they reach twice this. */
-const target = 256;
+/** Number of keys of a chunk after a split. A chunk is split at twice this number. */
+const chunkSize = 256;
 
 /**
- * A map whose keys can be walked in order, from anywhere, and counted without walking. Insert, delete and seek are logarithmic but for a
- * move within one chunk. Order is that of UTF-16 units, which for the names Kubernetes allows is the bytewise order of storage.
+ * A map that iterates its keys in order from any key, and counts ranges without iterating. Insertion, deletion and search take logarithmic time,
+ * plus a move within one chunk. Keys are ordered by UTF-16 code units; for the names that Kubernetes allows, that is the order of storage.
  */
 export class OrderedMap<V> {
   readonly #values = new Map<string, V>();
-  /** Sorted keys in sorted chunks, none of them empty. */
+  /** Sorted keys in sorted, non-empty chunks. */
   readonly #chunks: string[][] = [];
 
   get size(): number {
@@ -40,7 +40,7 @@ export class OrderedMap<V> {
     this.#chunks.length = 0;
   }
 
-  /** Calls `visit` for each key with the prefix that sorts after `after`, in order, until it returns false. The map must not change meanwhile. */
+  /** Calls `visit` in order for each key with the prefix after `after`, until it returns false. The map must not change meanwhile. */
   scan(prefix: string, after: string, visit: (key: string, value: V) => boolean): void {
     const from = after >= prefix ? after : prefix;
     for (let c = this.#chunkOf(from); c < this.#chunks.length; c++) {
@@ -57,13 +57,13 @@ export class OrderedMap<V> {
     }
   }
 
-  /** How many keys with the prefix sort after `after`. */
+  /** Returns the number of keys with the prefix after `after`. */
   count(prefix: string, after = ''): number {
     const end = this.#rank(`${prefix}\uffff`, false);
     return Math.max(0, end - (after >= prefix && after !== '' ? this.#rank(after, true) : this.#rank(prefix, false)));
   }
 
-  /** How many keys sort before `key`, and `key` itself if `inclusive`. */
+  /** Returns the number of keys before `key`, including `key` itself if `inclusive`. */
   #rank(key: string, inclusive: boolean): number {
     const at = this.#chunkOf(key);
     let rank = 0;
@@ -82,10 +82,10 @@ export class OrderedMap<V> {
     const at = Math.min(this.#chunkOf(key), this.#chunks.length - 1);
     const chunk = this.#chunks[at] ?? [];
     chunk.splice(lowerBound(chunk, key), 0, key);
-    if (chunk.length >= 2 * target) this.#chunks.splice(at + 1, 0, chunk.splice(target));
+    if (chunk.length >= 2 * chunkSize) this.#chunks.splice(at + 1, 0, chunk.splice(chunkSize));
   }
 
-  /** The first chunk whose last key is not before `key`; the number of chunks when there is none. */
+  /** Returns the index of the first chunk whose last key is not before `key`; the number of chunks if there is none. */
   #chunkOf(key: string): number {
     let low = 0;
     let high = this.#chunks.length;

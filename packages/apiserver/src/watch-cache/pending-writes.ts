@@ -1,39 +1,67 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { Codec, Item } from './item.ts';
+import { eventOverheadBytes, watchCacheLimits } from './watch-cache-limits.ts';
 
-/** A write of this process that is on its way, so that it is not parsed again when storage tells of it. */
-export class PendingWrite {
-  readonly #codec: Codec;
-  readonly #key: string;
-  readonly #object: KubeObject | undefined;
+export interface PendingWriteOptions {
+  readonly codec: Codec;
+  /** `namespace/name`, or `name`. */
+  readonly key: string;
+  /** Absent for a delete. */
+  readonly object: KubeObject | undefined;
   readonly value: Uint8Array | null;
   readonly spanContext: SpanContext | undefined;
+}
+
+/** A write of this process whose watch event has not arrived: the event reuses its object instead of decoding the value. */
+export class PendingWrite {
+  readonly #options: PendingWriteOptions;
+  readonly value: Uint8Array | null;
   #item: Item | undefined;
-  /** Known once storage acknowledged it. */
+  /** Set when storage acknowledged the write. */
   revision: number | undefined;
 
-  constructor(codec: Codec, key: string, object: KubeObject | undefined, value: Uint8Array | null, spanContext: SpanContext | undefined) {
-    this.#codec = codec;
-    this.#key = key;
-    this.#object = object;
-    this.value = value;
-    this.spanContext = spanContext;
+  constructor(options: PendingWriteOptions) {
+    this.#options = options;
+    this.value = options.value;
   }
 
-  /** Whoever comes first, the writer or the watch, makes the item; both have the same one. */
+  get spanContext(): SpanContext | undefined {
+    return this.#options.spanContext;
+  }
+
+  /** Returns the item of the write. The request and the watch event share it, in whatever order they need it. */
   item(revision: number): Item {
-    if (this.#object === undefined || this.value === null) throw new Error(`a delete of ${this.#key} has no item`);
-    this.#item ??= this.#codec.item(this.#key, this.#object, this.value, revision);
+    const { codec, key, object } = this.#options;
+    if (object === undefined || this.value === null) throw new Error(`a delete of ${key} has no item`);
+    this.#item ??= codec.item({ key, object, value: this.value, revision });
     return this.#item;
   }
 }
 
-/** Writes on their way, by storage key. */
+/**
+ * Pending writes by storage key, bounded in bytes: while the watch of storage is interrupted, acknowledged writes accumulate. A write that was
+ * not added is decoded when storage reports it, as a write of another API server is.
+ */
 export class PendingWrites {
+  readonly maxBytes: number;
   readonly #byKey = new Map<string, PendingWrite[]>();
+  #bytes = 0;
 
+  constructor(maxBytes = watchCacheLimits.pendingWriteBytes) {
+    this.maxBytes = maxBytes;
+  }
+
+  /** Encoded size of the values, with an overhead per write. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Adds a write unless the bound is reached. */
   add(storageKey: string, write: PendingWrite): void {
+    const bytes = sizeOf(write);
+    if (this.#bytes + bytes > this.maxBytes) return;
+    this.#bytes += bytes;
     const writes = this.#byKey.get(storageKey);
     if (writes === undefined) this.#byKey.set(storageKey, [write]);
     else writes.push(write);
@@ -43,22 +71,23 @@ export class PendingWrites {
     const writes = this.#byKey.get(storageKey);
     const at = writes?.indexOf(write) ?? -1;
     if (writes === undefined || at < 0) return;
+    this.#bytes -= sizeOf(write);
     if (writes.length === 1) this.#byKey.delete(storageKey);
     else writes.splice(at, 1);
   }
 
-  /** The write that storage tells of, if it is one of ours; it is forgotten. */
+  /** Removes and returns the pending write that a change of storage corresponds to, if this process made the change. */
   take(storageKey: string, value: Uint8Array | null, revision: number): PendingWrite | undefined {
     const writes = this.#byKey.get(storageKey);
     if (writes === undefined) return undefined;
     const write = writes.find((candidate) =>
-      candidate.revision === undefined ? same(candidate.value, value) : candidate.revision === revision,
+      candidate.revision === undefined ? equalValues(candidate.value, value) : candidate.revision === revision,
     );
     if (write !== undefined) this.remove(storageKey, write);
     return write;
   }
 
-  /** Forgets acknowledged writes up to `revision`: storage will not tell of them any more. */
+  /** Removes acknowledged writes up to `revision`, whose changes storage will not report any more. */
   forget(revision: number): void {
     for (const [key, writes] of this.#byKey) {
       for (const write of [...writes]) if (write.revision !== undefined && write.revision <= revision) this.remove(key, write);
@@ -66,7 +95,9 @@ export class PendingWrites {
   }
 }
 
-function same(a: Uint8Array | null, b: Uint8Array | null): boolean {
+const sizeOf = ({ value }: PendingWrite): number => (value?.length ?? 0) + eventOverheadBytes;
+
+function equalValues(a: Uint8Array | null, b: Uint8Array | null): boolean {
   if (a === b) return true;
   return a !== null && b !== null && a.length === b.length && Buffer.compare(a, b) === 0;
 }

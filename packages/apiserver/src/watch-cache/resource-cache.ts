@@ -1,29 +1,31 @@
 import type { KubeObject } from '@oarlock/api/object';
 import type { SpanContext } from '@oarlock/kernel/tracing';
+import type { EventRingMemory } from './internal/event-ring-memory.ts';
 import { EventRing } from './internal/event-ring.ts';
-import { WatchCacheEvent, type Codec, type Item } from './item.ts';
+import type { Codec, Item } from './item.ts';
+import { WatchCacheEvent } from './watch-cache-event.ts';
 import { OrderedMap } from './ordered-map.ts';
 import type { Selection } from './selection.ts';
 import { WatcherIndex } from './internal/watcher-index.ts';
 
-/** What the cache has to know of a stored resource. */
+/** A stored resource as the cache sees it. */
 export interface CachedResource {
-  /** `pods`, `deployments.apps`: the second segment of its keys. */
+  /** `pods`, `deployments.apps`: the second segment of the storage keys. */
   readonly name: string;
   readonly namespaced: boolean;
   readonly codec: Codec;
-  /** Objects and watchers are found by its value without asking the others. */
+  /** The index by one field: objects and watchers are found by its value. */
   readonly index?: { readonly field: string; value(object: KubeObject): string };
 }
 
-/** What stands under a key at some revision; the whole resource, or a page of it. */
+/** A page of the objects of a resource. */
 export interface Page {
   readonly items: readonly Item[];
-  /** The key of the last item looked at, when there is more. */
+  /** True if further objects match. */
   readonly more: boolean;
 }
 
-/** Objects in order and by index value. */
+/** The objects of a resource, in order of their keys and by index value. */
 export class ObjectIndex {
   readonly items = new OrderedMap<Item>();
   readonly byIndex = new Map<string, Map<string, Item>>();
@@ -54,12 +56,26 @@ export class ObjectIndex {
   }
 }
 
-/** All objects of one resource, in order, with their recent past and whoever watches them. */
+export interface ResourceCacheOptions {
+  /** Bound of the resource's event ring, in bytes. */
+  readonly ringBytes: number;
+  readonly ringMemory: EventRingMemory;
+}
+
+/** The circumstances of a change. */
+export interface ChangeContext {
+  readonly revision: number;
+  readonly spanContext: SpanContext | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** All objects of one resource, its recent events and its watchers (watchCache upstream). */
 export class ResourceCache {
   #resource: CachedResource;
   readonly ring: EventRing;
   readonly watchers = new WatcherIndex();
-  /** Told of every event once it is in place. */
+  /** Called for each event after it was applied. */
   onEvent: ((event: WatchCacheEvent) => void) | undefined;
   #index: ObjectIndex;
   #lastChange = 0;
@@ -68,16 +84,16 @@ export class ResourceCache {
   #initializationCount = 0;
   #initialLoadState: { readonly done: Promise<void>; readonly touched: Set<string> } | undefined;
 
-  constructor(resource: CachedResource) {
+  constructor(resource: CachedResource, { ringBytes, ringMemory }: ResourceCacheOptions) {
     this.#resource = resource;
-    this.ring = new EventRing(0);
+    this.ring = new EventRing(0, { maxBytes: ringBytes, memory: ringMemory });
     this.#index = new ObjectIndex(resource);
   }
 
   get resource(): CachedResource {
     return this.#resource;
   }
-  /** Resolves when what was stored before this cache was made is in it; undefined when it is. */
+  /** Resolves when the objects that were stored before the resource was added are loaded; undefined if they are. */
   get initialLoad(): Promise<void> | undefined {
     return this.#initialLoadState?.done;
   }
@@ -85,17 +101,19 @@ export class ResourceCache {
   get size(): number {
     return this.#index.items.size;
   }
-  /** Of the newest change that was seen, or of the load. */
+  /** The revision of the newest change, or of the load. */
   get lastChangeRevision(): number {
     return this.#lastChange;
   }
-  /** Changes that came, those that were offered to watches, and how often everything was loaded anew: for metrics. */
+  /** Number of changes that storage reported. */
   get receivedEvents(): number {
     return this.#receivedCount;
   }
+  /** Number of changes that were dispatched to watchers. */
   get dispatchedEvents(): number {
     return this.#dispatchedCount;
   }
+  /** Number of loads. */
   get initializations(): number {
     return this.#initializationCount;
   }
@@ -104,17 +122,17 @@ export class ResourceCache {
     return this.#index.items.get(key);
   }
 
-  /** The same resource, stored in another way from now on. Not indexed in another way. */
+  /** Changes how the resource is stored. The index field must stay the same. */
   setResource(resource: CachedResource): void {
     this.#resource = resource;
   }
 
-  /** What was stored before is on its way; what happens meanwhile is newer. */
+  /** Begins the load of an added resource. Changes that arrive before its end are newer than the loaded objects. */
   beginInitialLoad(done: Promise<void>): void {
     this.#initialLoadState = { done, touched: new Set() };
   }
 
-  /** What was stored before, up to `revision`, which the stream of changes has reached. */
+  /** Adds the objects that were stored before the resource was added. The watch of storage has reached `revision`. */
   completeInitialLoad(items: readonly Item[], revision: number): void {
     const touched = this.#initialLoadState?.touched;
     if (touched === undefined) return;
@@ -125,7 +143,7 @@ export class ResourceCache {
     this.#lastChange = revision;
   }
 
-  /** Begins anew with these objects and no past before `revision`. Tells nobody. */
+  /** Replaces all objects and drops all events. Does not notify watchers. */
   reset(contents: ObjectIndex, revision: number): void {
     this.#index = contents;
     this.#initialLoadState = undefined;
@@ -134,27 +152,34 @@ export class ResourceCache {
     this.#lastChange = revision;
   }
 
-  /** All watches end, without an error and after what is queued: their clients begin anew. */
+  /** Drops all events and ends all watchers without an error, after their queued events. */
+  close(): void {
+    this.ring.close();
+    this.endWatchers();
+  }
+
+  /** Ends all watchers without an error, after their queued events. Their clients list again. */
   endWatchers(): void {
     for (const watcher of [...this.watchers]) watcher.end();
   }
 
-  put(item: Item, spanContext: SpanContext | undefined, now: number): void {
-    const previous = this.#index.items.get(item.key);
-    this.#initialLoadState?.touched.add(item.key);
-    this.#receivedCount++;
-    this.#dispatch(new WatchCacheEvent(item.key, item.revision, item, previous, spanContext), now);
+  put(item: Item, context: ChangeContext): void {
+    this.#applyChange(item.key, item, context);
   }
 
-  delete(key: string, revision: number, spanContext: SpanContext | undefined, now: number): void {
+  delete(key: string, context: ChangeContext): void {
+    this.#applyChange(key, undefined, context);
+  }
+
+  #applyChange(key: string, current: Item | undefined, { revision, spanContext, now }: ChangeContext): void {
     const previous = this.#index.items.get(key);
     this.#initialLoadState?.touched.add(key);
     this.#receivedCount++;
-    if (previous === undefined) return;
-    this.#dispatch(new WatchCacheEvent(key, revision, undefined, previous, spanContext), now);
+    if (current === undefined && previous === undefined) return;
+    this.#dispatch(new WatchCacheEvent({ key, revision, current, previous, spanContext }), now);
   }
 
-  /** Every object that a selection is about, in order of keys. The selection's own test is applied. */
+  /** Returns the objects that a selection matches, in order of their keys. */
   select({ namespace, key, indexed, matches }: Selection): Item[] {
     const found: Item[] = [];
     const take = (item: Item) => {
@@ -177,7 +202,7 @@ export class ResourceCache {
     return found;
   }
 
-  /** At most `limit` objects after a key, tested by `matches`. */
+  /** Returns at most `limit` matching objects under a prefix, after a key. */
   page(prefix: string, after: string, limit: number, matches: (item: Item) => boolean): Page {
     const items: Item[] = [];
     let more = false;
@@ -197,10 +222,7 @@ export class ResourceCache {
     return this.#index.items.count(prefix, after);
   }
 
-  /**
-   * All objects under a prefix as they stood at an earlier revision, in order; undefined when the past that is kept does not reach back
-   * so far.
-   */
+  /** Returns all objects under a prefix at an earlier revision, in order of their keys; undefined if the ring has dropped later events. */
   eventsReplayedTo(prefix: string, revision: number): Item[] | undefined {
     if (revision < this.ring.oldestRevision) return undefined;
     const then = new Map<string, Item | undefined>();
@@ -224,5 +246,6 @@ export class ResourceCache {
     this.ring.push(event, now);
     this.watchers.dispatch(event, before, after);
     this.onEvent?.(event);
+    event.releaseDecoded();
   }
 }

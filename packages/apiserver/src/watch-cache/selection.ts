@@ -2,18 +2,18 @@ import type { FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 
-/** The fields of a kind that selectors may name, as text. */
+/** Returns the values of the fields of a kind that field selectors support. */
 export type FieldReaders = Readonly<Record<string, (object: KubeObject) => string>>;
 
-/** Which objects of a resource a list or watch is about. */
+/** The objects of a resource that a list or watch selects. */
 export interface Selection {
   /** '' for all namespaces, and for cluster-scoped resources. */
   readonly namespace: string;
-  /** The key of the only object it can be about, where the field selector demands a name. */
+  /** The key of the only object that can match, if the field selector requires a name. */
   readonly key: string | undefined;
-  /** The value that it demands of the resource's index field. */
+  /** The value of the resource's index field that the field selector requires. */
   readonly indexed: string | undefined;
-  /** Absent: every object in the namespace, or under the index value. */
+  /** Absent: every object in the namespace, or with the index value, matches. */
   readonly matches: ((object: KubeObject) => boolean) | undefined;
 }
 
@@ -27,9 +27,10 @@ export interface SelectionInput {
   readonly indexField: string | undefined;
 }
 
+/** Splits selectors into the parts that indexes answer and a predicate for the rest. */
 export function selection({ namespaced, namespace, labels, fields, readers, indexField }: SelectionInput): Selection {
   const name = fields.requiresExactMatch('metadata.name');
-  // an empty name or namespace is no index look-up but a selector that matches nothing
+  // an empty name or namespace cannot be looked up by key: such a selector matches nothing
   const key =
     name === undefined || name === '' || (namespaced && namespace === '') ? undefined : namespaced ? `${namespace}/${name}` : name;
   const indexed = indexField === undefined ? undefined : fields.requiresExactMatch(indexField);
@@ -45,8 +46,8 @@ export function selection({ namespaced, namespace, labels, fields, readers, inde
     )
     .map(({ field, operator, value }) => {
       const read = readers[field] ?? (() => '');
-      const wanted = operator === '=';
-      return (object: KubeObject) => (read(object) === value) === wanted;
+      const mustEqual = operator === '=';
+      return (object: KubeObject) => (read(object) === value) === mustEqual;
     });
   if (!labels.empty) tests.push((object) => labels.matches(object.metadata?.labels));
   const [first] = tests;

@@ -1,17 +1,29 @@
 import { Gauge, type Registry } from 'prom-client';
 import { readCounter } from '../metrics/histogram.ts';
 import type { ResourceCache } from './resource-cache.ts';
+import type { WatchCacheMemory } from './watch-cache-options.ts';
 
 const labelNames = ['group', 'resource'] as const;
 
-/** `deployments.apps` -> resource and group. */
+/** Returns the labels of a resource: group `apps` and resource `deployments` for `deployments.apps`. */
 function labelsOf({ resource: { name } }: ResourceCache): { readonly group: string; readonly resource: string } {
   const dot = name.indexOf('.');
   return dot < 0 ? { group: '', resource: name } : { group: name.slice(dot + 1), resource: name.slice(0, dot) };
 }
 
-/** Upstream's series of its watch cache, read from ours when they are asked for. */
-export function registerWatchCacheMetrics(registry: Registry, caches: () => Iterable<ResourceCache>): void {
+/** What the metrics read at each scrape. */
+export interface WatchCacheMetricsSource {
+  resourceCaches(): Iterable<ResourceCache>;
+  readonly watchCacheMemory: WatchCacheMemory;
+}
+
+/** Registers upstream's metrics of the watch cache, and the bytes that clients make it keep beside their bounds. */
+export function registerWatchCacheMetrics(registry: Registry, source: WatchCacheMetricsSource): void {
+  registerResourceMetrics(registry, () => source.resourceCaches());
+  registerMemoryMetrics(registry, () => source.watchCacheMemory);
+}
+
+function registerResourceMetrics(registry: Registry, caches: () => Iterable<ResourceCache>): void {
   const gauge = (name: string, help: string, read: (cache: ResourceCache) => number) => {
     registry.registerMetric(
       new Gauge({
@@ -33,22 +45,40 @@ export function registerWatchCacheMetrics(registry: Registry, caches: () => Iter
   };
   gauge(
     'apiserver_watch_cache_resource_version',
-    'Revision of the newest change that the cache has seen.',
-    ({ lastChangeRevision: changed }) => changed,
+    'Revision of the newest change in the watch cache.',
+    ({ lastChangeRevision }) => lastChangeRevision,
   );
-  gauge('apiserver_watch_cache_capacity', 'Events of the past that there is room for.', ({ ring }) => ring.capacity);
-  counter('apiserver_watch_cache_events_received_total', 'Changes that came from the storage.', ({ receivedEvents: received }) => received);
-  counter(
-    'apiserver_watch_cache_events_dispatched_total',
-    'Changes that were offered to watches.',
-    ({ dispatchedEvents: dispatched }) => dispatched,
-  );
-  counter('apiserver_watch_cache_initializations_total', 'Times that everything was loaded anew.', ({ initializations: loads }) => loads);
-  counter('apiserver_watch_cache_capacity_increase_total', 'Times that room for events was added.', ({ ring }) => ring.increases);
-  counter('apiserver_watch_cache_capacity_decrease_total', 'Times that room for events was given back.', ({ ring }) => ring.decreases);
+  gauge('apiserver_watch_cache_capacity', 'Capacity of the event ring of the watch cache.', ({ ring }) => ring.capacity);
+  counter('apiserver_watch_cache_events_received_total', 'Changes received from storage.', ({ receivedEvents }) => receivedEvents);
+  counter('apiserver_watch_cache_events_dispatched_total', 'Changes dispatched to watchers.', ({ dispatchedEvents }) => dispatchedEvents);
+  counter('apiserver_watch_cache_initializations_total', 'Initializations of the watch cache.', ({ initializations }) => initializations);
+  counter('apiserver_watch_cache_capacity_increase_total', 'Increases of the capacity of the event ring.', ({ ring }) => ring.increases);
+  counter('apiserver_watch_cache_capacity_decrease_total', 'Decreases of the capacity of the event ring.', ({ ring }) => ring.decreases);
   counter(
     'apiserver_terminated_watchers_total',
-    'Watches that were cut off since they did not keep up.',
+    'Watchers terminated because they did not keep up with the events.',
     ({ watchers }) => watchers.terminatedWatchers,
   );
+}
+
+/** Registers the accounted bytes, and their bounds, of event rings, watchers and pending writes. */
+function registerMemoryMetrics(registry: Registry, memory: () => WatchCacheMemory): void {
+  const gauge = (name: string, help: string, field: 'bytes' | 'maxBytes') => {
+    registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        labelNames: ['buffer'],
+        registers: [],
+        collect() {
+          const { rings, watchers, pendingWrites } = memory();
+          this.set({ buffer: 'rings' }, rings[field]);
+          this.set({ buffer: 'watchers' }, watchers[field]);
+          this.set({ buffer: 'pending_writes' }, pendingWrites[field]);
+        },
+      }),
+    );
+  };
+  gauge('oarlock_watch_cache_buffer_bytes', 'Encoded bytes of objects that a buffer of the watch cache keeps.', 'bytes');
+  gauge('oarlock_watch_cache_buffer_limit_bytes', 'Bound of a buffer of the watch cache in bytes.', 'maxBytes');
 }

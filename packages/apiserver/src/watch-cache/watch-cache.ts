@@ -1,57 +1,48 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
-import type { Logger } from '@oarlock/primitives/logger';
-import { StorageError, type Change, type ChangeBatch, type Entry, type StorageDriver } from '@oarlock/spi/storage';
+import type { Timer } from '@oarlock/primitives/clock';
+import { SharedCall } from '@oarlock/primitives/shared-call';
+import { StorageError, type Change, type ChangeBatch, type Entry } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
-import { RevisionSpanContexts } from './causes.ts';
-import type { Item } from './item.ts';
+import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
-import { ObjectIndex, ResourceCache, type CachedResource } from './resource-cache.ts';
+import { loadObjects } from './internal/load-objects.ts';
+import { rangePages } from './internal/range-pages.ts';
+import { WatcherMemory } from './internal/watcher-memory.ts';
+import { ResourceCaches } from './internal/resource-caches.ts';
+import type { CachedResource, ResourceCache } from './resource-cache.ts';
+import { RevisionSpanContexts } from './revision-span-contexts.ts';
+import { storageRoot } from './storage-root.ts';
+import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
+import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
-/** Below it lives everything the API server stores. */
-export const storageRoot = '/registry/';
-const pageSize = 500;
-/** The loop is given back after so many milliseconds of work. */
+/** Work after which the event loop is yielded, in milliseconds and in bytes of changed objects: readers of watches write meanwhile. */
 const sliceMs = 5;
+const sliceBytes = 1024 * 1024;
 const minRetryDelayMs = 100;
 const maxRetryDelayMs = 5_000;
 const trimIntervalMs = 60_000;
 
-export interface WatchCacheOptions {
-  readonly storage: StorageDriver;
-  readonly resources: readonly CachedResource[];
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Changes under the root that belong to no resource. */
-  readonly onUnownedKey?: (key: string, present: boolean) => void;
-  /** Everything is about to be loaded anew. */
-  readonly onReset?: () => void;
-  /** What is stored under a prefix is read first: it says which resources there are, besides the given ones. */
-  readonly loadFirst?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
-}
-
-/** Who asks, and until when. The signal is looked at only by those who have to wait: most need none made. */
-export interface Caller {
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
- * Everything that is stored, in memory, kept up by one watch of storage for all resources. Reads are as new as `fresh` says; what storage
- * acknowledged to this process may arrive here a moment later.
+ * All stored objects in memory, kept current by one watch of storage for all resources (Cacher upstream). A write may be visible here later
+ * than storage acknowledges it; consistent reads call `waitUntilFresh` first.
  */
 export class WatchCache {
-  readonly pendingWrites = new PendingWrites();
+  readonly limits: WatchCacheLimits;
+  readonly pendingWrites: PendingWrites;
+  /** The bound of the events that wait for watchers. */
+  readonly watcherMemory: WatcherMemory;
+  /** The bound of the event rings. */
+  readonly ringMemory: EventRingMemory;
   readonly spanContexts = new RevisionSpanContexts();
   readonly #options: WatchCacheOptions;
-  readonly #resources: Map<string, ResourceCache>;
+  readonly #resources: ResourceCaches;
   readonly #progress: RevisionProgress;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
   #trimTimer: Timer | undefined;
-  #revisionRequest: Promise<number> | undefined;
-  #nextRevisionRequest: Promise<number> | undefined;
+  readonly #revisionRequest = new SharedCall(() => this.#fetchRevision());
   readonly #loaded = deferred();
   #ready = false;
   #loading = false;
@@ -59,20 +50,25 @@ export class WatchCache {
 
   constructor(options: WatchCacheOptions) {
     this.#options = options;
-    this.#resources = new Map(options.resources.map((resource) => [resource.name, new ResourceCache(resource)]));
+    this.limits = options.limits ?? watchCacheLimits;
+    this.pendingWrites = new PendingWrites(this.limits.pendingWriteBytes);
+    this.watcherMemory = new WatcherMemory(this.limits.totalWatcherBytes);
+    this.ringMemory = new EventRingMemory(this.limits.totalRingBytes);
+    this.#resources = new ResourceCaches(options.log, { ringBytes: this.limits.ringBytes, ringMemory: this.ringMemory });
+    for (const resource of options.resources) this.#resources.add(resource);
     this.#progress = new RevisionProgress(options.clock);
     this.#loaded.promise.catch(() => undefined);
   }
 
-  /** Of the newest commit whose changes are all here. */
+  /** The newest revision whose changes the cache contains completely. */
   get revision(): number {
     return this.#progress.revision;
   }
-  /** Everything has been loaded, and changes are coming in. */
+  /** True if all objects are loaded and the watch of storage is connected. */
   get ready(): boolean {
     return this.#ready && !this.#disconnected;
   }
-  /** Resolves when everything has been loaded once. */
+  /** Resolves when all objects were loaded for the first time. */
   whenReady(): Promise<void> {
     return this.#loaded.promise;
   }
@@ -83,34 +79,35 @@ export class WatchCache {
     return cache;
   }
 
-  /** Every resource that is followed. */
+  /** The buffers that clients can fill. */
+  get memory(): WatchCacheMemory {
+    return { rings: this.ringMemory, watchers: this.watcherMemory, pendingWrites: this.pendingWrites };
+  }
+
+  /** Returns the caches of all resources. */
   resources(): Iterable<ResourceCache> {
     return this.#resources.values();
   }
 
-  /** Follows another resource from now on, or one that is followed already in another way of storing it. */
+  /** Adds a resource, or changes how a known resource is stored. Its stored objects are loaded in the background. */
   add(resource: CachedResource): ResourceCache {
     const known = this.#resources.get(resource.name);
     if (known !== undefined) {
       known.setResource(resource);
       return known;
     }
-    const cache = new ResourceCache(resource);
-    this.#resources.set(resource.name, cache);
-    // what is being loaded holds it, too
+    const cache = this.#resources.add(resource);
+    // a load in progress includes the new resource
     if (this.#ready && !this.#loading) cache.beginInitialLoad(this.#loadAddedResource(cache));
     return cache;
   }
 
-  /** Forgets a resource. Its watches end. */
+  /** Removes a resource and ends its watches. */
   remove(name: string): void {
-    const cache = this.#resources.get(name);
-    if (cache === undefined) return;
-    this.#resources.delete(name);
-    cache.endWatchers();
+    this.#resources.remove(name);
   }
 
-  /** Reads what was stored before anybody followed it. Tries again until it succeeds. */
+  /** Loads the stored objects of an added resource; retries until it succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
@@ -118,12 +115,12 @@ export class WatchCache {
     for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
         const { entries, revision } = await this.#readEntries(prefix);
-        const items = entries.flatMap((entry) => this.#parse(cache, entry.key.slice(prefix.length), entry) ?? []);
+        const items = this.#resources.decodeAll(cache, prefix, entries);
         if (!(await this.waitForRevision(revision, signal))) continue;
         cache.completeInitialLoad(items, this.revision);
         return;
       } catch (error) {
-        log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'a resource could not be read');
+        log.warn({ resource: cache.resource.name, error: String(error), retryMs: wait }, 'loading the objects of a resource failed');
         await clock.sleep(wait, signal).catch(() => undefined);
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
@@ -132,23 +129,15 @@ export class WatchCache {
 
   async #readEntries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
     const entries: Entry[] = [];
-    let revision: number | undefined;
-    let after: string | undefined;
-    for (;;) {
-      const page = await this.#options.storage.range({
-        prefix,
-        limit: pageSize,
-        ...(revision !== undefined && { revision }),
-        ...(after !== undefined && { after }),
-      });
-      revision ??= page.revision;
+    let revision = 0;
+    for await (const page of rangePages(this.#options.storage, prefix)) {
+      revision = page.revision;
       entries.push(...page.entries);
-      after = page.entries.at(-1)?.key;
-      if (!page.more || after === undefined) return { entries, revision };
     }
+    return { entries, revision };
   }
 
-  /** Loads and follows until `stop`. Resolves when everything was loaded; retries while storage is not there. */
+  /** Loads all objects and watches storage until `stop`. Resolves when the objects are loaded; retries while storage is unavailable. */
   async start(signal?: AbortSignal): Promise<void> {
     const abort = () => this.#stop.abort(signal?.reason);
     if (signal?.aborted) abort();
@@ -165,35 +154,24 @@ export class WatchCache {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
     this.#trimTimer?.cancel();
-    this.#endWatchers(undefined);
+    this.#resources.endWatchers(undefined);
     await this.#running;
   }
 
-  /** Resolves when everything that was acknowledged before the call is here. @throws StatusError when storage does not answer in time */
-  async waitUntilFresh(asker?: Caller): Promise<number> {
-    const revision = await this.#currentRevision();
-    if (revision > this.revision && !(await this.waitForRevision(revision, asker?.signal)))
+  /**
+   * Resolves to the cache's revision when the cache contains all writes that were acknowledged before the call.
+   * @throws StatusError `Timeout` if storage does not respond in time
+   */
+  async waitUntilFresh(caller?: Caller): Promise<number> {
+    const revision = await this.#revisionRequest.call();
+    if (revision > this.revision && !(await this.waitForRevision(revision, caller?.signal)))
       throw toStatusError(new StorageError('Unavailable', `the watch of storage is behind revision ${revision}`));
     return this.revision;
   }
 
-  /** Whether the cache came to a revision, waiting for it for a moment. */
+  /** Resolves to true when the cache reaches a revision, to false after the timeout. */
   waitForRevision(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
     return this.#progress.waitFor(revision, timeoutMs, signal);
-  }
-
-  /** Asks storage at most twice at a time: who comes while it is asked shares the next question. */
-  #currentRevision(): Promise<number> {
-    if (this.#revisionRequest === undefined) return (this.#revisionRequest = this.#fetchRevision());
-    return (this.#nextRevisionRequest ??= this.#revisionRequest.then(
-      () => this.#fetchRevisionAgain(),
-      () => this.#fetchRevisionAgain(),
-    ));
-  }
-
-  #fetchRevisionAgain(): Promise<number> {
-    this.#nextRevisionRequest = undefined;
-    return (this.#revisionRequest = this.#fetchRevision());
   }
 
   async #fetchRevision(): Promise<number> {
@@ -201,8 +179,6 @@ export class WatchCache {
       return await this.#options.storage.requestProgress();
     } catch (error) {
       throw toStatusError(error);
-    } finally {
-      this.#revisionRequest = undefined;
     }
   }
 
@@ -226,8 +202,8 @@ export class WatchCache {
         this.#disconnected = true;
         reload ||= error instanceof StorageError && (error.code === 'Compacted' || error.code === 'FutureRevision');
         if (!(error instanceof StorageError)) reload = true;
-        log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage broke off');
-        if (reload) this.#endWatchers(expired('too old resource version: the history of the store is gone'));
+        log.warn({ error: String(error), reload, retryMs: wait }, 'the watch of storage was interrupted');
+        if (reload) this.#resources.endWatchers(expired('too old resource version: the history of the store was compacted'));
         await clock.sleep(wait, signal).catch(() => undefined);
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
@@ -235,63 +211,34 @@ export class WatchCache {
     this.#loaded.reject(signal.reason);
   }
 
-  /** Reads everything at one revision, aside, and puts it in place at once. */
+  /** Reads all objects at one revision into new indexes, then replaces the contents of all caches at once. */
   async #load(): Promise<void> {
-    const { storage, clock, onReset, onUnownedKey: onOther, loadFirst: first } = this.#options;
+    const { storage, clock, onReset, onUnownedKey } = this.#options;
     const { signal } = this.#stop;
-    let revision: number | undefined;
-    if (first !== undefined) {
-      const found = await this.#readEntries(first.prefix);
-      revision = found.revision;
-      const cache = this.resource(first.name);
-      first.read(found.entries.flatMap((entry) => this.#parse(cache, entry.key.slice(first.prefix.length), entry) ?? []));
-    }
-    const staged = new Map([...this.#resources].map(([name, { resource }]) => [name, new ObjectIndex(resource)]));
-    const others: string[] = [];
-    let after: string | undefined;
-    let began = clock.monotonic();
-    for (;;) {
-      const page = await storage.range({
-        prefix: storageRoot,
-        limit: pageSize,
-        ...(revision !== undefined && { revision }),
-        ...(after !== undefined && { after }),
-      });
-      signal.throwIfAborted();
-      revision ??= page.revision;
-      for (const entry of page.entries) {
-        const { cache, name } = this.#parseStorageKey(entry.key);
-        if (cache === undefined) others.push(entry.key);
-        else {
-          const item = this.#parse(cache, name, entry);
-          if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
-        }
-        if (clock.monotonic() - began > sliceMs) {
-          await turn();
-          began = clock.monotonic();
-        }
-      }
-      after = page.entries.at(-1)?.key;
-      if (!page.more || after === undefined) break;
-    }
+    const revision = await this.#loadFirst();
+    const {
+      staged,
+      unownedKeys,
+      revision: loadedRevision,
+    } = await loadObjects({ storage, caches: this.#resources, clock, signal }, revision);
     onReset?.();
-    for (const key of others) onOther?.(key, true);
-    for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, revision);
-    this.pendingWrites.forget(revision);
-    this.#progress.advance(revision);
+    for (const key of unownedKeys) onUnownedKey?.(key, true);
+    for (const [name, contents] of staged) this.#resources.get(name)?.reset(contents, loadedRevision);
+    this.pendingWrites.forget(loadedRevision);
+    this.#progress.advance(loadedRevision);
     this.#ready = true;
     this.#loading = false;
     this.#loaded.resolve();
   }
 
-  /** What stands in storage but is no object is left out, and told to whoever runs the server. */
-  #parse(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
-    try {
-      return cache.resource.codec.parse(name, value, revision);
-    } catch (error) {
-      this.#options.log.error({ key, error: String(error) }, 'a stored value is no object');
-      return undefined;
-    }
+  /** Reads the objects that define resources. Returns the revision at which they were read, for the other objects. */
+  async #loadFirst(): Promise<number | undefined> {
+    const { loadFirst } = this.#options;
+    if (loadFirst === undefined) return undefined;
+    const { entries, revision } = await this.#readEntries(loadFirst.prefix);
+    const cache = this.resource(loadFirst.name);
+    loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries));
+    return revision;
   }
 
   async #watchStorage(onProgress: () => void): Promise<void> {
@@ -307,60 +254,49 @@ export class WatchCache {
 
   async #apply({ changes, revision }: ChangeBatch): Promise<void> {
     const { clock } = this.#options;
-    const began = clock.monotonic();
     const now = clock.now();
-    let pause = began + sliceMs;
+    let pauseAt = clock.monotonic() + sliceMs;
+    let bytes = 0;
     for (let i = 0; i < changes.length; i++) {
       const change = changes[i] as Change;
       this.#applyChange(change, now);
-      if ((i & 31) !== 31 || clock.monotonic() < pause) continue;
+      bytes += change.type === 'put' ? change.entry.value.length : 0;
       const next = changes[i + 1];
-      const at = revisionOfChange(change);
-      if (next === undefined || revisionOfChange(next) > at) this.#progress.advance(at);
+      // watchers receive the changes of one commit together
+      if (next === undefined || revisionOfChange(next) === revisionOfChange(change)) continue;
+      if (bytes < sliceBytes && ((i & 31) !== 31 || clock.monotonic() < pauseAt)) continue;
+      this.#progress.advance(revisionOfChange(change));
       await turn();
-      pause = clock.monotonic() + sliceMs;
+      pauseAt = clock.monotonic() + sliceMs;
+      bytes = 0;
     }
     this.#progress.advance(revision);
   }
 
   #applyChange(change: Change, now: number): void {
     const storageKey = change.type === 'put' ? change.entry.key : change.previous.key;
-    const { cache, name } = this.#parseStorageKey(storageKey);
+    const { cache, name } = this.#resources.locate(storageKey);
     const revision = revisionOfChange(change);
     const value = change.type === 'put' ? change.entry.value : null;
     if (cache === undefined) {
-      // its resource may have gone while it was on its way
+      // the resource may have been removed during the write
       this.pendingWrites.take(storageKey, value, revision);
       this.#options.onUnownedKey?.(storageKey, change.type === 'put');
       return;
     }
     const own = this.pendingWrites.take(storageKey, value, revision);
     this.spanContexts.set(revision, own?.spanContext);
-    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#parse(cache, name, change.entry));
-    if (item === undefined) cache.delete(name, revision, own?.spanContext, now);
-    else cache.put(item, own?.spanContext, now);
-  }
-
-  /** `/registry/pods/default/a` -> pods, `default/a`. */
-  #parseStorageKey(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
-    const slash = storageKey.indexOf('/', storageRoot.length);
-    return { cache: this.#resources.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
-  }
-
-  #endWatchers(error: Error | undefined): void {
-    for (const { watchers } of this.#resources.values()) {
-      for (const watcher of [...watchers]) {
-        if (error === undefined) watcher.end();
-        else watcher.fail(error);
-      }
-    }
+    const item = change.type === 'delete' ? undefined : (own?.item(revision) ?? this.#resources.decode(cache, name, change.entry));
+    const context = { revision, spanContext: own?.spanContext, now };
+    if (item === undefined) cache.delete(name, context);
+    else cache.put(item, context);
+    this.watcherMemory.enforce(this.#options.clock.monotonic());
   }
 
   #trim(): void {
     const { clock } = this.#options;
     this.#trimTimer = clock.after(trimIntervalMs, () => {
-      const now = clock.now();
-      for (const { ring } of this.#resources.values()) ring.trim(now);
+      this.#resources.trim(clock.now());
       if (!this.#stop.signal.aborted) this.#trim();
     });
   }

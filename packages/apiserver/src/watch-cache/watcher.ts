@@ -1,53 +1,60 @@
 import { setMaxListeners } from 'node:events';
 import { expired } from '@oarlock/api/status';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
-import type { WatchFrame } from '../request/response.ts';
-import type { WatchCacheEvent, ItemConverter } from './item.ts';
+import type { Timer } from '@oarlock/primitives/clock';
+import type { WatchFrame, WatchFrames } from '../request/response.ts';
+import { WatcherMemory, type AccountedWatcher } from './internal/watcher-memory.ts';
+import type { WatchCacheEvent, SharedWatchFrame } from './watch-cache-event.ts';
+import type { WatcherOptions } from './watcher-options.ts';
 import type { Selection } from './selection.ts';
+import { watchCacheLimits } from './watch-cache-limits.ts';
 
-export interface WatcherOptions {
-  readonly selection: Selection;
-  /** Of the index field; present where the resource is indexed. */
-  readonly indexOf: ((event: WatchCacheEvent['current']) => string | undefined) | undefined;
-  readonly viewer: ItemConverter | undefined;
-  /** Events up to this revision are known to the reader. */
-  readonly after: number;
-  /** Made as the reader comes for them, so that a large start holds nobody up. */
-  readonly initial: Iterator<WatchFrame>;
-  /** Makes a bookmark, where the reader asked for them. */
-  readonly bookmark: (() => WatchFrame) | undefined;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
-  readonly onEnd: () => void;
-}
-
-/** As many frames wait for a reader that does not come back. */
+/** Number of frames that may wait for a reader. */
 export const maxQueuedFrames = 16_384;
-const batchSize = 500;
+const batchFrames = 500;
+/** A batch is encoded at once. A larger frame is a batch of its own. */
+const batchBytes = 1024 * 1024;
 const bookmarkIntervalMs = 60_000;
 const finalBookmarkMs = 2_000;
 
-/** One reader of one resource's events. The cache pushes; the reader takes all that is there at once. */
-export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncIterator<readonly WatchFrame[]> {
+interface PendingRead {
+  resolve(result: IteratorResult<readonly WatchFrame[]>): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * One watch of one resource (cacheWatcher upstream): the cache pushes events, the reader takes them in batches. A watcher whose reader falls
+ * behind is terminated with `Expired`, because its client can list again.
+ */
+export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]>, AccountedWatcher {
   readonly selection: Selection;
   readonly #options: WatcherOptions;
-  #initial: Iterator<WatchFrame> | undefined;
-  #queue: WatchFrame[] = [];
-  #waiting: { resolve(result: IteratorResult<readonly WatchFrame[]>): void; reject(error: unknown): void } | undefined;
+  readonly #memory: WatcherMemory;
+  readonly #maxBytes: number;
+  #initial: Iterator<SharedWatchFrame> | undefined;
+  #queue: SharedWatchFrame[] = [];
+  /** The batch that the reader took last. The reader holds it until its next read. */
+  #inFlight: readonly SharedWatchFrame[] = [];
+  #heldBytes = 0;
+  /** Size of the replayed events while they are queued; they do not count towards the bound of the watcher, but towards the shared bound. */
+  #replayedBytes = 0;
+  #lastReadAt: number;
+  #pendingRead: PendingRead | undefined;
   #ended = false;
   #error: Error | undefined;
   #tooSlow = false;
   #timer: Timer | undefined;
   readonly #deadline: number;
   #abort: (() => void) | undefined;
+  #onTerminated: (() => void) | undefined;
 
   constructor(options: WatcherOptions) {
     this.selection = options.selection;
     this.#options = options;
+    this.#memory = options.memory ?? new WatcherMemory(watchCacheLimits.totalWatcherBytes);
+    this.#maxBytes = options.maxBytes ?? watchCacheLimits.watcherBytes;
     this.#initial = options.initial;
-    this.#deadline = options.clock.monotonic() + options.timeoutMs;
+    this.#lastReadAt = options.clock.monotonic();
+    this.#deadline = this.#lastReadAt + options.timeoutMs;
     const { signal } = options;
     if (signal?.aborted) this.#finish(undefined);
     else {
@@ -62,28 +69,55 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
   get ended(): boolean {
     return this.#ended;
   }
-  /** It ended since its reader did not keep up with the events. */
+  /** True if the watcher was terminated because its reader fell behind. */
   get isTooSlow(): boolean {
     return this.#tooSlow;
   }
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+  get lastReadAt(): number {
+    return this.#lastReadAt;
+  }
 
   push(event: WatchCacheEvent): void {
-    if (this.#ended || event.revision <= this.#options.after) return;
-    const { viewer } = this.#options;
-    const frame = event.frame(this.#matches(event.previous), this.#matches(event.current), viewer);
+    const frame = this.#frameOf(event);
     if (frame !== undefined) this.#enqueue(frame);
   }
 
-  /** Ends without an error, after what is queued. */
+  /** Queues the events of the ring with which a resumed watch begins. The bound of the ring bounds them. */
+  replay(events: Iterable<WatchCacheEvent>): void {
+    for (const event of events) {
+      const frame = this.#frameOf(event);
+      if (frame === undefined) continue;
+      this.#queue.push(frame);
+      this.#hold(frame);
+    }
+    this.#replayedBytes = this.#heldBytes;
+  }
+
+  /** Ends without an error, after the queued frames. */
   end(): void {
     this.#finish(undefined);
   }
 
-  /** Ends with an error; what is queued is dropped. */
+  /** Ends with an error and drops the queued frames. */
   fail(error: Error): void {
-    this.#queue = [];
-    this.#initial = undefined;
+    this.#releaseAll();
     this.#finish(error);
+  }
+
+  /** Ends a watcher that fell behind. Its reader gets `Expired`; of a watch that has ended already, it gets the end without the queued frames. */
+  terminate(): void {
+    if (this.#tooSlow) return;
+    this.#tooSlow = true;
+    if (this.#ended) this.#releaseAll();
+    else this.fail(expired('too old resource version: the watcher did not keep up with the events'));
+    this.#onTerminated?.();
+  }
+
+  onTerminated(listener: () => void): void {
+    this.#onTerminated = listener;
   }
 
   [Symbol.asyncIterator](): this {
@@ -99,17 +133,21 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
       return Promise.reject(error);
     }
     if (this.#ended) return Promise.resolve({ done: true, value: undefined });
-    if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'));
+    if (this.#pendingRead !== undefined) return Promise.reject(new Error('a watch has one reader'));
     return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
+      this.#pendingRead = { resolve, reject };
     });
   }
 
   return(): Promise<IteratorResult<readonly WatchFrame[]>> {
-    this.#queue = [];
-    this.#initial = undefined;
+    this.#releaseAll();
     this.end();
     return Promise.resolve({ done: true, value: undefined });
+  }
+
+  #frameOf(event: WatchCacheEvent): SharedWatchFrame | undefined {
+    if (this.#ended || event.revision <= this.#options.after) return undefined;
+    return event.frame(this.#matches(event.previous), this.#matches(event.current), this.#options.viewer);
   }
 
   #matches(item: WatchCacheEvent['current']): boolean {
@@ -122,48 +160,90 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     return matches === undefined || matches(item.object);
   }
 
-  #enqueue(frame: WatchFrame): void {
-    const waiting = this.#waiting;
-    if (waiting !== undefined && this.#queue.length === 0 && this.#initial === undefined) {
-      // one turn later, so that all events of a batch go out together
-      this.#queue.push(frame);
-      queueMicrotask(() => this.#deliver());
-      return;
-    }
-    if (this.#queue.length >= maxQueuedFrames) {
-      this.#tooSlow = true;
-      this.fail(expired('too old resource version: the watcher did not keep up with the events'));
+  #enqueue(frame: SharedWatchFrame): void {
+    const queued = this.#queue.length;
+    // a reader that waits for frames is not slow, however large this one is
+    const isWaiting = this.#pendingRead !== undefined && this.#initial === undefined && queued === 0;
+    if (!isWaiting && (queued >= maxQueuedFrames || (queued > 0 && this.#heldBytes + frame.bytes > this.#maxBytes + this.#replayedBytes))) {
+      this.terminate();
       return;
     }
     this.#queue.push(frame);
+    this.#hold(frame);
+    // one microtask later, so that all events of one turn are delivered together
+    if (isWaiting) queueMicrotask(() => this.#deliver());
   }
 
   #deliver(): void {
-    const waiting = this.#waiting;
-    if (waiting === undefined) return;
+    const read = this.#pendingRead;
+    if (read === undefined) return;
     const batch = this.#takeBatch();
     if (batch === undefined) return;
-    this.#waiting = undefined;
-    waiting.resolve({ done: false, value: batch });
+    this.#pendingRead = undefined;
+    read.resolve({ done: false, value: batch });
   }
 
+  /** Returns the next frames, which are in flight until the next call. */
   #takeBatch(): readonly WatchFrame[] | undefined {
-    if (this.#initial !== undefined) {
-      const batch: WatchFrame[] = [];
-      while (batch.length < batchSize) {
-        const { done, value } = this.#initial.next();
-        if (done === true) {
-          this.#initial = undefined;
-          break;
-        }
-        batch.push(value);
+    this.#releaseInFlight();
+    this.#lastReadAt = this.#options.clock.monotonic();
+    const batch = this.#takeInitial() ?? this.#takeQueued();
+    this.#inFlight = batch ?? [];
+    return batch;
+  }
+
+  #takeInitial(): readonly SharedWatchFrame[] | undefined {
+    if (this.#initial === undefined) return undefined;
+    const batch: SharedWatchFrame[] = [];
+    for (let bytes = 0; batch.length < batchFrames && bytes < batchBytes; ) {
+      const { done, value } = this.#initial.next();
+      if (done === true) {
+        this.#initial = undefined;
+        break;
       }
-      if (batch.length > 0) return batch;
+      batch.push(value);
+      bytes += value.bytes;
+      this.#hold(value);
     }
+    return batch.length > 0 ? batch : undefined;
+  }
+
+  #takeQueued(): readonly SharedWatchFrame[] | undefined {
     if (this.#queue.length === 0) return undefined;
+    let end = 0;
+    for (let bytes = 0; end < this.#queue.length && bytes < batchBytes; end++) bytes += this.#queue[end]?.bytes ?? 0;
+    // the changes of one commit stay together
+    while (end < this.#queue.length && this.#queue[end]?.item.revision === this.#queue[end - 1]?.item.revision) end++;
+    if (end < this.#queue.length) return this.#queue.splice(0, end);
     const batch = this.#queue;
     this.#queue = [];
+    this.#replayedBytes = 0;
     return batch;
+  }
+
+  #hold(frame: SharedWatchFrame): void {
+    this.#heldBytes += frame.bytes;
+    this.#memory.hold(this, frame);
+  }
+
+  #releaseInFlight(): void {
+    if (this.#inFlight.length === 0) return;
+    for (const frame of this.#inFlight) this.#release(frame);
+    this.#inFlight = [];
+    if (this.#heldBytes === 0) this.#memory.remove(this);
+  }
+
+  #releaseAll(): void {
+    this.#releaseInFlight();
+    for (const frame of this.#queue) this.#release(frame);
+    this.#queue = [];
+    this.#initial = undefined;
+    this.#memory.remove(this);
+  }
+
+  #release(frame: SharedWatchFrame): void {
+    this.#heldBytes -= frame.bytes;
+    this.#memory.release(frame);
   }
 
   #scheduleBookmark(): void {
@@ -190,20 +270,19 @@ export class Watcher implements AsyncIterable<readonly WatchFrame[]>, AsyncItera
     this.#timer?.cancel();
     if (this.#abort !== undefined) this.#options.signal?.removeEventListener('abort', this.#abort);
     this.#options.onEnd();
-    const waiting = this.#waiting;
-    if (waiting === undefined) {
+    const read = this.#pendingRead;
+    if (read === undefined) {
       this.#error = error;
       return;
     }
+    this.#pendingRead = undefined;
     const batch = this.#takeBatch();
     if (batch !== undefined) {
       this.#error = error;
-      this.#waiting = undefined;
-      waiting.resolve({ done: false, value: batch });
+      read.resolve({ done: false, value: batch });
       return;
     }
-    this.#waiting = undefined;
-    if (error === undefined) waiting.resolve({ done: true, value: undefined });
-    else waiting.reject(error);
+    if (error === undefined) read.resolve({ done: true, value: undefined });
+    else read.reject(error);
   }
 }

@@ -66,7 +66,7 @@ rules:
 });
 
 it.each([
-  ['rules: []', 'rules: a policy without rules'],
+  ['rules: []', 'rules: a policy needs at least one rule'],
   ['rules: [{ level: Everything }]', 'rules.0.level'],
   ['rules: [{ level: None, nonResourceURLs: [/a], namespaces: [b] }]', 'both regular resources and non-resource URLs'],
   ["rules: [{ level: None, nonResourceURLs: ['/a*b'] }]", 'at its end only'],

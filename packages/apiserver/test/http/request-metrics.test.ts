@@ -69,7 +69,7 @@ describe('request metrics', () => {
     await core.remove('configmaps', 'a');
     await core.list('configmaps');
     const registry = new Registry();
-    registerWatchCacheMetrics(registry, () => core.pipeline.resourceCaches());
+    registerWatchCacheMetrics(registry, core.pipeline);
     const text = await registry.metrics();
     const of = (name: string) => sample(text, `${name}{group="",resource="configmaps"}`);
     expect(of('apiserver_watch_cache_events_received_total')).toBe(3);

@@ -83,7 +83,7 @@ describe('audit events of level Metadata', () => {
     } as const;
     const scope = { level: 'Metadata', omitStages: new Set<never>(), omitManagedFields: false } as const;
     const record = (event: AuditEvent): undefined => void events.push(event);
-    const trail = new AuditTrail(subject, { ...attributes, group, resource, subresource }, scope, record, () => 0);
+    const trail = new AuditTrail(subject, { ...attributes, group, resource, subresource }, { scope, record, now: () => 0 });
     trail.setRequestObject({ kind: 'Secret', data: { password: marker } });
     end(trail);
     trail.recordResponseComplete(422);

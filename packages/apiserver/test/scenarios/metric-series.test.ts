@@ -40,12 +40,10 @@ describe('admission', () => {
     const late: AdmissionPlugin = { matches: all, mutate: async ({ object }) => object ?? {} };
     const sure: AdmissionPlugin = { matches: all, mutate: ({ object }) => object ?? {} };
     const never: AdmissionPlugin = { matches: all, validate: () => deny('no') };
-    const chain = new AdmissionChain(
-      [sure, late, never],
-      ['admission-limit-ranger', 'admission-webhooks', 'admission-validating-policy'],
-      undefined,
-      { metrics, clock: clockOf(0, 0, 20, 30) },
-    );
+    const chain = new AdmissionChain([sure, late, never], {
+      names: ['admission-limit-ranger', 'admission-webhooks', 'admission-validating-policy'],
+      timing: { metrics, clock: clockOf(0, 0, 20, 30) },
+    });
     await chain.mutate(call(), request);
     expect(() => chain.validate(call(), request)).toThrow('no');
     const text = await registry.metrics();

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import type { KubeObject } from '@oarlock/api/object';
 import { silentLogger } from '@oarlock/primitives/logger';
 import { WatchQueue } from '@oarlock/mvcc/watch-queue';
 import {
@@ -17,13 +18,14 @@ import {
 import type { Clock } from '@oarlock/primitives/clock';
 import { Codec, Item } from '../../src/watch-cache/item.ts';
 import type { ResourceCache } from '../../src/watch-cache/resource-cache.ts';
-import { storageRoot, WatchCache } from '../../src/watch-cache/watch-cache.ts';
+import { storageRoot } from '../../src/watch-cache/storage-root.ts';
+import { WatchCache } from '../../src/watch-cache/watch-cache.ts';
 import { Watcher } from '../../src/watch-cache/watcher.ts';
 
-/** Any bytes are an object here. */
+/** Accepts any bytes as an object. */
 class BytesCodec extends Codec {
-  override parse(key: string, value: Uint8Array, revision: number): Item {
-    return new Item(this, key, { metadata: {} }, value, revision);
+  override decode(): KubeObject {
+    return { metadata: {} };
   }
 }
 
@@ -204,7 +206,7 @@ export class CachedStorage implements StorageDriver {
       onEnd: () => this.#things.watchers.remove(watcher),
     });
     if (watcher.ended) return;
-    for (const event of this.#things.ring.after(after)) watcher.push(event);
+    watcher.replay(this.#things.ring.after(after));
     this.#things.watchers.add(watcher);
     let position = after;
     const watch = {

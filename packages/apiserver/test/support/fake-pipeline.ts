@@ -5,7 +5,7 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { HttpPipeline } from '../../src/handler-chain/http-pipeline.ts';
 import type { EncodedObject, PipelineResponse, WatchFrame } from '../../src/request/response.ts';
-import { SharedWatchFrame } from '../../src/watch-cache/item.ts';
+import { SharedWatchFrame } from '../../src/watch-cache/watch-cache-event.ts';
 
 export function encoded(
   object: KubeObject,

@@ -4,7 +4,7 @@ import { resource, type Resource } from '@oarlock/api/resource';
 import { kindOfResource } from '@oarlock/api/kinds';
 import { StatusError } from '@oarlock/api/status';
 import { sleepWith, type Clock } from '@oarlock/primitives/clock';
-import { silentLogger } from '@oarlock/primitives/logger';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { AdmissionPlugin } from '@oarlock/spi/admission';
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -112,6 +112,7 @@ export interface ServerOptions {
   readonly keys?: ClusterKeys;
   readonly facts?: Partial<ClusterFacts>;
   readonly tracer?: Tracer;
+  readonly log?: Logger;
   readonly random?: RandomSource;
   readonly names?: { readonly authz?: readonly string[]; readonly admission?: readonly string[] };
   readonly components?: () => readonly Component[];
@@ -137,6 +138,7 @@ export class TestServer {
     keys = testKeys(),
     facts: more = {},
     tracer,
+    log = silentLogger,
     random = seededRandom(),
     names,
     components,
@@ -154,7 +156,7 @@ export class TestServer {
       clusterFacts: { ...facts, ...more },
       clusterKeys: keys,
       clock,
-      log: silentLogger,
+      log,
       random,
       ...(tracer && { tracer }),
       ...(names && { names }),

@@ -4,7 +4,7 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { systemClock, type Clock } from '@oarlock/primitives/clock';
-import { silentLogger } from '@oarlock/primitives/logger';
+import { silentLogger, type Logger } from '@oarlock/primitives/logger';
 import type { AuditSink } from '@oarlock/spi/audit';
 import { anonymous, authenticated, type Authenticator } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
@@ -25,6 +25,7 @@ import { PriorityAndFairness } from '../../src/flowcontrol/priority-and-fairness
 import { InFlightCounter } from '../../src/handler-chain/in-flight-counter.ts';
 import { PathEndpoints } from '../../src/handler-chain/path-endpoints.ts';
 import { connectionLimits, defaultConnectionConfig, type ConnectionLimits } from '../../src/http/connection-limits.ts';
+import type { RequestBodyMemory } from '../../src/http/request-body-memory.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
 import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
@@ -49,6 +50,8 @@ export interface ServerSettings {
   readonly local?: LocalNodes;
   readonly maxStreamsPerConnection?: number;
   readonly limits?: Partial<ConnectionLimits>;
+  readonly bodies?: RequestBodyMemory;
+  readonly log?: Logger;
 }
 
 /** Authenticates by the common name of the client certificate; without one as anonymous. */
@@ -82,6 +85,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const keys = settings.keys ?? (await testKeys());
   const clock = settings.clock ?? systemClock;
   const registry = new Registry();
+  const { log = silentLogger } = settings;
   const { inFlight = new InFlightCounter(), fairness = new PriorityAndFairness(600, 15_000, clock) } = settings;
   const { requestTimeoutMs = 60_000 } = settings;
   const abort = new AbortController();
@@ -103,7 +107,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     fairness,
     inFlight,
     clock,
-    log: silentLogger,
+    log,
     ...(settings.audit !== undefined && { auditor: auditorOf(settings.audit, settings.auditPolicy, clock) }),
     authn: settings.authn ?? [byCertificate],
     authz: settings.authz ?? [allowAll],
@@ -119,10 +123,11 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
     caBundle: keys.caBundle,
     clock,
-    log: silentLogger,
+    log,
     maxStreamsPerConnection: settings.maxStreamsPerConnection ?? 250,
     limits: { ...connectionLimits(defaultConnectionConfig, requestTimeoutMs), ...settings.limits },
     registry,
+    ...(settings.bodies && { bodies: settings.bodies }),
     handle: (exchange, upgrade) => handler.handle(exchange, upgrade),
   });
   bound = await server.listen('127.0.0.1', 0);

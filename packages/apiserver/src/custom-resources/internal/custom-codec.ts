@@ -1,6 +1,6 @@
 import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
-import { Codec, Item } from '../../watch-cache/item.ts';
+import { Codec } from '../../watch-cache/item.ts';
 
 /** Objects whose resource was stored in other versions before: each keeps the version that it was stored in. */
 export class CustomCodec extends Codec {
@@ -10,10 +10,10 @@ export class CustomCodec extends Codec {
     return Buffer.from(stringifyExact({ kind: this.kind, apiVersion, metadata: meta, ...rest }));
   }
 
-  override parse(key: string, value: Uint8Array, revision: number): Item {
+  override decode(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const object = parseExact(buffer.toString('utf8')) as KubeObject;
     const metadata = { ...object.metadata, resourceVersion: String(revision) };
-    return new Item(this, key, deepFreeze({ ...object, metadata }), value, revision);
+    return deepFreeze({ ...object, metadata });
   }
 }

@@ -1,5 +1,6 @@
 import { failure, type StatusError } from '@oarlock/api/status';
 import { entityTooLarge } from '../errors.ts';
+import type { BodyReservation } from '../request-body-memory.ts';
 
 const unexpectedEnd = (): StatusError => failure('BadRequest', 'the client closed the connection before the whole body was read');
 
@@ -9,9 +10,17 @@ interface BodySource {
   pause(): unknown;
 }
 
-/** Reads one request body into memory. */
+export interface BodyOptions {
+  /** The Content-Length header. */
+  readonly length: string | undefined;
+  /** In bytes. */
+  readonly limit: number;
+  readonly reservation: BodyReservation;
+}
+
+/** Reads one request body into memory: at most `limit` bytes, which count towards the bound of all bodies until the reservation is released. */
 export class BodyReader {
-  /** Resolves with the body. @throws StatusError `RequestEntityTooLarge`, `BadRequest` if the client ends early, or the error given to `fail` */
+  /** Resolves with the body. @throws StatusError `RequestEntityTooLarge`, `TooManyRequests` at the bound of all bodies, `BadRequest` if the client ends early, or the error given to `fail` */
   readonly body: Promise<Buffer>;
   readonly #source: BodySource;
   #settlers: { resolve(body: Buffer): void; reject(error: unknown): void } = { resolve() {}, reject() {} };
@@ -19,8 +28,7 @@ export class BodyReader {
   #received = 0;
   #isReading = true;
 
-  /** Holds at most `limit` bytes. `length`: the Content-Length header. */
-  constructor(source: BodySource, length: string | undefined, limit: number) {
+  constructor(source: BodySource, { length, limit, reservation }: BodyOptions) {
     this.#source = source;
     this.body = new Promise((resolve, reject) => {
       this.#settlers = { resolve, reject };
@@ -33,8 +41,13 @@ export class BodyReader {
     source.on('data', (chunk) => {
       if (!this.#isReading) return;
       this.#received += chunk.length;
-      if (this.#received <= limit) this.#chunks.push(chunk);
-      else this.fail(entityTooLarge(limit));
+      try {
+        if (this.#received > limit) throw entityTooLarge(limit);
+        reservation.add(chunk.length);
+        this.#chunks.push(chunk);
+      } catch (error) {
+        this.fail(error);
+      }
     });
     source.on('end', () => {
       if (!this.#isReading) return;

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';
+import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 import { BodyReader } from './body-reader.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 
@@ -21,12 +22,14 @@ export class Http1Exchange implements MonitoredExchange {
   #state: Exchange['state'] = 'fresh';
   #code = 0;
   #sent = 0;
+  readonly #reservation: BodyReservation;
   #body: BodyReader | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, connection: ClientConnection) {
+  constructor(request: IncomingMessage, response: ServerResponse, connection: ClientConnection, bodies: RequestBodyMemory) {
     this.method = request.method ?? 'GET';
     this.target = request.url ?? '/';
     this.connection = connection;
+    this.#reservation = new BodyReservation(bodies);
     this.#request = request;
     this.#response = response;
     this.#signal = new LazySignal((disconnected) => {
@@ -68,8 +71,13 @@ export class Http1Exchange implements MonitoredExchange {
   }
 
   readBody(limit: number): Promise<Buffer> {
-    this.#body = new BodyReader(this.#request, this.#request.headers['content-length'], limit);
+    const { 'content-length': length } = this.#request.headers;
+    this.#body = new BodyReader(this.#request, { length, limit, reservation: this.#reservation });
     return this.#body.body;
+  }
+
+  releaseBody(): void {
+    this.#reservation.release();
   }
 
   send(code: number, body: Buffer | string): void {

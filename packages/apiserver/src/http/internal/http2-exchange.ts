@@ -3,6 +3,7 @@ import { constants, type IncomingHttpHeaders, type OutgoingHttpHeaders, type Ser
 import { byteLength, closedStream, type Exchange, type HeaderValue, LazySignal, type ResponseStream } from '../exchange.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import { timedOut } from '../errors.ts';
+import { BodyReservation, type RequestBodyMemory } from '../request-body-memory.ts';
 import { BodyReader } from './body-reader.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 import { waitForDrain } from './http1-exchange.ts';
@@ -20,13 +21,15 @@ export class Http2Exchange implements MonitoredExchange {
   #code = 0;
   #sent = 0;
   #isBodyUsed = false;
+  readonly #reservation: BodyReservation;
   #body: BodyReader | undefined;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: ClientConnection, bodies: RequestBodyMemory) {
     this.method = headers[':method'] ?? 'GET';
     this.target = headers[':path'] ?? '/';
     this.headers = headers;
     this.connection = connection;
+    this.#reservation = new BodyReservation(bodies);
     this.#stream = stream;
     this.#signal = new LazySignal((disconnected) => {
       if (stream.destroyed) disconnected();
@@ -67,8 +70,12 @@ export class Http2Exchange implements MonitoredExchange {
 
   readBody(limit: number): Promise<Buffer> {
     this.#isBodyUsed = true;
-    this.#body = new BodyReader(this.#stream, this.headers['content-length'], limit);
+    this.#body = new BodyReader(this.#stream, { length: this.headers['content-length'], limit, reservation: this.#reservation });
     return this.#body.body;
+  }
+
+  releaseBody(): void {
+    this.#reservation.release();
   }
 
   send(code: number, body: Buffer | string): void {

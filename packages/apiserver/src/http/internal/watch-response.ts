@@ -2,7 +2,7 @@ import type { StatusError } from '@oarlock/api/status';
 import type { Exchange } from '../exchange.ts';
 import type { ResponseEncoding } from '../../negotiation/response-encoding.ts';
 import { withSpanContext } from '../../negotiation/encoding.ts';
-import type { WatchFrame } from '../../request/response.ts';
+import type { WatchFrame, WatchFrames } from '../../request/response.ts';
 
 export interface WatchResponseOptions {
   readonly encoding: ResponseEncoding;
@@ -16,22 +16,32 @@ export interface WatchResponseOptions {
   statusOf(error: unknown): StatusError;
 }
 
-/** Returns true for the bookmark that ends the initial events (KEP-3157). */
+/**
+ * Bytes that one write gives to the connection. The connection keeps an encrypted copy of a write until the client has received it, and
+ * watchers do not share such copies.
+ */
+const maxWriteBytes = 64 * 1024;
+
+/** Returns true for the bookmark after the initial events (KEP-3157). */
 const endsInitialEvents = ({ type, item }: WatchFrame): boolean =>
   type === 'BOOKMARK' && item.object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true';
 
 /**
- * Writes a watch until its source ends or the client disconnects. Each batch is one write. The next batch is not requested until the
- * client has received most of the previous ones; the source bounds what it queues for a slow client.
+ * Writes a watch until its source ends or the client disconnects. The next batch is requested after the connection has accepted the last one,
+ * so that the source bounds what accumulates for a slow client. If the source is terminated while a write is blocked, the response is aborted.
  */
 export async function sendWatchResponse(
   exchange: Exchange,
-  frames: AsyncIterable<readonly WatchFrame[]>,
+  frames: WatchFrames,
   { encoding, includeSpanContexts, onEvents, onInitialEventsSent, statusOf }: WatchResponseOptions,
 ): Promise<void> {
   exchange.setHeader('Content-Type', encoding.streamType);
   const stream = exchange.openStream(200);
   let pendingCallback = onInitialEventsSent;
+  let blocked = false;
+  frames.onTerminated?.(() => {
+    if (blocked) exchange.abort();
+  });
   try {
     for await (const batch of frames) {
       const [only] = batch;
@@ -42,7 +52,13 @@ export async function sendWatchResponse(
             ? batch.flatMap((frame) => withSpanContext(encoding.frame(frame), frame))
             : batch.map((frame) => encoding.frame(frame));
       onEvents(batch.length);
-      if (!stream.write(lines)) await stream.waitForDrain();
+      for (const chunks of stream.isMessageBased ? [lines] : writesOf(lines)) {
+        if (stream.write(chunks)) continue;
+        blocked = true;
+        await stream.waitForDrain();
+        blocked = false;
+        if (stream.closed) return;
+      }
       if (pendingCallback !== undefined && batch.some(endsInitialEvents)) {
         pendingCallback();
         pendingCallback = undefined;
@@ -53,4 +69,34 @@ export async function sendWatchResponse(
     stream.write([encoding.error(statusOf(error).status)]);
   }
   stream.end();
+}
+
+/** Splits lines into writes of at most `maxWriteBytes`, without copying. */
+function* writesOf(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
+  let chunks: Buffer[] = [];
+  let bytes = 0;
+  for (const line of lines) {
+    for (const part of line.length > maxWriteBytes ? partsOf(line) : [line]) {
+      if (bytes > 0 && bytes + part.length > maxWriteBytes) {
+        yield chunks;
+        [chunks, bytes] = [[], 0];
+      }
+      chunks.push(part);
+      bytes += part.length;
+    }
+  }
+  if (chunks.length > 0) yield chunks;
+}
+
+/** Parts of large lines. Watchers share the lines, so they share the parts, and the framed copies that HTTP/1.1 keeps of them. */
+const parts = new WeakMap<Buffer, readonly Buffer[]>();
+
+function partsOf(line: Buffer): readonly Buffer[] {
+  let known = parts.get(line);
+  if (known === undefined) {
+    const count = Math.ceil(line.length / maxWriteBytes);
+    known = Array.from({ length: count }, (_, i) => line.subarray(i * maxWriteBytes, (i + 1) * maxWriteBytes));
+    parts.set(line, known);
+  }
+  return known;
 }

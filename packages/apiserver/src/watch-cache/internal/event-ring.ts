@@ -1,76 +1,119 @@
-import type { WatchCacheEvent } from '../item.ts';
+import type { WatchCacheEvent } from '../watch-cache-event.ts';
+import { watchCacheLimits } from '../watch-cache-limits.ts';
+import { EventRingMemory } from './event-ring-memory.ts';
 
-/** Kept at least so long, as far as `most` allows, so that a client can come back after a short disconnect. */
+/** Events younger than this are kept as far as the bounds allow, so that a client can resume its watch after a short disconnect. */
 const freshMs = 75_000;
-/** Forgotten after so long, so that idle resources hold no old versions. */
+/** Older events are dropped, so that idle resources hold no replaced versions. */
 const staleMs = 5 * 60_000;
 const minCapacity = 64;
+const defaultMaxEvents = 16_384;
 
-/** The newest events of one resource, in order of revision. Bounded in number; grows only while events come faster than they age. */
+export interface EventRingOptions {
+  readonly maxEvents?: number;
+  readonly maxBytes?: number;
+  /** The bound that this ring shares with the rings of other resources. */
+  readonly memory?: EventRingMemory;
+}
+
+/**
+ * The newest events of one resource, in order of revision (watchCache.cache upstream). Bounded in number and in bytes; grows only while
+ * events arrive faster than they age.
+ */
 export class EventRing {
-  readonly #most: number;
+  readonly #maxEvents: number;
+  readonly #maxBytes: number;
+  readonly #memory: EventRingMemory;
   #slots: (WatchCacheEvent | undefined)[] = [];
   #times: number[] = [];
   #start = 0;
   #length = 0;
-  #floor: number;
+  #bytes = 0;
+  #oldestRevision: number;
   #increases = 0;
   #decreases = 0;
 
-  constructor(floor: number, most = 16_384) {
-    this.#floor = floor;
-    this.#most = most;
+  constructor(
+    oldestRevision: number,
+    {
+      maxEvents = defaultMaxEvents,
+      maxBytes = watchCacheLimits.ringBytes,
+      memory = new EventRingMemory(watchCacheLimits.totalRingBytes),
+    }: EventRingOptions = {},
+  ) {
+    this.#oldestRevision = oldestRevision;
+    this.#maxEvents = maxEvents;
+    this.#maxBytes = maxBytes;
+    this.#memory = memory;
+    memory.add(this);
   }
 
-  /** Every event after this revision is still here. */
+  /** The ring holds every event after this revision. */
   get oldestRevision(): number {
-    return this.#floor;
+    return this.#oldestRevision;
   }
   get length(): number {
     return this.#length;
   }
-  /** Events that there is room for. */
+  /** Encoded size of the replaced and deleted versions that the ring keeps, with an overhead per event. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+  /** Number of events for which slots are allocated. */
   get capacity(): number {
     return this.#slots.length;
   }
-  /** How often room was added, and given back. */
+  /** Number of times that the capacity was increased. */
   get increases(): number {
     return this.#increases;
   }
+  /** Number of times that the capacity was decreased. */
   get decreases(): number {
     return this.#decreases;
   }
 
-  /** Forgets all; events count from `floor` anew. */
-  reset(floor: number): void {
+  /** Drops all events; later events follow `oldestRevision`. */
+  reset(oldestRevision: number): void {
+    this.#memory.resize(-this.#bytes);
     this.#slots = [];
     this.#times = [];
     this.#start = 0;
     this.#length = 0;
-    this.#floor = floor;
+    this.#bytes = 0;
+    this.#oldestRevision = oldestRevision;
+  }
+
+  /** Drops all events and leaves the shared bound. The ring must not be used afterwards. */
+  close(): void {
+    this.reset(this.#oldestRevision);
+    this.#memory.remove(this);
   }
 
   push(event: WatchCacheEvent, now: number): void {
     if (this.#length === this.#slots.length) {
       const oldest = this.#times[this.#start] ?? now;
-      if (this.#length < minCapacity || (this.#length < this.#most && now - oldest < freshMs)) this.#grow();
-      else this.#drop();
+      if (this.#length < minCapacity || (this.#length < this.#maxEvents && now - oldest < freshMs)) this.#grow();
+      else this.dropOldest();
     }
     const at = (this.#start + this.#length) % this.#slots.length;
     this.#slots[at] = event;
     this.#times[at] = now;
     this.#length++;
+    this.#bytes += event.replacedBytes;
+    this.#memory.resize(event.replacedBytes);
+    while (this.#bytes > this.#maxBytes) this.dropOldest();
+    this.#memory.enforce();
   }
 
-  /** Forgets what is older than anybody is expected to come back for. */
+  /** Drops stale events. */
   trim(now: number): void {
-    while (this.#length > 0 && now - (this.#times[this.#start] ?? now) > staleMs) this.#drop();
+    while (this.#length > 0 && now - (this.#times[this.#start] ?? now) > staleMs) this.dropOldest();
     if (this.#length > 0 || this.#slots.length <= minCapacity) return;
-    this.reset(this.#floor);
+    this.reset(this.#oldestRevision);
     this.#decreases++;
   }
 
-  /** Events after `revision`, oldest first. Only sound for `revision >= floor`. */
+  /** Returns the events after `revision`, oldest first. Complete only if `revision` is at least `oldestRevision`. */
   after(revision: number): WatchCacheEvent[] {
     let low = 0;
     let high = this.#length;
@@ -87,20 +130,24 @@ export class EventRing {
     return events;
   }
 
-  #at(index: number): WatchCacheEvent | undefined {
-    return this.#slots[(this.#start + index) % this.#slots.length];
-  }
-
-  #drop(): void {
-    this.#floor = this.#slots[this.#start]?.revision ?? this.#floor;
+  dropOldest(): void {
+    const event = this.#slots[this.#start];
+    if (event === undefined) return;
+    this.#oldestRevision = event.revision;
+    this.#bytes -= event.replacedBytes;
+    this.#memory.resize(-event.replacedBytes);
     this.#slots[this.#start] = undefined;
     this.#start = (this.#start + 1) % this.#slots.length;
     this.#length--;
   }
 
+  #at(index: number): WatchCacheEvent | undefined {
+    return this.#slots[(this.#start + index) % this.#slots.length];
+  }
+
   #grow(): void {
     this.#increases++;
-    const size = Math.min(Math.max(minCapacity, this.#slots.length * 2), this.#most);
+    const size = Math.min(Math.max(minCapacity, this.#slots.length * 2), this.#maxEvents);
     const slots: (WatchCacheEvent | undefined)[] = Array.from({ length: size });
     const times = Array.from({ length: size }, () => 0);
     for (let i = 0; i < this.#length; i++) {

@@ -2,10 +2,10 @@ import type { Clock } from '@oarlock/primitives/clock';
 
 interface Waiter {
   readonly revision: number;
-  settle(reached: boolean): void;
+  complete(reached: boolean): void;
 }
 
-/** How far the stream of changes has come, and who waits for it to come further. */
+/** The revision that the watch of storage has reached, and the callers that wait for a later one (waitUntilFreshAndBlock upstream). */
 export class RevisionProgress {
   readonly #clock: Clock;
   #revision = 0;
@@ -23,15 +23,15 @@ export class RevisionProgress {
     if (revision <= this.#revision) return;
     this.#revision = revision;
     if (this.#waiters.length === 0) return;
-    const waiting: Waiter[] = [];
+    const remaining: Waiter[] = [];
     for (const waiter of this.#waiters) {
-      if (waiter.revision <= revision) waiter.settle(true);
-      else waiting.push(waiter);
+      if (waiter.revision <= revision) waiter.complete(true);
+      else remaining.push(waiter);
     }
-    this.#waiters = waiting;
+    this.#waiters = remaining;
   }
 
-  /** Whether the stream came so far within the time. Rejects with the signal's reason. */
+  /** Resolves to true when the revision is reached, to false after the timeout. Rejects with the signal's reason. */
   waitFor(revision: number, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     if (revision <= this.#revision) return Promise.resolve(true);
     if (signal?.aborted) return Promise.reject(signal.reason);
@@ -42,20 +42,20 @@ export class RevisionProgress {
       };
       const waiter: Waiter = {
         revision,
-        settle: (reached) => {
+        complete: (reached) => {
           release();
           resolve(reached);
         },
       };
-      const leave = () => {
+      const removeWaiter = () => {
         this.#waiters = this.#waiters.filter((other) => other !== waiter);
       };
       const timer = this.#clock.after(timeoutMs, () => {
-        leave();
-        waiter.settle(false);
+        removeWaiter();
+        waiter.complete(false);
       });
       const abort = () => {
-        leave();
+        removeWaiter();
         release();
         reject(signal?.reason);
       };

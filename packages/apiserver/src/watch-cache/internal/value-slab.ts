@@ -1,17 +1,17 @@
-/** Bytes that values of one kind share. */
+/** Size of a buffer that small values share, in bytes. */
 const slabSize = 16_384;
-/** Larger values have their own: few of them would keep much of others. */
+/** Larger values have a buffer of their own: a few of them would keep large shared buffers alive. */
 const maxSharedBytes = 1_024;
 
 /**
- * Where the stored values of one kind are. Small buffers of Node share what they are in with whatever else was made then, and keep all of it for as long as one
- * of them lives: values that live alike belong together.
+ * Allocates the stored values of one kind. Node's small buffers share a pool with unrelated buffers, and each keeps the whole pool alive; values
+ * of one kind have similar lifetimes, so they share buffers of their own.
  */
 export class ValueSlab {
   #slab = Buffer.alloc(0);
   #used = 0;
 
-  /** The bytes of a text. */
+  /** Returns the UTF-8 bytes of a text. */
   write(text: string): Buffer {
     const size = Buffer.byteLength(text);
     if (size > maxSharedBytes) {

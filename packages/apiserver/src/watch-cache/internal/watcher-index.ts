@@ -1,7 +1,7 @@
-import type { WatchCacheEvent } from '../item.ts';
+import type { WatchCacheEvent } from '../watch-cache-event.ts';
 import type { Watcher } from '../watcher.ts';
 
-/** Watchers by what they can possibly see, so that an event reaches those without asking the others. */
+/** Indexes watchers by their selection, so that an event is pushed only to watchers that may select it. */
 export class WatcherIndex {
   readonly #all = new Set<Watcher>();
   readonly #byKey = new Map<string, Set<Watcher>>();
@@ -13,7 +13,7 @@ export class WatcherIndex {
   get size(): number {
     return this.#size;
   }
-  /** Watchers that went since they did not keep up. */
+  /** Number of watchers that were terminated because they did not keep up. */
   get terminatedWatchers(): number {
     return this.#terminated;
   }

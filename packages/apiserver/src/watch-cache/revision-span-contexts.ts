@@ -1,27 +1,30 @@
 import type { SpanContext } from '@oarlock/kernel/tracing';
 
+/** Number of revisions whose span context is kept. A span context has a fixed size. */
+const defaultMaxRevisions = 20_000;
+
 /**
- * What caused each of the newest revisions, where it is known. Bounded; forgets the oldest: by a ring, for to look up what is first in a Map from
- * which much was deleted means to go over all that was.
+ * The span contexts of the newest revisions that this process wrote. Evicts the oldest by a ring of revisions, because finding the first key of
+ * a Map from which many keys were deleted takes linear time.
  */
 export class RevisionSpanContexts {
-  readonly #most: number;
+  readonly #maxRevisions: number;
   readonly #byRevision = new Map<number, SpanContext>();
   readonly #ring: number[] = [];
   #next = 0;
 
-  constructor(most = 20_000) {
-    this.#most = most;
+  constructor(maxRevisions = defaultMaxRevisions) {
+    this.#maxRevisions = maxRevisions;
   }
 
   set(revision: number, spanContext: SpanContext | undefined): void {
     if (spanContext === undefined) return;
-    if (this.#byRevision.has(revision)) return; // one commit of several objects
+    if (this.#byRevision.has(revision)) return; // a commit of several objects
     const oldest = this.#ring[this.#next];
     if (oldest !== undefined) this.#byRevision.delete(oldest);
     this.#byRevision.set(revision, spanContext);
     this.#ring[this.#next] = revision;
-    this.#next = (this.#next + 1) % this.#most;
+    this.#next = (this.#next + 1) % this.#maxRevisions;
   }
 
   get(revision: number): SpanContext | undefined {

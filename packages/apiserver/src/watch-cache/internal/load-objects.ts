@@ -1,0 +1,50 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Clock } from '@oarlock/primitives/clock';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { ObjectIndex } from '../resource-cache.ts';
+import { storageRoot } from '../storage-root.ts';
+import { rangePages } from './range-pages.ts';
+import type { ResourceCaches } from './resource-caches.ts';
+
+/** Work after which the event loop is yielded, in milliseconds. */
+const sliceMs = 5;
+
+export interface LoadOptions {
+  readonly storage: StorageDriver;
+  readonly caches: ResourceCaches;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export interface LoadedObjects {
+  /** The new contents by resource name. */
+  readonly staged: ReadonlyMap<string, ObjectIndex>;
+  /** Keys under the root that belong to no resource. */
+  readonly unownedKeys: readonly string[];
+  readonly revision: number;
+}
+
+/** Reads all objects at one revision into new indexes. @throws StorageError; the signal's reason */
+export async function loadObjects({ storage, caches, clock, signal }: LoadOptions, atRevision: number | undefined): Promise<LoadedObjects> {
+  const staged = new Map([...caches.values()].map(({ resource }) => [resource.name, new ObjectIndex(resource)]));
+  const unownedKeys: string[] = [];
+  let revision = atRevision;
+  let began = clock.monotonic();
+  for await (const page of rangePages(storage, storageRoot, revision)) {
+    signal.throwIfAborted();
+    revision ??= page.revision;
+    for (const entry of page.entries) {
+      const { cache, name } = caches.locate(entry.key);
+      if (cache === undefined) unownedKeys.push(entry.key);
+      else {
+        const item = caches.decode(cache, name, entry);
+        if (item !== undefined) staged.get(cache.resource.name)?.set(name, undefined, item);
+      }
+      if (clock.monotonic() - began > sliceMs) {
+        await turn();
+        began = clock.monotonic();
+      }
+    }
+  }
+  return { staged, unownedKeys, revision: revision ?? 0 };
+}

@@ -1,0 +1,74 @@
+import type { Logger } from '@oarlock/primitives/logger';
+import type { Entry } from '@oarlock/spi/storage';
+import type { Item } from '../item.ts';
+import { ResourceCache, type CachedResource, type ResourceCacheOptions } from '../resource-cache.ts';
+import { storageRoot } from '../storage-root.ts';
+
+/** The caches of all resources, found by resource name or by storage key. */
+export class ResourceCaches {
+  readonly #log: Logger;
+  readonly #options: ResourceCacheOptions;
+  readonly #byName = new Map<string, ResourceCache>();
+
+  constructor(log: Logger, options: ResourceCacheOptions) {
+    this.#log = log;
+    this.#options = options;
+  }
+
+  get(name: string): ResourceCache | undefined {
+    return this.#byName.get(name);
+  }
+  values(): Iterable<ResourceCache> {
+    return this.#byName.values();
+  }
+
+  add(resource: CachedResource): ResourceCache {
+    const cache = new ResourceCache(resource, this.#options);
+    this.#byName.set(resource.name, cache);
+    return cache;
+  }
+
+  /** Removes a resource and ends its watches. */
+  remove(name: string): void {
+    const cache = this.#byName.get(name);
+    this.#byName.delete(name);
+    cache?.close();
+  }
+
+  /** Returns the cache and the object's key for a storage key: pods and `default/a` for `/registry/pods/default/a`. */
+  locate(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
+    const slash = storageKey.indexOf('/', storageRoot.length);
+    return { cache: this.#byName.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
+  }
+
+  /** Decodes a stored value. Logs a value that is not an object, and returns undefined. */
+  decode(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
+    try {
+      return cache.resource.codec.parse(name, value, revision);
+    } catch (error) {
+      // the error may quote the value
+      this.#log.error({ key, error: error instanceof Error ? error.name : typeof error }, 'a stored value could not be decoded');
+      return undefined;
+    }
+  }
+
+  /** Decodes the entries of a prefix that ends with the resource's name. */
+  decodeAll(cache: ResourceCache, prefix: string, entries: readonly Entry[]): Item[] {
+    return entries.flatMap((entry) => this.decode(cache, entry.key.slice(prefix.length), entry) ?? []);
+  }
+
+  /** Ends all watchers, with an error if one is given. */
+  endWatchers(error: Error | undefined): void {
+    for (const { watchers } of this.#byName.values()) {
+      for (const watcher of [...watchers]) {
+        if (error === undefined) watcher.end();
+        else watcher.fail(error);
+      }
+    }
+  }
+
+  /** Drops stale events. */
+  trim(now: number): void {
+    for (const { ring } of this.#byName.values()) ring.trim(now);
+  }
+}

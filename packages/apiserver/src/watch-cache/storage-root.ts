@@ -1,0 +1,2 @@
+/** The prefix of all keys of the API server. */
+export const storageRoot = '/registry/';

@@ -1,0 +1,32 @@
+import { auditEvent } from '@oarlock/spi/audit/contract';
+import { describe, expect, it } from 'vitest';
+import { EventWriter } from '../src/event-writer.ts';
+
+describe('EventWriter in batch mode', () => {
+  it('drops events beyond its length until a write completes', async () => {
+    let lost = 0;
+    let finishWrite: () => void = () => undefined;
+    const length = `${JSON.stringify(auditEvent(1))}\n`.length;
+    const writer = new EventWriter({
+      mode: 'batch',
+      bufferSize: 1_000,
+      maxBufferedLength: 2 * length,
+      append: () =>
+        new Promise((resolve) => {
+          finishWrite = resolve;
+        }),
+      onLost: (events) => {
+        lost += events;
+      },
+    });
+    writer.open();
+    for (let nth = 1; nth <= 3; nth++) void writer.record(auditEvent(nth));
+    expect(lost).toBe(1);
+    await Promise.resolve();
+    finishWrite();
+    await writer.stop();
+    writer.open();
+    void writer.record(auditEvent(4));
+    expect(lost).toBe(1);
+  });
+});
