@@ -87,18 +87,18 @@ export interface ApiServerDependencies {
 }
 
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1';
-/** Of the time that a request has, it may wait this part for a place. */
+/** The share of the request timeout that a request may wait in a priority level's queue. */
 const queueWaitShare = 0.25;
 const storageKey = '/oarlock/health';
 const healthy: Health = { healthy: true };
-const unhealthy = (because: string): Health => ({ healthy: false, reason: because });
+const unhealthy = (reason: string): Health => ({ healthy: false, reason: reason });
 
 interface Controller {
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** The pipeline with HTTP in front of it, as one role of the process. */
+/** Serves the Kubernetes API over HTTP and to loopback clients: kube-apiserver with the aggregator in the same process. */
 export class ApiServer implements Role {
   readonly name = 'apiserver';
   readonly #dependencies: ApiServerDependencies;
@@ -129,7 +129,7 @@ export class ApiServer implements Role {
     this.#ready = new Promise((resolve, reject) => {
       this.#readySettlers = { resolve, reject };
     });
-    this.#ready.catch(() => undefined); // told to whoever asks
+    this.#ready.catch(() => undefined); // callers of waitUntilReady receive the rejection
     this.#encrypted = config.encryption && new EncryptedStorage(storage, log);
     this.#storage = withMetrics(this.#encrypted ?? storage, metrics, clock);
     const access = new AuthMetrics(metrics);
@@ -215,13 +215,13 @@ export class ApiServer implements Role {
     );
   }
 
-  /** Where it listens. @throws Error before it does */
+  /** The address that the server listens on. @throws Error before it listens */
   get address(): { readonly host: string; readonly port: number } {
     if (this.#bound === undefined) throw new Error('the API server does not listen yet');
     return { host: this.#bound.address, port: this.#bound.port };
   }
 
-  /** None before the server listens: it serves no request then. */
+  /** Returns the listeners; empty before the server listens, when it serves no requests. */
   #listeners(): readonly Listener[] {
     if (this.#bound === undefined) return [];
     const { address, port } = this.#bound;
@@ -249,7 +249,7 @@ export class ApiServer implements Role {
         this.#server?.setCertificate(renewed);
       },
       (error) => {
-        log.error({ err: error }, 'the serving certificate could not be renewed');
+        log.error({ err: error }, 'renewing the serving certificate failed');
       },
     );
     const [pair] = await Promise.all([issued, this.#pipeline.start(signal)]);
@@ -287,50 +287,50 @@ export class ApiServer implements Role {
     log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
   }
 
-  /** What looks after objects of the server's own; each goes on by itself after it was started. */
+  /** Starts the controllers of the server's own objects. */
   async #startControllers(): Promise<void> {
     const { cluster, keys } = this.#dependencies;
     const { clock, log } = this.#context;
     const pipeline = this.#pipeline;
     const hooks = this.#postStartHooks;
-    const run = (name: PostStartHookName, keeper: Controller | undefined) => keeper && hooks.run(name, keeper.start());
+    const run = (name: PostStartHookName, controller: Controller | undefined) => controller && hooks.run(name, controller.start());
     const addresses = hooks.applies('serviceCidrs')
       ? new ServiceCidrController({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })
       : undefined;
     const fairness = hooks.applies('fairness')
       ? new FlowControlConfigurationController({ pipeline, fairness: this.#fairness, clock, log })
       : undefined;
-    const own = hooks.applies('apiServices')
+    const apiServices = hooks.applies('apiServices')
       ? new ApiServiceController({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })
       : undefined;
-    this.#controllers = [addresses, fairness, this.#aggregator, own].filter((keeper) => keeper !== undefined);
+    this.#controllers = [addresses, fairness, this.#aggregator, apiServices].filter((controller) => controller !== undefined);
     await Promise.all([
       run('serviceCidrs', addresses),
       run('fairness', fairness),
-      own && run('aggregator', this.#aggregator)?.then(() => run('apiServices', own)),
+      apiServices && run('aggregator', this.#aggregator)?.then(() => run('apiServices', apiServices)),
     ]);
   }
 
-  /** Not ready first; then nothing new, an end to watches, some time for the rest; then the port is free. */
+  /** Stops in order: not ready, no new requests, end of watches, `drainSeconds` for other requests, release of the port. */
   async stop(): Promise<void> {
     this.#phase = 'stopping';
     this.#readySettlers.reject(new Error('the API server was stopped'));
     this.#certificate.stop();
-    await Promise.all(this.#controllers.map((keeper) => keeper.stop()));
+    await Promise.all(this.#controllers.map((controller) => controller.stop()));
     await this.#bootstrap?.stop();
     const drained = this.#handler.drain();
     this.#server?.stopAccepting();
     const { clock, log } = this.#context;
-    const late = new Promise<void>((resolve) => {
+    const drainTimeout = new Promise<void>((resolve) => {
       const timer = clock.after(this.#dependencies.config.drainSeconds * 1000, () => {
-        log.warn({ requests: this.#handler.active }, 'requests were cut off');
+        log.warn({ requests: this.#handler.active }, 'requests were aborted after drainSeconds');
         resolve();
       });
       void drained.then(() => {
         timer.cancel();
       });
     });
-    await Promise.race([drained, late]);
+    await Promise.race([drained, drainTimeout]);
     await this.#server?.close();
     await this.#pipeline.stop();
   }
@@ -352,25 +352,25 @@ export class ApiServer implements Role {
 
   checkHealth(): Health {
     if (this.#phase === 'stopping') return unhealthy('shutting down');
-    return this.#pipeline.ready ? healthy : unhealthy('the watch cache does not follow the storage');
+    return this.#pipeline.ready ? healthy : unhealthy('the watch cache is not synchronized with storage');
   }
 
   /**
-   * The address of this server in the Service `kubernetes`. A loopback address is none unless the cluster's own addresses are such:
-   * Endpoints may not have it, and nobody in a pod could use it.
+   * Returns the address of this server in the Service `kubernetes`. A loopback address is used only if the cluster's own addresses are on
+   * loopback: Endpoints may not contain it, and pods could not reach it.
    */
   get #advertisedAddress(): string {
     const { config, cluster } = this.#dependencies;
     const onLoopback = cluster.serviceCIDRs.some(isLoopback);
     const usable = (address: string | undefined): address is string =>
       address !== undefined && isIP(address) !== 0 && address !== '0.0.0.0' && address !== '::' && (onLoopback || !isLoopback(address));
-    const outside = Object.values(networkInterfaces())
+    const externalInterface = Object.values(networkInterfaces())
       .flatMap((list) => list ?? [])
       .find(({ internal, family }) => !internal && family === 'IPv4');
-    return [config.advertiseAddress, config.listen.address, outside?.address].find(usable) ?? '127.0.0.1';
+    return [config.advertiseAddress, config.listen.address, externalInterface?.address].find(usable) ?? '127.0.0.1';
   }
 
-  /** What upstream's componentstatuses shows: the store, and the parts of the control plane that run in this process. */
+  /** Returns the components of componentstatuses: storage, and the control plane components in this process. */
   #components(): readonly Component[] {
     const { storage, process } = this.#dependencies;
     const roles = process?.roles() ?? [];
@@ -394,20 +394,20 @@ export class ApiServer implements Role {
   #checks(): readonly HealthCheck[] {
     const { storage, process } = this.#dependencies;
     const others = (process?.roles() ?? []).filter((role) => role !== this && role.name !== this.name);
-    const answers = async () => {
+    const checkStorage = async () => {
       await storage.get(storageKey);
       return healthy;
     };
     return [
       ping,
-      // named as upstream names what is the same, so that who asks for or excludes it there can do so here
-      { name: 'etcd', live: true, ready: true, check: answers },
-      { name: 'etcd-readiness', live: false, ready: true, check: answers },
+      // the checks have upstream's names, so that clients can request or exclude them by name
+      { name: 'etcd', live: true, ready: true, check: checkStorage },
+      { name: 'etcd-readiness', live: false, ready: true, check: checkStorage },
       {
         name: 'informer-sync',
         live: false,
         ready: true,
-        check: () => (this.#pipeline.ready ? healthy : unhealthy('the watch cache does not follow the storage')),
+        check: () => (this.#pipeline.ready ? healthy : unhealthy('the watch cache is not synchronized with storage')),
       },
       ...this.#postStartHooks.checks(),
       { name: 'shutdown', live: false, ready: true, check: () => (this.#phase === 'stopping' ? unhealthy('shutting down') : healthy) },

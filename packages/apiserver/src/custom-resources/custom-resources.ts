@@ -25,10 +25,10 @@ const verbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', '
 const terminatingVerbs = ['delete', 'deletecollection', 'get', 'list', 'watch'];
 const subresourceVerbs = ['get', 'patch', 'update'];
 
-/** One definition whose objects are served. */
+/** An established definition whose objects are served. */
 interface ServedDefinition {
   readonly definition: CustomResourceDefinition;
-  /** Says whether anything that matters for serving has changed. */
+  /** Compares equal if nothing relevant for serving has changed. */
   readonly publicationMark: string;
   readonly store: StoredKind;
   readonly converter: Converter;
@@ -36,8 +36,8 @@ interface ServedDefinition {
 }
 
 /**
- * The kinds that CustomResourceDefinitions make: served from the moment their definition is established until it is gone. It follows the
- * cached definitions, event by event; schemas are read when their kind is first used.
+ * Serves the kinds of CustomResourceDefinitions, from Established until deletion. Follows the events of the cached definitions; a schema is
+ * parsed when its kind is first used.
  */
 export class CustomResources {
   readonly #webhooks: ConversionWebhooks;
@@ -50,7 +50,7 @@ export class CustomResources {
   readonly #changed: () => void;
   readonly #metrics: RuleMetrics | undefined;
 
-  /** What `builtin` names is never served by a definition. */
+  /** Resources with these names are never served from a definition. */
   constructor(
     cache: () => WatchCache,
     webhooks: ConversionWebhooks,
@@ -65,7 +65,7 @@ export class CustomResources {
     this.#changed = changed;
   }
 
-  /** By group and name, newest versions first. A new array whenever anything changes. */
+  /** Returns the kinds sorted by group and name, newest versions first. The array is replaced whenever the kinds change. */
   kinds(): readonly Kind[] {
     return [...this.#served.values()]
       .flatMap(({ kinds }) => kinds)
@@ -80,19 +80,19 @@ export class CustomResources {
     const key = `${group}/${version}/${name}`;
     const kind = this.#kinds.get(key);
     if (typeof kind !== 'function') return kind;
-    const made = kind();
-    this.#kinds.set(key, made);
-    return made;
+    const servedKind = kind();
+    this.#kinds.set(key, servedKind);
+    return servedKind;
   }
 
-  /** One version of what a definition makes, whichever: for who is about the objects and not what they look like. */
+  /** Returns any served version of a definition, for callers that do not depend on the object's form. */
   servedKindOf({ metadata }: CustomResourceDefinition): ServedKind | undefined {
     const served = this.#served.get(metadata?.name ?? '');
     const kind = served?.kinds[0];
     return kind && this.find(kind.group, kind.version, kind.resource);
   }
 
-  /** All definitions at once, before what they define is loaded. */
+  /** Replaces all definitions, before their objects are loaded. */
   reset(items: readonly Item[]): void {
     const names = new Set(items.map(({ key }) => key));
     for (const name of this.#served.keys()) if (!names.has(name)) this.#remove(name);
@@ -142,7 +142,7 @@ export class CustomResources {
       cache,
     };
     for (const kind of before?.kinds ?? []) this.#kinds.delete(keyOf(kind));
-    // who watches has seen objects by the rules of before
+    // watchers have seen objects of the old schema: their watches end
     if (before !== undefined && !jsonEqual(before.definition.spec, spec)) cache.endWatchers();
     for (const kind of kinds) {
       const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
@@ -175,7 +175,7 @@ function publishedKind(
   schema: () => SchemaNode,
 ): PublishedKind {
   const { spec, status } = definition;
-  // of a definition whose names nobody has accepted yet they are empty
+  // acceptedNames is empty until the names are accepted
   const names = (status?.acceptedNames?.plural ?? '') === '' ? spec.names : (status?.acceptedNames ?? spec.names);
   const namespaced = spec.scope === 'Namespaced';
   const { group } = spec;

@@ -21,7 +21,9 @@ import { valueAt, withValueAt } from './internal/field-paths.ts';
 const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
 const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
 
-/** The scale of a custom resource, by the paths of its definition. @throws StatusError InternalError where it has no replicas */
+/**
+ * Builds the Scale of a custom resource from the paths in its definition. @throws StatusError InternalError if the object has no replicas
+ */
 export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresourceScale): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const replicas = valueAt(object, paths.specReplicasPath);
@@ -41,7 +43,7 @@ export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresour
   };
 }
 
-/** GET, PUT and PATCH of the scale of a custom resource: its replicas, and nothing else of it. */
+/** Handles GET, PUT and PATCH of the scale subresource of a custom resource, which changes only the replicas. */
 export async function customScale(
   registry: RegistryDependencies,
   kind: ServedKind,

@@ -107,23 +107,23 @@ export function applyPatch(
   strict?: FieldValidation,
   subresource = '',
 ): KubeObject {
-  const made =
+  const patched =
     type === 'json'
       ? applyJsonPatch(old, body)
       : type === 'merge'
         ? applyMergePatch(old, requireMergePatchObject(body))
         : applyStrategicPatch(kind, old, body);
-  if (!isObject(made)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
-  let result = made;
+  if (!isObject(patched)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  let result = patched;
   // the message must not quote a Secret: permission to patch does not imply permission to get
   const secret = kind.gvk.group === '' && kind.gvk.kind === 'Secret';
-  const refuse = (why: string) =>
+  const rejection = (why: string) =>
     invalidStatus({ group: '', kind: '', name: '' }, [
       invalid('patch', secret ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
     ]);
   let object: KubeObject;
   if (kind.schema === undefined) {
-    if ((result['kind'] ?? '') === '') throw refuse(missingKindError(stringifyExact(result)));
+    if ((result['kind'] ?? '') === '') throw rejection(missingKindError(stringifyExact(result)));
     // a subresource ignores the type metadata of the patch
     if (subresource !== '') result = { ...result, kind: kind.gvk.kind, apiVersion: kind.apiVersion };
     else checkTypeMeta(result, kind.gvk);
@@ -132,12 +132,12 @@ export function applyPatch(
     object = decodeBody(result, kind);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    throw refuse(error.message);
+    throw rejection(error.message);
   }
   // fields that decoding dropped are unknown to the kind
   if (strict === undefined || kind.schema === undefined || hasSameMembers(result, object)) return object;
   const unknown = unknownFields(kind.schema, result);
-  if (unknown.length > 0 && strict.reject) throw refuse(`strict decoding error: ${unknown.join(', ')}`);
+  if (unknown.length > 0 && strict.reject) throw rejection(`strict decoding error: ${unknown.join(', ')}`);
   for (const warning of unknown) strict.warn(warning);
   return object;
 }

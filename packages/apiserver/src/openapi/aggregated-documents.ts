@@ -9,7 +9,7 @@ export interface AggregatedDocument {
   readonly document: Json;
 }
 
-/** The parts of a v2 document with what other servers have to say about their groups. What has a name here already is not replaced. */
+/** Merges the documents of other servers into the parts of a v2 document. Existing names are not replaced. */
 export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: readonly AggregatedDocument[]): Generator<OpenApiPart> {
   const seen = new Set<string>();
   let pathsDone = false;
@@ -34,8 +34,8 @@ function* addedParts(
     const values = document[member];
     if (!isObject(values)) continue;
     for (const [name, value] of Object.entries(values)) {
-      const theirs = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
-      if (!theirs || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
+      const isIncluded = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
+      if (!isIncluded || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
       const part: OpenApiPart = { kind, name, value: value as Json };
       if (!writable(part)) continue;
       seen.add(`${kind} ${name}`);
@@ -44,7 +44,7 @@ function* addedParts(
   }
 }
 
-/** Others may write what has no place in the protobuf form; both forms say the same. */
+/** Drops members that the protobuf form cannot express, so that both forms contain the same. */
 function writable(part: OpenApiPart): boolean {
   try {
     for (const _ of protobufOf([part]));

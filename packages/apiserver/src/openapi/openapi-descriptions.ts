@@ -1,7 +1,7 @@
 import { fieldDescriptions } from './internal/field-descriptions.ts';
 import { podFieldDescriptions } from './internal/pod-field-descriptions.ts';
 
-/** What each kind is, in a sentence: the text above the fields in `kubectl explain`. */
+/** The description of each kind, as `kubectl explain` shows it above the fields. */
 const kinds: Readonly<Record<string, string>> = {
   APIService: 'Serves one version of one API group, here or at a service that requests are passed on to.',
   Binding: 'Puts a pod on a node. Made by schedulers.',
@@ -93,18 +93,18 @@ const members: Readonly<Record<string, string>> = {
   status: 'What is, as was last seen. Written by the system.',
 };
 
-/** The sentence on a kind, by the id of its definition: `apps/v1.Deployment`. */
+/** Returns the description of a kind by the id of its definition, such as `apps/v1.Deployment`. */
 export function describeKind(id: string): string | undefined {
   const kind = id.slice(id.lastIndexOf('.') + 1);
   return Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
 }
 
-/** The sentence on a property of a kind that every kind has alike. */
+/** Returns the description of a property that all kinds share. */
 export function describeMember(name: string): string | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined;
 }
 
-/** The sentence on a field of a definition: `replicas` of `apps/v1.DeploymentSpec`. */
+/** Returns the description of a field of a definition, such as `replicas` of `apps/v1.DeploymentSpec`. */
 export function describeField(id: string, name: string): string | undefined {
   const definition = id.slice(id.lastIndexOf('.') + 1);
   for (const table of [podFieldDescriptions, fieldDescriptions]) {
@@ -114,7 +114,7 @@ export function describeField(id: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Everything that is said here, as one text: documents that repeat it are known by a hash of it. */
+/** Returns all descriptions as one text, from which the hash of the documents is computed. */
 export function allDescriptions(): string {
   return JSON.stringify([kinds, members, podFieldDescriptions, fieldDescriptions]);
 }

@@ -233,10 +233,10 @@ export class Pipeline {
       call.end(response.kind === 'object' ? response.code : 200);
       return response;
     } catch (error) {
-      const refusal = this.#toStatusError(error, request);
-      call.end(refusal.code, refusal);
+      const rejection = this.#toStatusError(error, request);
+      call.end(rejection.code, rejection);
       for (const warning of call.warnings) request.warn?.(warning);
-      throw refusal;
+      throw rejection;
     }
   }
 

@@ -86,8 +86,8 @@ async function* batchesOf(
   for await (const batch of watcher) {
     const items = batch.flatMap(({ item }) => (item instanceof Item ? [item] : []));
     await kind.customResource?.prepareConversion(items, signal);
-    const shown = batch.flatMap((frame) => frameOf(kind, frame, split, known) ?? []);
-    if (shown.length > 0) yield shown;
+    const convertedFrames = batch.flatMap((frame) => frameOf(kind, frame, split, known) ?? []);
+    if (convertedFrames.length > 0) yield convertedFrames;
   }
 }
 

@@ -82,11 +82,11 @@ export class Reader {
 
   /** Returns the stored items that a list request selects. */
   async select(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<ListResult> {
-    const asked = parseListOptions(query, kind.fields);
-    const split = splitFieldSelector(kind, asked.fields);
-    const options = split === undefined ? asked : { ...asked, fields: split.stored, limit: 0 };
+    const parsed = parseListOptions(query, kind.fields);
+    const split = splitFieldSelector(kind, parsed.fields);
+    const options = split === undefined ? parsed : { ...parsed, fields: split.stored, limit: 0 };
     const listed = await this.#listPage(kind, namespace, options, signal);
-    return split === undefined ? listed : truncatePage(await filterConverted(kind, split, listed.items, signal), asked, listed.revision);
+    return split === undefined ? listed : truncatePage(await filterConverted(kind, split, listed.items, signal), parsed, listed.revision);
   }
 
   async #listPage(kind: ServedKind, namespace: string, options: ListOptions, signal: AbortSignal | undefined): Promise<ListResult> {
@@ -214,9 +214,9 @@ export class Reader {
   }
 
   /** Waits until the cache has reached a revision: the newest if `revision` is undefined; 0 does not wait. */
-  async #waitForRevision(revision: number | undefined, asker: Caller): Promise<void> {
-    if (revision === undefined) await this.#cache.waitUntilFresh(asker);
-    else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, asker.signal)))
+  async #waitForRevision(revision: number | undefined, caller: Caller): Promise<void> {
+    if (revision === undefined) await this.#cache.waitUntilFresh(caller);
+    else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, caller.signal)))
       throw this.#futureRevisionError(revision);
   }
 
@@ -234,7 +234,7 @@ function selectionOf(kind: ServedKind, namespace: string, { labels, fields }: Pi
     namespace,
     labels,
     fields,
-    readers: kind.fields,
+    fieldReaders: kind.fields,
     indexField: kind.storedKind.index?.field,
   });
 }

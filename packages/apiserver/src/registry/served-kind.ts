@@ -177,9 +177,9 @@ export function withEmptyFields(
 export function toServed(
   { toServedItem: viewer, customResource: custom }: ServedKind,
   item: Item,
-  asker?: Caller,
+  caller?: Caller,
 ): EncodedObject | Promise<EncodedObject> {
   if (viewer === undefined) return item;
-  const ready = custom?.prepareConversion([item], asker?.signal);
+  const ready = custom?.prepareConversion([item], caller?.signal);
   return ready === undefined ? viewer(item) : ready.then(() => viewer(item));
 }

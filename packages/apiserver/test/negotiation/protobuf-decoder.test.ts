@@ -98,7 +98,7 @@ describe('objects of every kind', () => {
   it('do not nest without end in raw values', () => {
     let bytes = enveloped({ kind: 'ControllerRevision', apiVersion: 'apps/v1', revision: 1 } as KubeObject);
     for (let depth = 0; depth < 300; depth++) bytes = wrapped('apps/v1', 'ControllerRevision', delimited(2, delimited(1, bytes)));
-    expect(() => decodeProtobuf(bytes)).toThrow('it nests too deep');
+    expect(() => decodeProtobuf(bytes)).toThrow('nesting too deep');
   });
 });
 

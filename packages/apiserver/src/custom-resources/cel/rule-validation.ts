@@ -8,16 +8,15 @@ import { compileSchemaRules, type CompiledRule, type SchemaRules } from './compi
 type Errors = FieldError[];
 
 const reasons = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];
-const costAdvice =
-  'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
-/** As many of the rules that cost most are named when all together cost too much. */
-const namedRules = 4;
+const costHint = 'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
+/** The maximum number of expensive rules that are reported if the total cost exceeds the limit. */
+const maxReportedRules = 4;
 
 interface SchemaLocation {
   readonly path: string;
-  /** How many values there may be here in one object. */
+  /** The maximum cardinality of this node in one object. */
   readonly count: number;
-  /** Where values below lose their counterpart in the object before; undefined as long as they have it. */
+  /** The path below which values have no correlated old value; undefined while they have one. */
   readonly uncorrelated: string | undefined;
 }
 interface CostEstimate {
@@ -26,21 +25,21 @@ interface CostEstimate {
 }
 
 /**
- * What is wrong with the rules of a schema: what does not compile, what cannot compare with the object before, and what could cost too
- * much. Rules that `old` has in the same place may cost what they cost.
+ * Validates the rules of a schema: compilation, use of oldSelf, and estimated cost. Rules that `old` contains at the same path are exempt
+ * from the cost limit.
  */
 export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): readonly FieldError[] {
   const errors: Errors = [];
-  const spent: CostEstimate = { total: 0, rules: [] };
-  visit(errors, schema, { path, count: 1, uncorrelated: undefined }, spent, true, old);
-  if (spent.total > maxDefinitionCost && (old === undefined || !jsonEqual(schema, old))) {
-    const most = [...spent.rules].sort((a, b) => b.cost - a.cost).slice(0, namedRules);
+  const estimate: CostEstimate = { total: 0, rules: [] };
+  visit(errors, schema, { path, count: 1, uncorrelated: undefined }, estimate, true, old);
+  if (estimate.total > maxDefinitionCost && (old === undefined || !jsonEqual(schema, old))) {
+    const most = [...estimate.rules].sort((a, b) => b.cost - a.cost).slice(0, maxReportedRules);
     for (const rule of most)
       errors.push(fieldForbidden(rule.path, 'contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema'));
     errors.push(
       fieldForbidden(
         path,
-        costError('x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema', spent.total, maxDefinitionCost),
+        costError('x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema', estimate.total, maxDefinitionCost),
       ),
     );
   }
@@ -49,7 +48,7 @@ export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, o
 
 function costError(what: string, cost: number, limit: number): string {
   const factor = cost / limit;
-  return `${what} exceeds budget by factor of ${factor > 100 ? 'more than 100' : factor.toFixed(1)}x (${costAdvice})`;
+  return `${what} exceeds budget by factor of ${factor > 100 ? 'more than 100' : factor.toFixed(1)}x (${costHint})`;
 }
 
 function visit(
@@ -60,7 +59,7 @@ function visit(
   root: boolean,
   old: JSONSchemaProps | undefined,
 ): void {
-  if ((schema['x-kubernetes-validations'] ?? []).length > 0) checkLocation(errors, schema, place, spent, root, old);
+  if ((schema['x-kubernetes-validations'] ?? []).length > 0) checkRules(errors, schema, place, spent, root, old);
   const below = (
     part: JSONSchemaProps,
     path: string,
@@ -80,17 +79,23 @@ function visit(
       Array.isArray(old?.items) ? undefined : (old?.items as JSONSchemaProps | undefined),
     );
   }
-  // an atomic map is compared as a whole
-  const lost = place.uncorrelated ?? (schema['x-kubernetes-map-type'] === 'atomic' ? place.path : undefined);
+  // a map of type atomic has no correlatable values
+  const uncorrelated = place.uncorrelated ?? (schema['x-kubernetes-map-type'] === 'atomic' ? place.path : undefined);
   if (typeof additionalProperties === 'object') {
     const before = old?.additionalProperties;
-    below(additionalProperties, `${place.path}.additionalProperties`, elements(), lost, typeof before === 'object' ? before : undefined);
+    below(
+      additionalProperties,
+      `${place.path}.additionalProperties`,
+      elements(),
+      uncorrelated,
+      typeof before === 'object' ? before : undefined,
+    );
   }
   for (const [name, property] of Object.entries(properties))
-    below(property, `${place.path}.properties[${name}]`, 1, lost, old?.properties?.[name]);
+    below(property, `${place.path}.properties[${name}]`, 1, uncorrelated, old?.properties?.[name]);
 }
 
-function checkLocation(
+function checkRules(
   errors: Errors,
   schema: JSONSchemaProps,
   place: SchemaLocation,
@@ -102,7 +107,7 @@ function checkLocation(
   const before = old?.['x-kubernetes-validations'] ?? [];
   for (const [i, rule] of compiled.rules.entries()) {
     const path = `${place.path}.x-kubernetes-validations[${i}]`;
-    const stood = old !== undefined && before.some((each) => jsonEqual(each, rule.source)) && jsonEqual(schema, old);
+    const isUnchanged = old !== undefined && before.some((each) => jsonEqual(each, rule.source)) && jsonEqual(schema, old);
     checkMessage(errors, rule.source, path);
     if (rule.source.rule.trim() === '') continue;
     if (rule.ruleError !== undefined) errors.push(invalid(`${path}.rule`, rule.source.rule, rule.ruleError));
@@ -120,7 +125,7 @@ function checkLocation(
       );
     if (!rule.transition && rule.source.optionalOldSelf !== undefined)
       errors.push(invalid(`${path}.optionalOldSelf`, rule.source.optionalOldSelf, 'may not be set if oldSelf is not used in rule'));
-    checkCost(errors, compiled, rule, place, path, spent, stood);
+    checkCost(errors, compiled, rule, place, path, spent, isUnchanged);
   }
 }
 
@@ -161,7 +166,7 @@ function checkMessage(errors: Errors, { rule, message, messageExpression, reason
   if (reason !== undefined && reason !== '' && !reasons.includes(reason)) errors.push(notSupported(`${path}.reason`, reason, reasons));
 }
 
-/** `.spec.x` or `.labels['a.b']`, one name after the other; undefined where it is none. */
+/** Parses `.spec.x` or `.labels['a.b']` into names; returns undefined for an invalid path. */
 export function fieldPathNames(path: string): readonly string[] | undefined {
   const names: string[] = [];
   let rest = path;

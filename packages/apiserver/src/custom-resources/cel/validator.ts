@@ -18,7 +18,7 @@ const unchecked =
 const compiledRules = new WeakMap<SchemaNode, SchemaRules | null>();
 const schemasWithRules = new WeakMap<SchemaNode, boolean>();
 
-/** The rules of a place, compiled when they are first needed. */
+/** Returns the rules of a schema node; compiled on first use. */
 function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRules | undefined {
   let rules = compiledRules.get(schema);
   if (rules === undefined) {
@@ -30,7 +30,7 @@ function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRu
   return rules ?? undefined;
 }
 
-/** Whether there are rules here or below: where there are none, nothing is walked. */
+/** Returns true if the schema contains rules; values without rules are not traversed. */
 function hasRules(schema: SchemaNode): boolean {
   let has = schemasWithRules.get(schema);
   if (has === undefined) {
@@ -45,8 +45,8 @@ function hasRules(schema: SchemaNode): boolean {
 }
 
 /**
- * The rules of a schema that an object breaks. Rules about what has not changed are not asked again, but for those that compare; all
- * together may cost what Kubernetes lets them.
+ * Returns the errors of the validation rules for an object. Rules of unchanged values are skipped, except transition rules. All rules share
+ * Kubernetes' runtime cost budget.
  */
 export function validateRules(
   schema: SchemaNode,
@@ -62,7 +62,7 @@ export function validateRules(
   return check.errors;
 }
 
-/** The errors, and that rules were not looked at, where there are any. */
+/** Appends the error that rules were skipped, if there are other errors. */
 export function skippedRulesError(schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
   return hasRules(schema)
     ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
@@ -78,7 +78,7 @@ class RuleEvaluation {
     this.#metrics = metrics;
   }
 
-  /** Whether there is something left to spend. */
+  /** Evaluates the rules of a value and its children. Returns false when the cost budget is exhausted. */
   visit(schema: SchemaNode, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
     if (value === undefined || value === null || !hasRules(schema)) return true;
     const rules = rulesOf(schema, this.#metrics);
@@ -150,7 +150,7 @@ class RuleEvaluation {
     return false;
   }
 
-  /** What a broken rule says; undefined when finding out would cost too much. */
+  /** Returns the message of a failed rule; undefined if the message expression exceeds the cost budget. */
   #messageOf({ source, message }: CompiledRule, bindings: Bindings): string | undefined {
     const usual = source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
     if (message === undefined) return usual;
@@ -165,16 +165,16 @@ class RuleEvaluation {
 
 const ruleLabel = ({ message, rule }: CompiledRule['source']) => (message !== undefined && message !== '' ? message : rule);
 
-/** What is about the whole object has no path. */
+/** Returns the path in upstream's format; errors of the object itself have no path. */
 const fieldPathOf = (path: string) => (path === '' ? '<nil>' : path);
 
-/** What is wrong with a rule is said of the type. */
+/** Returns the type that errors of rule compilation and evaluation show. */
 const typeOf = ({ source }: SchemaNode): string => source.type ?? '';
 
-/** The values of objects and lists are left out where a rule is broken. */
+/** Returns true if errors of a failed rule omit the value. */
 const isContainer = ({ source }: SchemaNode): boolean => source.type === 'object' || source.type === 'array';
 
-/** Containers are not shown whole: they can be large. */
+/** Returns a value as errors show it: containers, which may be large, by their type. */
 function displayValue({ source }: SchemaNode, value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
 }

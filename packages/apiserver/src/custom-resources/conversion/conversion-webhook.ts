@@ -7,7 +7,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
 import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
 
-/** Finds where a Service is served. @throws Error when nobody serves it */
+/** Resolves a Service to an address. @throws Error if the Service has no endpoint */
 export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
 
 const timeoutMs = 30_000;
@@ -15,10 +15,10 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 const maxSockets = 64;
 const maxAgents = 256;
 
-/** An IPv6 address stands in brackets in URLs. */
+/** Removes the brackets that surround an IPv6 address in a URL. */
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
 
-/** Asks the webhooks of definitions to convert objects (ConversionReview). Connections are kept, by name and CA. */
+/** Calls conversion webhooks (ConversionReview). Connections are kept per server name and CA bundle. */
 export class ConversionWebhooks {
   readonly #resolve: ServiceResolver;
   readonly #agents = new Map<string, Agent>();
@@ -27,7 +27,7 @@ export class ConversionWebhooks {
     this.#resolve = resolve;
   }
 
-  /** What the webhook made of the objects, in their order. Not checked beyond its form. @throws Error */
+  /** Returns the converted objects in the order of the request. Only the form of the response is checked. @throws Error */
   async convert(
     { clientConfig = {}, conversionReviewVersions }: NonNullable<CustomResourceConversion['webhook']>,
     objects: readonly KubeObject[],
@@ -91,7 +91,7 @@ export class ConversionWebhooks {
           ...(fresh ? { ...agent.options, agent: false } : { agent }),
           host: where.host,
           port: where.port,
-          // addresses are no names that a handshake could carry
+          // the server name for TLS must not be an IP address
           ...(isIP(withoutBrackets(url.hostname)) === 0 && { servername: url.hostname }),
           path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
           method: 'POST',
@@ -109,7 +109,7 @@ export class ConversionWebhooks {
           let size = 0;
           response.on('data', (chunk: Buffer) => {
             size += chunk.length;
-            if (size > maxAnswerBytes) response.destroy(new Error(`the answer has more than ${maxAnswerBytes} bytes`));
+            if (size > maxAnswerBytes) response.destroy(new Error(`the response exceeds ${maxAnswerBytes} bytes`));
             else chunks.push(chunk);
           });
           response.once('error', failed);
@@ -117,7 +117,7 @@ export class ConversionWebhooks {
             const text = Buffer.concat(chunks).toString('utf8');
             const code = response.statusCode ?? 0;
             if (code === 200) resolve(text);
-            else reject(new Error(`the server answered ${code}: ${text.slice(0, 512)}`));
+            else reject(new Error(`the server responded with status ${code}: ${text.slice(0, 512)}`));
           });
         },
       );
@@ -135,9 +135,9 @@ export class ConversionWebhooks {
       const target = new URL(url);
       return { url: target, where: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
     }
-    if (service === undefined) throw new Error('neither a url nor a service is given');
+    if (service === undefined) throw new Error('neither url nor service is set');
     const { namespace, name, port = 443, path = '/' } = service;
-    // certificates are made out to the name, whatever address is behind it
+    // certificates are issued for the Service's DNS name, whatever endpoint is called
     return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), where: this.#resolve(namespace, name, port) };
   }
 

@@ -3,9 +3,9 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 
 /**
- * Where a Service that has a webhook is served: at the Service's external name, or at any of its endpoints that are ready. Endpoints are
- * asked directly, since a server need not be on a machine that reaches the addresses of Services.
- * @throws Error when nobody serves it
+ * Resolves the Service of a webhook to its external name or to one of its ready endpoints. Endpoints are called directly, because the API
+ * server may run on a machine that does not route Service addresses.
+ * @throws Error if the Service has no endpoint
  */
 export function resolveWebhookService(
   registry: RegistryDependencies,

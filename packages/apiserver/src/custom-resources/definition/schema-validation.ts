@@ -15,7 +15,7 @@ const maxDepth = 100;
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === '' || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 
-/** What OpenAPI allows and CustomResourceDefinitions do not, and extensions that contradict each other. */
+/** Validates what OpenAPI allows and CustomResourceDefinitions do not, and conflicting extensions. */
 export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
   visit(errors, schema, path, 0);
@@ -51,8 +51,8 @@ function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: num
   if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, `${path}.items`, depth + 1);
   if (typeof additionalProperties === 'object') visit(errors, additionalProperties, `${path}.additionalProperties`, depth + 1);
   for (const [name, property] of Object.entries(properties)) visit(errors, property, `${path}.properties[${name}]`, depth + 1);
-  for (const which of ['allOf', 'anyOf', 'oneOf'] as const)
-    for (const [i, part] of (schema[which] ?? []).entries()) visit(errors, part, `${path}.${which}[${i}]`, depth + 1);
+  for (const junctor of ['allOf', 'anyOf', 'oneOf'] as const)
+    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, `${path}.${junctor}[${i}]`, depth + 1);
   if (schema.not !== undefined) visit(errors, schema.not, `${path}.not`, depth + 1);
 }
 
@@ -81,22 +81,22 @@ function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string):
     errors.push(listType === undefined ? required(at, detail) : invalid(at, listType, detail));
   }
   const items = Array.isArray(schema.items) ? undefined : (schema.items as JSONSchemaProps | undefined);
-  if (listType === 'set' && items !== undefined) setItems(errors, items, `${path}.items`);
-  if (listType === 'map') mapItems(errors, items, keys, path);
+  if (listType === 'set' && items !== undefined) validateSetItems(errors, items, `${path}.items`);
+  if (listType === 'map') validateMapItems(errors, items, keys, path);
 }
 
-function setItems(errors: Errors, items: JSONSchemaProps, path: string): void {
+function validateSetItems(errors: Errors, items: JSONSchemaProps, path: string): void {
   const detail = 'must be atomic as item of a list with x-kubernetes-list-type=set';
   const expected = items.type === 'object' ? 'x-kubernetes-map-type' : items.type === 'array' ? 'x-kubernetes-list-type' : undefined;
   if (items.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'cannot be nullable when x-kubernetes-list-type is set'));
   if (expected === undefined) return;
   const value = items[expected];
-  // lists are atomic unless said otherwise
+  // lists are atomic by default
   if (value === undefined && expected === 'x-kubernetes-map-type') errors.push(required(`${path}.${expected}`, detail));
   else if (value !== undefined && value !== 'atomic') errors.push(invalid(`${path}.${expected}`, value, detail));
 }
 
-function mapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: readonly string[], path: string): void {
+function validateMapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: readonly string[], path: string): void {
   if (keys.length === 0) errors.push(required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map'));
   if (items === undefined) {
     errors.push(required(`${path}.items`, 'must have a schema if x-kubernetes-list-type is map'));
@@ -132,14 +132,14 @@ function mapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: read
   }
 }
 
-/** Defaults that their own schema refuses, or that have fields that it does not know. Only for structural schemas. */
+/** Validates that defaults satisfy their schema and contain no unknown fields. Only for structural schemas. */
 export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  defaults(errors, schema, path, true);
+  visitDefaults(errors, schema, path, true);
   return errors;
 }
 
-function defaults(errors: Errors, schema: JSONSchemaProps, path: string, root: boolean): void {
+function visitDefaults(errors: Errors, schema: JSONSchemaProps, path: string, root: boolean): void {
   const { default: value } = schema;
   if (value !== undefined && value !== null) {
     const at = `${path}.default`;
@@ -149,12 +149,12 @@ function defaults(errors: Errors, schema: JSONSchemaProps, path: string, root: b
     else errors.push(...validateNode(node, pruneAndDefault(node, value), at));
   }
   const { items, additionalProperties, properties = {} } = schema;
-  if (items !== undefined && !Array.isArray(items)) defaults(errors, items as JSONSchemaProps, `${path}.items`, false);
-  if (typeof additionalProperties === 'object') defaults(errors, additionalProperties, `${path}.additionalProperties`, false);
-  for (const [name, property] of Object.entries(properties)) defaults(errors, property, `${path}.properties[${name}]`, false);
+  if (items !== undefined && !Array.isArray(items)) visitDefaults(errors, items as JSONSchemaProps, `${path}.items`, false);
+  if (typeof additionalProperties === 'object') visitDefaults(errors, additionalProperties, `${path}.additionalProperties`, false);
+  for (const [name, property] of Object.entries(properties)) visitDefaults(errors, property, `${path}.properties[${name}]`, false);
 }
 
-/** A value without what its schema does not know; nothing is filled in. */
+/** Prunes a value without applying defaults. */
 function withoutDefaults(schema: JSONSchemaProps, value: unknown): unknown {
   const bare = (source: JSONSchemaProps): JSONSchemaProps => {
     const { default: _default, properties, items, additionalProperties, ...rest } = source;

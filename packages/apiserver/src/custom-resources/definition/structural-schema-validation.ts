@@ -13,11 +13,11 @@ const unnamed: Readonly<Record<Level, string>> = {
 const eitherType = [{ type: 'integer' }, { type: 'string' }];
 const junctors = ['allOf', 'anyOf', 'oneOf'] as const;
 
-/** Why a schema is not structural (KEP-1693); empty when it is. */
+/** Returns the reasons why a schema is not structural (KEP-1693). */
 export function validateStructure(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  structural(errors, schema, 'root', path);
-  complete(errors, schema, schema, path);
+  visitStructure(errors, schema, 'root', path);
+  validateCompleteness(errors, schema, schema, path);
   return errors;
 }
 
@@ -26,15 +26,15 @@ const single = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
 const below = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
   typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 
-function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path: string): void {
+function visitStructure(errors: Errors, schema: JSONSchemaProps, level: Level, path: string): void {
   const items = single(schema.items);
-  if (items !== undefined) structural(errors, items, 'items', `${path}.items`);
+  if (items !== undefined) visitStructure(errors, items, 'items', `${path}.items`);
   for (const [name, property] of Object.entries(schema.properties ?? {}))
-    structural(errors, property, 'field', `${path}.properties[${name}]`);
+    visitStructure(errors, property, 'field', `${path}.properties[${name}]`);
   if (schema.additionalProperties !== undefined && level === 'root')
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used at the root'));
   const additional = below(schema);
-  if (additional !== undefined) structural(errors, additional, 'field', `${path}.additionalProperties`);
+  if (additional !== undefined) visitStructure(errors, additional, 'field', `${path}.additionalProperties`);
   extensions(errors, schema, path);
   const { type = '' } = schema;
   const embedded = schema['x-kubernetes-embedded-resource'] === true;
@@ -42,7 +42,7 @@ function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path:
   const either = schema['x-kubernetes-int-or-string'] === true;
   const anyOfSkipped = either && jsonEqual(schema.anyOf, eitherType);
   const firstSkipped = either && !anyOfSkipped && jsonEqual(schema.allOf?.[0]?.anyOf, eitherType);
-  junctions(errors, schema, path, anyOfSkipped, firstSkipped, level === 'root' || embedded);
+  visitJunctors(errors, schema, path, anyOfSkipped, firstSkipped, level === 'root' || embedded);
   if (embedded && type !== 'object') {
     const detail = 'must be object if x-kubernetes-embedded-resource is true';
     errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
@@ -58,11 +58,11 @@ function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path:
         'must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
       ),
     );
-  if (level === 'root' || embedded) whole(errors, schema, path);
+  if (level === 'root' || embedded) validateObjectRoot(errors, schema, path);
 }
 
-/** What an object has that is one of the API of its own: its kind, version and metadata. */
-function whole(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
+/** Validates the implicit fields of an object root: apiVersion, kind and metadata. */
+function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
   for (const name of ['kind', 'apiVersion']) {
     const type = properties[name]?.type;
     if (properties[name] !== undefined && type !== 'string')
@@ -91,14 +91,21 @@ function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void
     if (schema[name] === true) errors.push(invalid(`${path}.${name}`, true, 'must be false if x-kubernetes-int-or-string is true'));
 }
 
-function junctions(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, skipFirst: boolean, whole: boolean): void {
+function visitJunctors(
+  errors: Errors,
+  schema: JSONSchemaProps,
+  path: string,
+  skipAnyOf: boolean,
+  skipFirst: boolean,
+  whole: boolean,
+): void {
   for (const which of junctors) {
     for (const [i, part] of (schema[which] ?? []).entries()) {
       if (which === 'anyOf' && skipAnyOf) continue;
-      nested(errors, part, `${path}.${which}[${i}]`, which === 'allOf' && i === 0 && skipFirst, whole);
+      validateJunctor(errors, part, `${path}.${which}[${i}]`, which === 'allOf' && i === 0 && skipFirst, whole);
     }
   }
-  if (schema.not !== undefined) nested(errors, schema.not, `${path}.not`, false, whole);
+  if (schema.not !== undefined) validateJunctor(errors, schema.not, `${path}.not`, false, whole);
 }
 
 const undefinedInNested = ['title', 'description', 'type', 'default'] as const;
@@ -115,8 +122,8 @@ const emptyInNested = [
   'x-kubernetes-validations',
 ] as const;
 
-/** Below a logical junctor only values are restricted; what is where the structure says. */
-function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
+/** Validates a schema inside allOf, anyOf, oneOf or not: it may only restrict values, not declare structure. */
+function validateJunctor(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
   for (const name of undefinedInNested) {
     if (skipAnyOf && name === 'type') continue;
     const value = schema[name];
@@ -132,17 +139,17 @@ function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf
   if (schema.additionalProperties !== undefined)
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
   const items = single(schema.items);
-  if (items !== undefined) nested(errors, items, `${path}.items`, false, false);
+  if (items !== undefined) validateJunctor(errors, items, `${path}.items`, false, false);
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
     if (whole && name === 'metadata')
       errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
-    else nested(errors, property, `${path}.properties[${name}]`, false, false);
+    else validateJunctor(errors, property, `${path}.properties[${name}]`, false, false);
   }
-  junctions(errors, schema, path, skipAnyOf, false, whole);
+  visitJunctors(errors, schema, path, skipAnyOf, false, whole);
 }
 
-/** Whatever is restricted below a junctor has to be specified outside of it. */
-function complete(errors: Errors, schema: JSONSchemaProps, part: JSONSchemaProps, path: string): void {
+/** Validates that every property restricted inside a junctor is declared outside of it. */
+function validateCompleteness(errors: Errors, schema: JSONSchemaProps, part: JSONSchemaProps, path: string): void {
   const visit = (spec: JSONSchemaProps | undefined, value: JSONSchemaProps, at: string, specPath: string) => {
     if (spec === undefined) return;
     const items = single(value.items);

@@ -36,8 +36,8 @@ import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
-/** Errors after which rules would only say the same again, or cannot be evaluated at all. */
-const blocking: ReadonlySet<FieldError['type']> = new Set([
+/** Error types after which rules are not evaluated: they would repeat the error or cannot be evaluated. */
+const blockingErrorTypes: ReadonlySet<FieldError['type']> = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
   'FieldValueTooLong',
@@ -58,7 +58,7 @@ export interface CustomKindInput {
   readonly metrics?: RuleMetrics | undefined;
 }
 
-/** A version of a resource that a definition makes, as requests are served by it. */
+/** Builds the served kind of one version of a definition. */
 export function newCustomKind({ definition, version, kind, schema, store, converter, metrics }: CustomKindInput): ServedKind {
   const { group, namespaced } = kind;
   const apiVersion = `${group}/${version.name}`;
@@ -129,8 +129,8 @@ export function newCustomKind({ definition, version, kind, schema, store, conver
   return served;
 }
 
-/** Clients are warned of names that are no domain's, and may use them. */
-const anyFinalizer = (): void => {};
+/** Accepts any finalizer; names without a domain cause a warning only. */
+const acceptAnyFinalizer = (): void => {};
 
 function validate(
   {
@@ -145,8 +145,8 @@ function validate(
   metrics: RuleMetrics | undefined,
 ): readonly FieldError[] {
   const errors: FieldError[] = [];
-  if (old === undefined) validateObjectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
-  else validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
+  if (old === undefined) validateObjectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', acceptAnyFinalizer);
+  else validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', acceptAnyFinalizer);
   errors.push(
     ...(subresource === 'status' ? validateStatus(schema, object, old) : validateValue(schema, object, old && { value: old })),
     ...validateReplicas(scale, object, subresource, floats),
@@ -155,15 +155,15 @@ function validate(
   if (!unchanged) {
     if (subresource !== 'status') errors.push(...validateEmbedded(schema, object));
     const duplicates = validateListTypes(schema, object);
-    // who had them before may keep them
+    // duplicates that the old object has are tolerated
     if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
   }
-  if (errors.some(({ type }) => blocking.has(type))) return skippedRulesError(schema, errors);
+  if (errors.some(({ type }) => blockingErrorTypes.has(type))) return skippedRulesError(schema, errors);
   errors.push(...validateRules(schema, object, old, metrics));
   return errors;
 }
 
-/** A write of the status answers for the status alone, whose schema knows nothing of where it stands. */
+/** Validates a status update, against the schema of the status alone. */
 function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
   const status = schema.property('status');
   const value = fieldOf(object, 'status');
@@ -177,7 +177,7 @@ function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject 
 
 const withoutTypeAndMetadata = (object: KubeObject) => withFields(object, { metadata: undefined });
 
-/** Everything but metadata and status counts as the spec. */
+/** Returns true if anything except metadata and status changed. */
 const hasSpecChanged = (object: KubeObject, old: KubeObject): boolean =>
   !jsonEqual(
     withFields(withoutTypeAndMetadata(object), { status: undefined }),
@@ -202,7 +202,7 @@ const withStatus: Strategy = {
   generation: hasSpecChanged,
   subresources: {
     status: {
-      // only the status is written, whatever else was sent
+      // a status update changes only the status
       prepareForUpdate(object, old) {
         const { resourceVersion, managedFields } = object.metadata ?? {};
         return withMetadata(withFields(old, { status: fieldOf(object, 'status'), apiVersion: object.apiVersion }), {

@@ -6,7 +6,7 @@ import { humanDuration } from '../../negotiation/table/duration.ts';
 import type { TableCell, TableColumn, Printer } from '../../negotiation/table/printer.ts';
 import { compileJsonPath, type JsonPath } from './json-path.ts';
 
-/** How objects of a kind look as rows: their name, and what the definition says; their age where it says nothing. */
+/** Builds the table printer of a definition from its additionalPrinterColumns; without any, the columns are name and age. */
 export function printerFromColumns(definitions: readonly CustomResourceColumnDefinition[] | undefined): Printer {
   if (definitions === undefined || definitions.length === 0) return defaultPrinter;
   const columns = definitions.map(({ name, type, format = '', description, priority = 0, jsonPath }) => ({

@@ -7,8 +7,8 @@ import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiexten
 const maxReplicas = 2 ** 31 - 1;
 
 /**
- * What a scale cannot show: replicas that are no count, a selector that is no text. A write of the status answers for that alone.
- * `floats`: where whole numbers stand that were written as floats.
+ * Validates the fields that the scale subresource exposes: replicas are non-negative integers, the selector is a string. A status update
+ * validates only the status fields. `floats` contains the paths of whole numbers that were written as floats.
  */
 export function validateReplicas(
   paths: CustomResourceSubresourceScale | undefined,
@@ -36,7 +36,7 @@ function replicas(object: KubeObject, path: string, floats: ReadonlySet<string>)
   return value > maxReplicas ? [invalid(path, value, `should be less than or equal to ${maxReplicas}`)] : [];
 }
 
-/** Why there is nothing to find at a path, in Go's words. */
+/** An error of reading a nested field, with the message of apimachinery's NestedFieldNoCopy. */
 export class NestedFault {
   readonly message: string;
   constructor(names: readonly string[], found: unknown, type: string, wanted: string) {
@@ -44,7 +44,7 @@ export class NestedFault {
   }
 }
 
-/** The value of a Go type at a simple path (`.spec.n`); undefined where nothing is. */
+/** Returns the value of a Go type at a simple path (`.spec.n`); undefined if absent. */
 export function nested(object: unknown, path: string, type: 'int64' | 'string', floats?: ReadonlySet<string>): unknown {
   const names = path.split('.').slice(1);
   let value = object;

@@ -6,7 +6,7 @@ import type { ObjectMeta } from '@oarlock/api/object';
 import { objectMetaSchema } from './pruning-and-defaulting.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** What is wrong with the kind, version and metadata of objects that a schema embeds. */
+/** Validates the apiVersion, kind and metadata of embedded resources. */
 export function validateEmbedded(schema: SchemaNode, value: unknown): readonly FieldError[] {
   if (!hasEmbedded(schema)) return [];
   const errors: FieldError[] = [];
@@ -21,13 +21,13 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
     return;
   }
   if (!isObject(value)) return;
-  if (schema.embedded && !root) embedded(value, path, errors);
+  if (schema.validateEmbeddedObject && !root) embedded(value, path, errors);
   const additional = schema.additionalSchema;
   for (const key of Object.keys(value)) {
     const property = schema.property(key);
-    const at = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
+    const childPath = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
     const below = property ?? additional;
-    if (below !== undefined) visit(below, value[key], at, errors, false);
+    if (below !== undefined) visit(below, value[key], childPath, errors, false);
   }
 }
 
@@ -42,11 +42,11 @@ function embedded(value: Readonly<Record<string, unknown>>, path: string, errors
   if (metadata === undefined) return;
   try {
     const meta = conformToSchema(objectMetaSchema, metadata) as ObjectMeta;
-    // a name and a namespace may be missing: templates have none
-    const given = { ...meta, name: meta.name ?? meta.generateName ?? 'template' };
+    // name and namespace are optional: pod templates have neither
+    const named = { ...meta, name: meta.name ?? meta.generateName ?? 'template' };
     validateObjectMeta(
       errors,
-      given,
+      named,
       meta.namespace !== undefined && meta.namespace !== '',
       () => [],
       `${path}.metadata`,
@@ -64,7 +64,7 @@ function hasEmbedded(schema: SchemaNode): boolean {
   let has = known.get(schema);
   if (has === undefined) {
     has =
-      schema.embedded ||
+      schema.validateEmbeddedObject ||
       (schema.items !== undefined && hasEmbedded(schema.items)) ||
       (schema.additionalSchema !== undefined && hasEmbedded(schema.additionalSchema)) ||
       schema.propertyNames.some((name) => hasEmbedded(schema.property(name) as SchemaNode));

@@ -6,7 +6,7 @@ import type { SchemaNode } from './schema-node.ts';
 
 const maxListErrors = 100;
 
-/** Items that stand twice in lists of type `set` and `map`. */
+/** Returns errors for duplicate items in lists of type `set` and `map`. */
 export function validateListTypes(schema: SchemaNode, value: unknown): readonly FieldError[] {
   const errors: FieldError[] = [];
   visit(schema, value, '', errors);
@@ -39,9 +39,9 @@ function unique(schema: SchemaNode, list: readonly unknown[], path: string, erro
     const key = type === 'set' ? canonical(item) : itemKey(keys, schema, item);
     if (key === undefined) continue;
     if (seen.has(key)) {
-      const shown =
+      const duplicateValue =
         type === 'set' ? item : Object.fromEntries(keys.map((name) => [name, (item as Readonly<Record<string, unknown>>)[name]]));
-      errors.push(duplicate(`${path}[${i}]`, shown));
+      errors.push(duplicate(`${path}[${i}]`, duplicateValue));
     }
     seen.add(key);
   }
@@ -56,7 +56,7 @@ function canonical(value: unknown): string {
 
 const known = new WeakMap<SchemaNode, boolean>();
 
-/** Whether a list of type `set` or `map` can stand in a value. Schemas are trees. */
+/** Returns true if the schema contains a list of type `set` or `map`. Schemas are trees. */
 function hasLists(schema: SchemaNode): boolean {
   let has = known.get(schema);
   if (has === undefined) {

@@ -32,17 +32,26 @@ export function resetFieldsOf(
   subresource: string,
   type: FieldType | undefined,
 ): FieldSet {
-  return resetFieldPaths(
-    groupResource(resource),
-    kind.subresources.some(({ name }) => name === 'status'),
+  return resetFieldPaths({
+    resource: groupResource(resource),
+    hasStatus: kind.subresources.some(({ name }) => name === 'status'),
     subresource,
     type,
-    custom !== undefined,
-  ).union(stripSet);
+    custom: custom !== undefined,
+  }).union(stripSet);
 }
 
-function resetFieldPaths(what: string, hasStatus: boolean, subresource: string, type: FieldType | undefined, custom: boolean): FieldSet {
-  const own = Object.hasOwn(special, `${what}/${subresource}`) ? special[`${what}/${subresource}`] : undefined;
+interface ResetFieldsInput {
+  readonly resource: string;
+  readonly hasStatus: boolean;
+  readonly subresource: string;
+  readonly type: FieldType | undefined;
+  readonly custom: boolean;
+}
+
+function resetFieldPaths({ resource, hasStatus, subresource, type, custom }: ResetFieldsInput): FieldSet {
+  const key = `${resource}/${subresource}`;
+  const own = Object.hasOwn(special, key) ? special[key] : undefined;
   if (own !== undefined) return own;
   switch (subresource) {
     case '':

@@ -59,19 +59,19 @@ export function applyConfiguration(
 
 /** Admission may change managers; entries that cannot be decoded are replaced by the managers before admission. */
 export function restoreUndecodableManagers(admitted: KubeObject, before: KubeObject): KubeObject {
-  const given = admitted.metadata?.managedFields;
+  const entries = admitted.metadata?.managedFields;
   const known = before.metadata?.managedFields;
-  if (given === known || decodeManagers(given) !== undefined) return admitted;
+  if (entries === known || decodeManagers(entries) !== undefined) return admitted;
   return withMetadata(admitted, { managedFields: known });
 }
 
 /** Restores the managers that strategies may have removed; keeps the old timestamps if nothing else changed. */
 export function restoreManagedFields(stored: KubeObject, next: KubeObject, old: KubeObject | undefined): KubeObject {
   const managedFields = next.metadata?.managedFields;
-  const settled = stored.metadata?.managedFields === managedFields ? stored : withMetadata(stored, { managedFields });
+  const restored = stored.metadata?.managedFields === managedFields ? stored : withMetadata(stored, { managedFields });
   const before = old?.metadata?.managedFields;
-  if (old === undefined || before === undefined || !differInTimesAlone(before, managedFields)) return settled;
-  if (!jsonEqual({ ...settled, metadata: undefined }, { ...old, metadata: undefined })) return settled;
-  const same = withMetadata(settled, { managedFields: before, resourceVersion: old.metadata?.resourceVersion });
-  return jsonEqual(same, old) ? withMetadata(settled, { managedFields: before }) : settled;
+  if (old === undefined || before === undefined || !differInTimesAlone(before, managedFields)) return restored;
+  if (!jsonEqual({ ...restored, metadata: undefined }, { ...old, metadata: undefined })) return restored;
+  const same = withMetadata(restored, { managedFields: before, resourceVersion: old.metadata?.resourceVersion });
+  return jsonEqual(same, old) ? withMetadata(restored, { managedFields: before }) : restored;
 }

@@ -17,7 +17,7 @@ import { successResponse } from './responses.ts';
 const gvk = { group: '', version: 'v1', kind: 'Binding' } as const;
 const schema = schemaOf(gvk);
 
-/** POST of pods/binding, and of bindings, which name their pod themselves: a pod gets its node, once. */
+/** Handles POST of pods/binding and of bindings, which name the pod themselves. A pod is bound to a node once. */
 export async function createBinding(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { admission, objects } = registry;
@@ -43,7 +43,7 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   return successResponse(context);
 }
 
-/** Kubernetes says the same words with a code of 500. */
+/** Rejects with upstream's message; upstream returns it with code 500. */
 const plainBadRequest = (messages: readonly string[]) =>
   badRequest(messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`);
 
@@ -51,7 +51,7 @@ function bindPod(pods: ServedKind, { object, revision }: Item, { metadata, targe
   const { spec, status, metadata: own = {}, ...rest } = object as Pod;
   const name = own.name ?? '';
   const { uid = '', resourceVersion = '', annotations, labels } = metadata ?? {};
-  const refuse = (why: string) => conflict({ group: '', resource: 'pods/binding' }, name, why);
+  const bindingConflict = (why: string) => conflict({ group: '', resource: 'pods/binding' }, name, why);
   if (uid !== '' && uid !== own.uid)
     throw conflict(
       pods.resource,
@@ -59,9 +59,9 @@ function bindPod(pods: ServedKind, { object, revision }: Item, { metadata, targe
       `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own.uid ?? ''}`,
     );
   if (resourceVersion !== '' && resourceVersion !== String(revision)) throw conflict(pods.resource, name, objectModified);
-  if (own.deletionTimestamp !== undefined) throw refuse(`pod ${name} is being deleted, cannot be assigned to a host`);
-  if ((spec?.nodeName ?? '') !== '') throw refuse(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
-  if ((spec?.schedulingGates ?? []).length > 0) throw refuse(`pod ${name} has non-empty .spec.schedulingGates`);
+  if (own.deletionTimestamp !== undefined) throw bindingConflict(`pod ${name} is being deleted, cannot be assigned to a host`);
+  if ((spec?.nodeName ?? '') !== '') throw bindingConflict(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
+  if ((spec?.schedulingGates ?? []).length > 0) throw bindingConflict(`pod ${name} has non-empty .spec.schedulingGates`);
   const { nominatedNodeName: _nominated, ...kept } = status ?? {};
   const newSpec: PodSpec = { ...spec, containers: spec?.containers ?? [], nodeName: target.name ?? '' };
   const newStatus: PodStatus = { ...kept, conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now) };

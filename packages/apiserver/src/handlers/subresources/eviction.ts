@@ -24,11 +24,14 @@ const maxDisruptedPods = 2000;
 const maxAttempts = 20;
 const budgetCause = 'DisruptionBudget';
 
-/** Of policy/v1beta1, too, of which nothing else is served any more: older clients drain nodes with it. */
+/** Decodes evictions of policy/v1beta1 too, which older clients use to drain nodes. */
 const toServedVersion = (body: unknown): unknown =>
   isObject(body) && body['apiVersion'] === 'policy/v1beta1' ? { ...body, apiVersion: 'policy/v1' } : body;
 
-/** POST of pods/eviction: a deletion that asks the pod's disruption budget. https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/ */
+/**
+ * Handles POST of pods/eviction: a deletion that respects the pod's disruption budget.
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+ */
 export async function evict(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { admission, reader } = registry;
@@ -60,22 +63,22 @@ export async function evict(registry: RegistryDependencies, pods: ServedKind, co
       await deleteWithDisruptionCondition(registry, pods, context, pod as Pod, disruption?.spent === true ? options : exact);
       return successResponse(context);
     } catch (error) {
-      // the pod changed in between: look again, unless the client named the version itself
+      // the pod changed concurrently: retry, unless the client specified the version
       const final = options.preconditions.resourceVersion !== undefined || attempt >= maxAttempts;
-      // nor does a budget pay twice
+      // a retry does not decrement the budget again
       if (!isStatus(error, 'Conflict') || final || disruption?.spent === true) throw error;
       if (disruption?.spent === false) throw disruptionBudgetError(disruption.budget, 'is still being processed by the server.', 10);
     }
   }
 }
 
-/** Pods that no budget protects: those that end or have ended, and those that never ran. */
+/** Returns true for pods that no budget protects: terminating, terminated and pending pods. */
 function unprotectedPhase({ metadata, status }: Pod): 'gone' | 'pending' | undefined {
   if (status?.phase === 'Succeeded' || status?.phase === 'Failed' || metadata?.deletionTimestamp !== undefined) return 'gone';
   return status?.phase === 'Pending' ? 'pending' : undefined;
 }
 
-/** Deletes the pod, which first is told why. */
+/** Deletes the pod after setting its DisruptionTarget condition. */
 async function deleteWithDisruptionCondition(
   registry: RegistryDependencies,
   pods: ServedKind,
@@ -119,7 +122,10 @@ async function deleteWithDisruptionCondition(
 
 const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
 
-/** Takes one disruption from the pod's budget, unless the pod is not ready and counts for nobody; undefined when no budget covers it. @throws StatusError TooManyRequests */
+/**
+ * Decrements the disruptionsAllowed of the pod's budget, unless the pod is unhealthy and not counted; returns undefined if no budget covers
+ * the pod. @throws StatusError TooManyRequests
+ */
 async function decrementDisruptionBudget(
   registry: RegistryDependencies,
   pods: ServedKind,
@@ -174,10 +180,10 @@ async function decrementDisruptionBudget(
 function isCoveredBy({ spec }: PodDisruptionBudget, pod: Pod): boolean {
   try {
     const selector = selectorFromLabelSelector(spec?.selector);
-    // an empty selector covers every pod that has labels at all
+    // an empty selector matches every pod with labels
     return !selector.matchesNothing && Object.keys(pod.metadata?.labels ?? {}).length > 0 && selector.matches(pod.metadata?.labels);
   } catch (error) {
-    // a selector that is none covers nothing
+    // an invalid selector matches no pod
     if (error instanceof ParseError) return false;
     throw error;
   }

@@ -9,15 +9,15 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 import { kubeletLocationOf } from './kubelet-location.ts';
 
-/** What a name in front of `/proxy` means: `name`, `name:port` or `scheme:name:port`. */
+/** The parsed name before `/proxy`: `name`, `name:port` or `scheme:name:port`. */
 interface Named {
   readonly scheme: 'http' | 'https' | '';
   readonly name: string;
-  /** A number or a name; '' when there is none. */
+  /** A port number or name; '' if absent. */
   readonly port: string;
 }
 
-/** `SplitSchemeNamePort` of apimachinery; undefined for what is no such name. */
+/** Parses a proxy name (`SplitSchemeNamePort` of apimachinery); returns undefined if it is invalid. */
 export function schemeNamePort(id: string): Named | undefined {
   const parts = id.split(':');
   const [first = '', second = '', third = ''] = parts;
@@ -62,7 +62,7 @@ async function admitted({ admission }: RegistryDependencies, kind: ServedKind, c
   });
 }
 
-/** pods/proxy: where a port of a pod is. */
+/** Handles pods/proxy: resolves a port of a pod. */
 export async function podProxy(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
   const { scheme, name, port } = named('pod', id);
@@ -80,7 +80,7 @@ export async function podProxy(registry: RegistryDependencies, pods: ServedKind,
   };
 }
 
-/** services/proxy: where a pod is that serves a port of a Service. Any will do. */
+/** Handles services/proxy: resolves a port of a Service to one of its endpoints. */
 export async function serviceProxy(
   registry: RegistryDependencies,
   services: ServedKind,
@@ -102,7 +102,7 @@ export async function serviceProxy(
   return { kind: 'proxy', scheme: scheme || 'http', ...found, ...loopback(services) };
 }
 
-/** The address and port of one endpoint that is ready, chosen at random. Endpoints that nobody stands behind are left out. */
+/** Returns the address and port of a randomly chosen ready endpoint. Endpoints whose address is not one of their pod are ignored. */
 export function endpointOf(
   registry: RegistryDependencies,
   services: Pick<ServedKind, 'allowLoopback'>,
@@ -137,7 +137,7 @@ export function endpointOf(
   return undefined;
 }
 
-/** Where a port of a Service leads, or why nowhere. */
+/** The address of a Service port, or the reason why it has none. */
 export type Resolved =
   | { readonly outcome: 'found'; readonly host: string; readonly port: number }
   | { readonly outcome: 'no service' }
@@ -145,7 +145,7 @@ export type Resolved =
   | { readonly outcome: 'no endpoints' }
   | { readonly outcome: 'not ready'; readonly portName: string };
 
-/** By what the cache holds now: one of the endpoints that are ready, chosen at random, or the name that the Service stands for. */
+/** Resolves a Service port from the cached state: one of the ready endpoints, chosen at random, or the external name. */
 export function resolveService(registry: RegistryDependencies, namespace: string, name: string, port: number): Resolved {
   const service = registry.servedKind('', 'v1', 'services').cache.get(`${namespace}/${name}`)?.object as Service | undefined;
   if (service === undefined) return { outcome: 'no service' };
@@ -173,14 +173,14 @@ export function resolveService(registry: RegistryDependencies, namespace: string
   return chosen === undefined ? { outcome: 'not ready', portName } : { outcome: 'found', ...chosen };
 }
 
-/** nodes/proxy: the kubelet, or another port of the machine. */
+/** Handles nodes/proxy: the kubelet, or another port of the node. */
 export async function nodeProxy(registry: RegistryDependencies, nodes: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { name: id, signal } = context.request;
   const { scheme, name, port } = named('node', id);
   await admitted(registry, nodes, context);
   const { host, port: kubeletPort, own } = await kubeletLocationOf(registry, name, signal);
   if (port === '' || port === String(kubeletPort)) return { kind: 'proxy', scheme: 'https', host, port: kubeletPort, kubelet: { own } };
-  // addresses of names are checked when they are known
+  // host names are checked after they are resolved
   if (ipFamily(host) !== 0) checkAddress(host, nodes.allowLoopback);
   return { kind: 'proxy', scheme: scheme || 'http', host, port: portOf(port, scheme), ...loopback(nodes) };
 }

@@ -31,7 +31,7 @@ interface ScaledObject {
   readonly selector?: LabelSelector | Readonly<Record<string, string>>;
 }
 
-/** What autoscalers see of a workload. */
+/** Returns the Scale of a workload. */
 export function scaleOf(object: KubeObject): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const { replicas = 0, selector } = specOf<ScaledObject>(object);
@@ -50,7 +50,7 @@ export function scaleOf(object: KubeObject): Scale {
   };
 }
 
-/** GET, PUT and PATCH of the scale of a workload: its replicas, and nothing else of it. */
+/** Handles GET, PUT and PATCH of the scale subresource of a workload, which changes only the replicas. */
 export async function scale(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { objects, reader } = registry;
@@ -75,7 +75,7 @@ export async function scale(registry: RegistryDependencies, kind: ServedKind, co
 
 function newScaleOf(context: RequestContext): (old: Scale) => Scale {
   const { request } = context;
-  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // said by the managers of the workload's fields
+  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // the applied configuration sets the replicas (applyToScale)
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);
     return (old) => applyPatch(scaleKind, old, type, request.body);
@@ -103,7 +103,7 @@ async function decideScale(
   if (current === undefined) throw notFound(kind.resource, request.name);
   const old = scaleOf(current.object);
   const managed = request.patchType === 'apply' ? applyToScale(registry, kind, context, current.object, specWithReplicas) : undefined;
-  let wanted = managed === undefined ? next(old) : scaleOf(managed);
+  let requested = managed === undefined ? next(old) : scaleOf(managed);
   const admitted = {
     operation: 'UPDATE' as const,
     resource: kind.resource,
@@ -112,19 +112,19 @@ async function decideScale(
     name: request.name,
   };
   if (admission.mutates('UPDATE', kind.resource, request.subresource))
-    wanted = (await admission.mutate(context, { ...admitted, object: wanted })) as Scale;
-  const replicas = wanted.spec?.replicas ?? 0;
+    requested = (await admission.mutate(context, { ...admitted, object: requested })) as Scale;
+  const replicas = requested.spec?.replicas ?? 0;
   if (replicas < 0)
     throw invalidStatus({ group: gvk.group, kind: gvk.kind, name: request.name }, [
       invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
     ]);
-  const { resourceVersion = '', uid = '' } = wanted.metadata ?? {};
+  const { resourceVersion = '', uid = '' } = requested.metadata ?? {};
   if (
     (resourceVersion !== '' && resourceVersion !== '0' && resourceVersion !== String(current.revision)) ||
     (uid !== '' && uid !== old.metadata?.uid)
   )
     throw conflict(kind.resource, request.name, objectModified);
-  await admission.validate(context, { ...admitted, object: wanted });
+  await admission.validate(context, { ...admitted, object: requested });
   const object = withMetadata(withFields(current.object, { spec: { ...specOf(current.object), replicas } }), {
     resourceVersion: String(current.revision),
   });

@@ -20,11 +20,14 @@ const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest
 const schema = schemaOf(gvk);
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
-/** What kubelets ask for; such a token lives a year for clients that do not read it anew, and warns after what was asked. KEP-1205. */
+/**
+ * The lifetime that kubelets request. Such a token is extended to a year for clients that do not reload tokens, and its use after the
+ * requested lifetime is reported (KEP-1205).
+ */
 const warnAfterSeconds = 3607;
 const extendedExpirationSeconds = 365 * 24 * 3600;
 
-/** POST of serviceaccounts/token. */
+/** Handles POST of serviceaccounts/token. */
 export async function createToken(
   registry: RegistryDependencies,
   accounts: ServedKind,
@@ -48,7 +51,7 @@ export async function createToken(
     kind: 'TokenRequest',
     apiVersion: 'authentication.k8s.io/v1',
     metadata: { name, namespace, creationTimestamp: formatTime(now) },
-    // admission gets the audiences of the request; the default audiences are filled in after it, as upstream does
+    // admission sees the audiences of the request; default audiences are set after it, as upstream does
     spec: { audiences, expirationSeconds, ...(boundObjectRef && { boundObjectRef }) },
     status: { token: '', expirationTimestamp: '' },
   };
@@ -138,12 +141,12 @@ async function resolveBoundObjects(
   if (apiVersion === 'v1' && refKind === 'Node') return { node: refOf(await find('nodes')) };
   if (apiVersion === 'v1' && refKind === 'Secret') return { secret: refOf(await find('secrets')) };
   const slash = apiVersion.indexOf('/');
-  // as Go prints a group, version and kind
+  // the format in which Go prints a GroupVersionKind
   const version = `${apiVersion.slice(0, Math.max(slash, 0))}/${apiVersion.slice(slash + 1)}`;
   throw badRequest(`cannot bind token to object of type ${version}, Kind=${refKind}`);
 }
 
-/** A node that is gone by now is named without a uid. */
+/** Returns the node of a pod; without uid if the node no longer exists. */
 async function nodeRef(
   reader: RegistryDependencies['reader'],
   nodes: ServedKind,
@@ -168,7 +171,7 @@ interface Signer {
 const signers = new WeakMap<ClusterKeys, Signer>();
 
 function signerOf(keys: ClusterKeys): Signer {
-  const pem = keys.serviceAccount.signingKey; // another one after a rotation
+  const pem = keys.serviceAccount.signingKey; // the key changes on rotation
   let signer = signers.get(keys);
   if (signer?.pem !== pem) {
     const key = createPrivateKey(pem);
@@ -182,7 +185,7 @@ function signerOf(keys: ClusterKeys): Signer {
 }
 
 async function sign(keys: ClusterKeys, claims: Readonly<Record<string, unknown>>): Promise<string> {
-  // the first token pays for the library, not the start of the server
+  // jose is loaded for the first token, not at server start
   const { SignJWT } = await import('jose');
   const { key, alg, kid } = signerOf(keys);
   return new SignJWT(claims).setProtectedHeader({ alg, kid }).sign(key);

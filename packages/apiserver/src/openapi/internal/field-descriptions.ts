@@ -5,7 +5,7 @@ const history = 'How many old states are kept to roll back to.';
 const minReady = 'Seconds that a new pod has to be ready before it counts as available.';
 const observed = 'The generation that the status is about.';
 
-/** What fields of kinds other than pods are, by definition. */
+/** Field descriptions of all kinds except pods, by definition. */
 export const fieldDescriptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   DeploymentSpec: {
     minReadySeconds: minReady,

@@ -7,7 +7,7 @@ import { definitionId, type SchemaDefinitions, type Json, type OpenApiVersion } 
 type Parameter = readonly [name: string, type: 'string' | 'integer' | 'boolean'];
 interface Operation {
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
-  /** `x-kubernetes-action`. */
+  /** The `x-kubernetes-action`. */
   readonly action: string;
   readonly verb: string;
   readonly parameters: readonly Parameter[];
@@ -23,7 +23,7 @@ interface PathTemplate {
   readonly kind: GroupVersionKind;
   readonly namespaced: boolean;
   readonly named: boolean;
-  /** What a PATCH may be: clients look here before they choose. */
+  /** The media types of PATCH; clients read them to choose a patch type. */
   readonly patchTypes: readonly string[];
 }
 
@@ -60,12 +60,12 @@ const patchTypes = [
   'application/merge-patch+json',
   'application/strategic-merge-patch+json',
 ];
-/** Merging strategically needs types that are built in. */
+/** Custom resources have no strategic merge patch, which needs Go types. */
 const customPatchTypes = patchTypes.filter((type) => !type.includes('strategic'));
 const phrases: Readonly<Record<number, string>> = { 200: 'OK', 201: 'Created', 202: 'Accepted' };
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** The path items of one kind: its collections, its objects, its subresources. */
+/** Returns the path items of one kind: collections, objects and subresources. */
 export function* openApiPathsOf(
   kind: Kind,
   definitions: SchemaDefinitions,
@@ -76,35 +76,36 @@ export function* openApiPathsOf(
   const title = group === '' ? 'core' : (group.split('.')[0] ?? '');
   const tag = `${group === '' ? 'core' : camel(group)}_${apiVersion}`;
   const gvk = { group, version: apiVersion, kind: kind.kind };
-  const custom = publishedSchemaOf(kind) === undefined ? undefined : (kind as PublishedKind);
-  const place = (path: string, named: boolean, within: boolean): PathTemplate => ({
+  const published = publishedSchemaOf(kind) === undefined ? undefined : (kind as PublishedKind);
+  const template = (path: string, named: boolean, within: boolean): PathTemplate => ({
     path,
     tag,
     name: `${capital(title)}${capital(apiVersion)}${within ? 'Namespaced' : ''}${kind.kind}`,
     kind: gvk,
     namespaced: within,
     named,
-    patchTypes: custom === undefined ? patchTypes : customPatchTypes,
+    patchTypes: published === undefined ? patchTypes : customPatchTypes,
   });
   const collection = `${root}/${namespaced ? 'namespaces/{namespace}/' : ''}${resource}`;
-  const object = custom === undefined ? definitions.refToKind(definitionId(gvk), gvk) : refToCustomKind(custom, definitions, version);
-  const list = () => (custom === undefined ? definitions.refToList(definitionId(gvk), gvk) : refToCustomList(custom, definitions, version));
+  const object = published === undefined ? definitions.refToKind(definitionId(gvk), gvk) : refToCustomKind(published, definitions, version);
+  const list = () =>
+    published === undefined ? definitions.refToList(definitionId(gvk), gvk) : refToCustomList(published, definitions, version);
   const own = ownOperations(kind, gvk, object, list, definitions);
   const item = (where: PathTemplate, operations: readonly Operation[]) => [where.path, pathItem(where, operations, version)] as const;
-  yield item(place(collection, false, namespaced), own.collection);
-  if (own.object.length > 0) yield item(place(`${collection}/{name}`, true, namespaced), own.object);
+  yield item(template(collection, false, namespaced), own.collection);
+  if (own.object.length > 0) yield item(template(`${collection}/{name}`, true, namespaced), own.object);
   if (namespaced && verbs.includes('list'))
     yield item(
-      { ...place(`${root}/${resource}`, false, false), name: `${capital(title)}${capital(apiVersion)}${kind.kind}ForAllNamespaces` },
+      { ...template(`${root}/${resource}`, false, false), name: `${capital(title)}${capital(apiVersion)}${kind.kind}ForAllNamespaces` },
       own.everywhere,
     );
   for (const subresource of kind.subresources) {
     const where = {
-      ...place(`${collection}/{name}/${subresource.name}`, true, namespaced),
+      ...template(`${collection}/{name}/${subresource.name}`, true, namespaced),
       kind: { group: subresource.group, version: subresource.version, kind: subresource.kind },
     };
-    // the status of an object is written as the whole object
-    const own = custom !== undefined && subresource.kind === kind.kind ? object : undefined;
+    // the status is written as the whole object
+    const own = published !== undefined && subresource.kind === kind.kind ? object : undefined;
     yield item({ ...where, name: `${where.name}${capital(subresource.name)}` }, subresourceOperations(subresource, definitions, own));
   }
 }
@@ -325,7 +326,7 @@ function describe(operation: Operation, { tag, name, kind, patchTypes: accepted 
   };
 }
 
-/** `rbac.authorization.k8s.io` -> `rbacAuthorization`. */
+/** Converts to camel case: `rbac.authorization.k8s.io` -> `rbacAuthorization`. */
 function camel(group: string): string {
   const [first = '', ...rest] = group.replace(/\.k8s\.io$/, '').split('.');
   return first + rest.map(capital).join('');

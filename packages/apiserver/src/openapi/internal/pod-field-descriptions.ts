@@ -1,4 +1,4 @@
-/** What fields of objects' metadata and of pods are, by definition: what `kubectl explain` says of them. */
+/** Field descriptions of object metadata and pods, by definition, as `kubectl explain` shows them. */
 export const podFieldDescriptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   ObjectMeta: {
     annotations: 'Free notes of tools and people, by name. Nothing is selected by them.',

@@ -17,7 +17,7 @@ function withoutUndefined<T extends object>(object: T): T {
 
 const eventField = (name: string) => events.fields?.[name] ?? (() => '');
 
-/** events.k8s.io/v1 over what is stored as core/v1. */
+/** Converts between events.k8s.io/v1 and the stored core/v1. */
 const eventsV1: VersionConversion = {
   toStored(object) {
     const event = object as Event;
@@ -89,12 +89,12 @@ function parsed(text: string | undefined): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // an annotation that users may write; what is no JSON says nothing
+    // users may write the annotation: invalid JSON is ignored
     return undefined;
   }
 }
 
-/** autoscaling/v1 over what is stored as autoscaling/v2: what v1 has no field for travels in annotations. */
+/** Converts between autoscaling/v1 and the stored autoscaling/v2. Fields that v1 lacks are kept in annotations. */
 const autoscalersV1: VersionConversion = {
   toStored(object) {
     const { metadata, spec, status } = object as V1;
@@ -177,7 +177,7 @@ const autoscalersV1: VersionConversion = {
   },
 };
 
-/** Versions that differ in nothing but their name. */
+/** Converts between versions that differ only in apiVersion. */
 function renamedField(stored: string, served: string): VersionConversion {
   const [from = '', to = ''] = [stored, served].map((key) => key.slice(0, key.lastIndexOf('/')));
   return {
@@ -191,7 +191,7 @@ interface StoredVersion {
   readonly conversion: VersionConversion;
 }
 
-/** The version in which the objects of a resource are stored, and the others in which they can be served unchanged. */
+/** The storage version of a resource, and the versions that need no conversion. */
 const sameSchema = (group: string, version: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
   resources.flatMap((resource) =>
     others.map((other): [string, StoredVersion] => {
@@ -200,7 +200,7 @@ const sameSchema = (group: string, version: string, others: readonly string[], r
     }),
   );
 
-/** Served versions that are not the stored one, by `group/version/resource`, with the resource that is stored. */
+/** Conversions of served versions that are not the storage version, by `group/version/resource`. */
 export const versionConversions: ReadonlyMap<string, StoredVersion> = new Map([
   ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: eventsV1 }],
   ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: autoscalersV1 }],

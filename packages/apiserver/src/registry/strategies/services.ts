@@ -15,7 +15,7 @@ const needsIP = ({ type }: ServiceSpec) => type !== 'ExternalName';
 const isHeadless = ({ clusterIP, clusterIPs }: ServiceSpec) => (clusterIPs?.[0] ?? clusterIP) === 'None';
 const needsPorts = ({ type }: ServiceSpec) => type === 'NodePort' || type === 'LoadBalancer';
 const needsHealthCheck = ({ type, externalTrafficPolicy }: ServiceSpec) => type === 'LoadBalancer' && externalTrafficPolicy === 'Local';
-const same = (a: readonly unknown[] | undefined, b: readonly unknown[] | undefined) =>
+const isEqual = (a: readonly unknown[] | undefined, b: readonly unknown[] | undefined) =>
   (a?.length ?? 0) === (b?.length ?? 0) && (a ?? []).every((item, i) => item === b?.[i]);
 
 const ipsOf = (spec: ServiceSpec) =>
@@ -25,7 +25,7 @@ const ipsOf = (spec: ServiceSpec) =>
 const portsOf = (spec: ServiceSpec) =>
   [...new Set([...(spec.ports ?? []).map(({ nodePort }) => nodePort ?? 0), spec.healthCheckNodePort ?? 0])].filter((port) => port !== 0);
 
-/** Services get addresses and node ports from ranges of the cluster. */
+/** Returns the strategy of Services, which allocates cluster IPs and node ports. */
 export function servicesStrategy(ranges: ServiceAllocator): Strategy {
   return {
     fields: {
@@ -55,17 +55,17 @@ function allocate(
     dropForType(spec, before);
   }
   syncClusterIPs(spec, before);
-  const refuse = (errors: readonly FieldError[]) => {
+  const throwIfInvalid = (errors: readonly FieldError[]) => {
     if (errors.length > 0) throw invalidStatus({ group: '', kind: 'Service', name }, errors);
   };
   if (needsIP(spec)) {
-    refuse(setIPFamilies(spec, before, ranges));
-    if (!isHeadless(spec)) refuse(allocateIPs(spec, before, ranges, context));
+    throwIfInvalid(setIPFamilies(spec, before, ranges));
+    if (!isHeadless(spec)) throwIfInvalid(allocateIPs(spec, before, ranges, context));
   }
-  refuse(allocatePorts(spec, before, ranges, context));
+  throwIfInvalid(allocatePorts(spec, before, ranges, context));
   const parts = { spec, status: before === undefined ? {} : statusOf(old) };
   const owner = { namespace: object.metadata?.namespace ?? '', name };
-  // what is loadBalancer's stays in status
+  // an update keeps status.loadBalancer
   return {
     object: withFields(object, before === undefined ? { spec, status: { loadBalancer: {} } } : parts),
     reservation: allocationOf(ranges, ipsOf(spec), portsOf(spec), before, context, owner),
@@ -77,15 +77,15 @@ function allocationOf(
   ips: readonly string[],
   ports: readonly number[],
   before: ServiceSpec | undefined,
-  { takenReservations: taken, now }: StrategyContext,
+  { takenReservations: takenKeys, now }: StrategyContext,
   owner: AllocationOwner,
 ): AllocatedObject['reservation'] {
-  const wanted = new Set([...ips.map((ip) => ranges.ipKey(ip)), ...ports.map((port) => ranges.portKey(port))]);
-  const held = new Set(
+  const keys = new Set([...ips.map((ip) => ranges.ipKey(ip)), ...ports.map((port) => ranges.portKey(port))]);
+  const heldKeys = new Set(
     before === undefined ? [] : [...ipsOf(before).map((ip) => ranges.ipKey(ip)), ...portsOf(before).map((port) => ranges.portKey(port))],
   );
-  const acquired = [...wanted].filter((key) => !held.has(key));
-  const released = [...held].filter((key) => !wanted.has(key));
+  const acquired = [...keys].filter((key) => !heldKeys.has(key));
+  const released = [...heldKeys].filter((key) => !keys.has(key));
   if (acquired.length === 0 && released.length === 0) return undefined;
   const writes: Write[] = [
     ...acquired.map((key) => ({ key, value: ranges.valueOf(key, owner, now) })),
@@ -95,13 +95,13 @@ function allocationOf(
     writes,
     expect: acquired.map((key) => ({ key, revision: 0 })),
     onConflict(key) {
-      taken.add(key);
+      takenKeys.add(key);
       ranges.setAllocated(key, true);
     },
   };
 }
 
-/** A client that leaves out what the server gave keeps it. */
+/** Keeps the allocated values that an update omits. */
 function keepAllocatedValues(spec: Spec, before: ServiceSpec): void {
   if (needsIP(spec) && needsIP(before)) {
     if ((spec.clusterIP ?? '') === '' && before.clusterIP !== undefined) spec.clusterIP = before.clusterIP;
@@ -129,14 +129,14 @@ function keepAllocatedValues(spec: Spec, before: ServiceSpec): void {
     spec.healthCheckNodePort = before.healthCheckNodePort;
 }
 
-/** What only the former type had goes with it, unless the client changed it: then validation has its say. */
+/** Removes the values that only the old type had, unless the client changed them; validation then decides. */
 function dropForType(spec: Spec, before: ServiceSpec): void {
   if (needsIP(before) && !needsIP(spec)) {
-    if (same(spec.clusterIPs, before.clusterIPs) && (spec.clusterIP === before.clusterIP || spec.clusterIP === undefined)) {
+    if (isEqual(spec.clusterIPs, before.clusterIPs) && (spec.clusterIP === before.clusterIP || spec.clusterIP === undefined)) {
       delete spec.clusterIP;
       delete spec.clusterIPs;
     }
-    if (same(spec.ipFamilies, before.ipFamilies)) delete spec.ipFamilies;
+    if (isEqual(spec.ipFamilies, before.ipFamilies)) delete spec.ipFamilies;
     if (spec.ipFamilyPolicy === before.ipFamilyPolicy) delete spec.ipFamilyPolicy;
   }
   if (
@@ -161,14 +161,14 @@ function dropForType(spec: Spec, before: ServiceSpec): void {
     delete spec.externalTrafficPolicy;
 }
 
-/** `clusterIP` and `clusterIPs[0]` are one. */
+/** Keeps `clusterIP` and `clusterIPs[0]` equal. */
 function syncClusterIPs(spec: Spec, before: ServiceSpec | undefined): void {
   if (before === undefined) {
     if ((spec.clusterIP ?? '') !== '' && (spec.clusterIPs ?? []).length === 0) spec.clusterIPs = [spec.clusterIP ?? ''];
     else if ((spec.clusterIP ?? '') === '' && (spec.clusterIPs?.[0] ?? '') !== '') spec.clusterIP = spec.clusterIPs?.[0] ?? '';
     return;
   }
-  if (spec.clusterIP === before.clusterIP || !same(spec.clusterIPs, before.clusterIPs)) {
+  if (spec.clusterIP === before.clusterIP || !isEqual(spec.clusterIPs, before.clusterIPs)) {
     if ((spec.clusterIP ?? '') !== '' && (spec.clusterIPs ?? []).length === 0) spec.clusterIPs = [spec.clusterIP ?? ''];
     return;
   }
@@ -176,7 +176,7 @@ function syncClusterIPs(spec: Spec, before: ServiceSpec | undefined): void {
   else spec.clusterIPs = [spec.clusterIP ?? ''];
 }
 
-/** KEP-563: which families a Service has. */
+/** Sets the IP families of a Service (KEP-563). */
 function setIPFamilies(spec: Spec, before: ServiceSpec | undefined, ranges: ServiceAllocator): FieldError[] {
   const available = ranges.families;
   const [primary = 'IPv4'] = available;
@@ -186,9 +186,9 @@ function setIPFamilies(spec: Spec, before: ServiceSpec | undefined, ranges: Serv
   const policy = spec.ipFamilyPolicy;
   const errors: FieldError[] = [];
   if (before !== undefined && policy === 'SingleStack') {
-    if (same(spec.clusterIPs, before.clusterIPs) && (spec.clusterIPs?.length ?? 0) > 1)
+    if (isEqual(spec.clusterIPs, before.clusterIPs) && (spec.clusterIPs?.length ?? 0) > 1)
       spec.clusterIPs = spec.clusterIPs?.slice(0, 1) ?? [];
-    if (same(spec.ipFamilies, before.ipFamilies) && (spec.ipFamilies?.length ?? 0) > 1)
+    if (isEqual(spec.ipFamilies, before.ipFamilies) && (spec.ipFamilies?.length ?? 0) > 1)
       spec.ipFamilies = spec.ipFamilies?.slice(0, 1) ?? [];
   } else if (policy === 'SingleStack') {
     if ((spec.clusterIPs?.length ?? 0) > 1)
@@ -200,26 +200,26 @@ function setIPFamilies(spec: Spec, before: ServiceSpec | undefined, ranges: Serv
         invalid('spec.ipFamilyPolicy', policy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"),
       );
   }
-  const named: string[] = [...(spec.ipFamilies ?? [])];
+  const families: string[] = [...(spec.ipFamilies ?? [])];
   for (const [i, ip] of (spec.clusterIPs ?? []).entries()) {
     const family = ip === 'None' || ip === '' ? undefined : familyOf(ip);
-    if (family === undefined || i < named.length) continue;
-    if (available.includes(family)) named.push(family);
+    if (family === undefined || i < families.length) continue;
+    if (available.includes(family)) families.push(family);
     else errors.push(invalid(`spec.clusterIPs[${i}]`, spec.clusterIPs, `${family} is not configured on this cluster`));
   }
   if (errors.length > 0) return errors;
-  if (named.length === 0) named.push(primary);
-  const dual = policy !== 'SingleStack' && named.length === 1;
+  if (families.length === 0) families.push(primary);
+  const dual = policy !== 'SingleStack' && families.length === 1;
   if (alone) {
-    if (dual) named.push(named[0] === 'IPv4' ? 'IPv6' : 'IPv4');
+    if (dual) families.push(families[0] === 'IPv4' ? 'IPv6' : 'IPv4');
   } else {
     if (policy === 'RequireDualStack' && available.length < 2)
       errors.push(invalid('spec.ipFamilyPolicy', policy, 'this cluster is not configured for dual-stack services'));
-    for (const [i, family] of named.entries())
+    for (const [i, family] of families.entries())
       if (!available.includes(family as IPFamily)) errors.push(invalid(`spec.ipFamilies[${i}]`, family, 'not configured on this cluster'));
-    if (dual && available.length === 2) named.push(named[0] === 'IPv4' ? 'IPv6' : 'IPv4');
+    if (dual && available.length === 2) families.push(families[0] === 'IPv4' ? 'IPv6' : 'IPv4');
   }
-  spec.ipFamilies = named;
+  spec.ipFamilies = families;
   return errors;
 }
 
@@ -228,21 +228,23 @@ function allocateIPs(spec: Spec, before: ServiceSpec | undefined, ranges: Servic
   const ips: string[] = [];
   const chosen = new Set(context.takenReservations);
   for (const [i, family] of (spec.ipFamilies ?? []).entries()) {
-    const asked = spec.clusterIPs?.[i] ?? '';
-    if (asked === '') {
+    const requestedIP = spec.clusterIPs?.[i] ?? '';
+    if (requestedIP === '') {
       const ip = ranges.allocateIP(family as IPFamily, chosen);
       if (ip === undefined) throw failure('InternalError', 'Internal error occurred: failed to allocate a serviceIP: range is full');
       ips.push(ip);
       chosen.add(ranges.ipKey(ip));
       continue;
     }
-    ips.push(asked);
-    // an address that is none is left for validation to refuse
-    if (held.has(asked) || familyOf(asked) === undefined) continue;
-    const failed = (why: string) => [invalid('spec.clusterIPs', spec.clusterIPs, `failed to allocate IP ${asked}: ${why}`)];
-    if (ranges.rangeOf(asked) === undefined)
-      return failed(`the provided IP (${asked}) is not in the valid range. The range of valid IPs is ${ranges.cidrs(familyOf(asked))}`);
-    const key = ranges.ipKey(asked);
+    ips.push(requestedIP);
+    // validation rejects an invalid address
+    if (held.has(requestedIP) || familyOf(requestedIP) === undefined) continue;
+    const failed = (why: string) => [invalid('spec.clusterIPs', spec.clusterIPs, `failed to allocate IP ${requestedIP}: ${why}`)];
+    if (ranges.rangeOf(requestedIP) === undefined)
+      return failed(
+        `the provided IP (${requestedIP}) is not in the valid range. The range of valid IPs is ${ranges.cidrs(familyOf(requestedIP))}`,
+      );
+    const key = ranges.ipKey(requestedIP);
     if (context.takenReservations.has(key) || (context.dryRun && ranges.isAllocated(key)))
       return failed('provided IP is already allocated');
   }
@@ -272,10 +274,10 @@ function allocatePorts(spec: Spec, before: ServiceSpec | undefined, ranges: Serv
   if (needsPorts(spec) && spec.ports !== undefined) {
     const automatic = spec.type === 'NodePort' || spec.allocateLoadBalancerNodePorts !== false;
     const ports = spec.ports;
-    const given = new Map<number, number>();
+    const nodePortByPort = new Map<number, number>();
     for (const { port, nodePort = 0 } of ports) {
       if (nodePort === 0) continue;
-      if (!given.has(port)) given.set(port, nodePort);
+      if (!nodePortByPort.has(port)) nodePortByPort.set(port, nodePort);
       chosen.add(ranges.portKey(nodePort));
     }
     spec.ports = ports.map((port, i) => {
@@ -285,15 +287,15 @@ function allocatePorts(spec: Spec, before: ServiceSpec | undefined, ranges: Serv
         return port;
       }
       if (!automatic) return port;
-      // one number for TCP and UDP on the same port
-      const shared = given.get(port.port);
-      const taken =
+      // ports with the same number for TCP and UDP share one node port
+      const shared = nodePortByPort.get(port.port);
+      const nodePort =
         shared !== undefined &&
         !ports.some((other) => other !== port && other.nodePort === shared && (other.protocol ?? 'TCP') === (port.protocol ?? 'TCP'))
           ? shared
           : next();
-      given.set(port.port, taken);
-      return { ...port, nodePort: taken };
+      nodePortByPort.set(port.port, nodePort);
+      return { ...port, nodePort };
     });
   }
   if (needsHealthCheck(spec)) {

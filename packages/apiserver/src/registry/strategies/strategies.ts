@@ -11,11 +11,11 @@ import { fieldOf, withFields, type Strategy } from '../strategy.ts';
 import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
 
 const generation: Strategy = { generation: true };
-const guarded: Strategy = { allowUnconditionalUpdate: false };
-const upsert: Strategy = { allowCreateOnUpdate: true };
-const returned: Strategy = { returnsDeletedObject: true };
+const requiresResourceVersion: Strategy = { allowUnconditionalUpdate: false };
+const createsOnUpdate: Strategy = { allowCreateOnUpdate: true };
+const returnsDeleted: Strategy = { returnsDeletedObject: true };
 
-/** Rules of kinds that differ from the generic ones, by `groupResource`. */
+/** Returns the strategies of kinds that differ from the generic rules, by `groupResource`. */
 export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Strategy> {
   return new Map<string, Strategy>(
     Object.entries({
@@ -30,9 +30,9 @@ export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Str
       persistentvolumeclaims: persistentVolumeClaims,
       replicationcontrollers: replicationControllers,
       podtemplates: podTemplates,
-      endpoints: upsert,
-      limitranges: upsert,
-      resourcequotas: returned,
+      endpoints: createsOnUpdate,
+      limitranges: createsOnUpdate,
+      resourcequotas: returnsDeleted,
       'deployments.apps': deployments,
       'replicasets.apps': replicaSets,
       'daemonsets.apps': daemonSets,
@@ -42,9 +42,10 @@ export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Str
       'certificatesigningrequests.certificates.k8s.io': certificateSigningRequests,
       'leases.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
       'endpointslices.discovery.k8s.io': {
-        // labels count: consumers find the slices of a Service by them
+        // label changes count: consumers find the slices of a Service by label
         generation: (object, old) =>
-          !jsonEqual(bare(object), bare(old)) || !jsonEqual(object.metadata?.labels ?? {}, old.metadata?.labels ?? {}),
+          !jsonEqual(withoutMetadata(object), withoutMetadata(old)) ||
+          !jsonEqual(object.metadata?.labels ?? {}, old.metadata?.labels ?? {}),
       },
       'ingresses.networking.k8s.io': generation,
       'ingressclasses.networking.k8s.io': generation,
@@ -52,13 +53,13 @@ export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Str
       'poddisruptionbudgets.policy': { generation: true, allowUnconditionalUpdate: false },
       'priorityclasses.scheduling.k8s.io': generation,
       'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
-      'apiservices.apiregistration.k8s.io': guarded,
+      'apiservices.apiregistration.k8s.io': requiresResourceVersion,
       'mutatingwebhookconfigurations.admissionregistration.k8s.io': {
-        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
+        generation: (object, old) => !jsonEqual(withoutMetadata(object), withoutMetadata(old)),
         allowUnconditionalUpdate: false,
       },
       'validatingwebhookconfigurations.admissionregistration.k8s.io': {
-        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
+        generation: (object, old) => !jsonEqual(withoutMetadata(object), withoutMetadata(old)),
         allowUnconditionalUpdate: false,
       },
       'validatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
@@ -72,11 +73,11 @@ export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Str
         generation: true,
         fields: { 'spec.nodeName': specText('nodeName'), 'spec.driver': specText('driver') },
       },
-      'runtimeclasses.node.k8s.io': guarded,
-      'roles.rbac.authorization.k8s.io': upsert,
-      'rolebindings.rbac.authorization.k8s.io': upsert,
-      'clusterroles.rbac.authorization.k8s.io': upsert,
-      'clusterrolebindings.rbac.authorization.k8s.io': upsert,
+      'runtimeclasses.node.k8s.io': requiresResourceVersion,
+      'roles.rbac.authorization.k8s.io': createsOnUpdate,
+      'rolebindings.rbac.authorization.k8s.io': createsOnUpdate,
+      'clusterroles.rbac.authorization.k8s.io': createsOnUpdate,
+      'clusterrolebindings.rbac.authorization.k8s.io': createsOnUpdate,
       'clustertrustbundles.certificates.k8s.io': { fields: { 'spec.signerName': specText('signerName') } },
       'podcertificaterequests.certificates.k8s.io': {
         fields: { 'spec.signerName': specText('signerName'), 'spec.podName': specText('podName'), 'spec.nodeName': specText('nodeName') },
@@ -85,9 +86,9 @@ export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Str
       'csidrivers.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
       'csinodes.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
       'csistoragecapacities.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'storageclasses.storage.k8s.io': returned,
+      'storageclasses.storage.k8s.io': returnsDeleted,
       'volumeattachments.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'volumeattributesclasses.storage.k8s.io': returned,
+      'volumeattributesclasses.storage.k8s.io': returnsDeleted,
     } satisfies Record<string, Strategy>),
   );
 }
@@ -99,9 +100,9 @@ function specText(name: string) {
   };
 }
 
-/** Without metadata. */
-const bare = (object: Parameters<typeof withFields>[0]) =>
+/** Returns the object without metadata. */
+const withoutMetadata = (object: Parameters<typeof withFields>[0]) =>
   withFields(object, { metadata: undefined, kind: undefined, apiVersion: undefined });
 
-const none: Strategy = {};
-export const strategyOf = (table: ReadonlyMap<string, Strategy>, kind: Kind): Strategy => table.get(groupResource(kind)) ?? none;
+const defaultStrategy: Strategy = {};
+export const strategyOf = (table: ReadonlyMap<string, Strategy>, kind: Kind): Strategy => table.get(groupResource(kind)) ?? defaultStrategy;
