@@ -11,7 +11,7 @@ import { Process } from '@oarlock/spi/process';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
-import { ApiServer } from './api-server.ts';
+import { ApiServer } from './server/api-server.ts';
 import { isServable } from './pipeline/runtime-config.ts';
 import { encryptionSchema } from './storage/encryption/encryption-config.ts';
 

@@ -14,7 +14,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { systemClock } from '@oarlock/primitives/clock';
-import type { ApiServer } from '../src/api-server.ts';
+import type { ApiServer } from '../src/server/api-server.ts';
 import apiserver from '../src/plugin.ts';
 import { testKeys } from './support/keys.ts';
 

@@ -29,6 +29,18 @@ interface OpenApiSnapshot {
   readonly hash: string;
 }
 
+export interface OpenApiOptions {
+  readonly served: () => readonly Kind[];
+  /** The version of the cluster. */
+  readonly version: string;
+  /** Returns the v3 documents of other servers; requests for those are proxied before they reach this class. */
+  readonly remote?: () => AggregatedApis;
+  /** Returns the v2 documents of other servers, which are merged into the one v2 document. */
+  readonly others?: () => Promise<readonly AggregatedDocument[]>;
+  /** Returns the descriptions of built-in kinds. */
+  readonly descriptions?: () => string;
+}
+
 /**
  * Serves OpenAPI v2 and v3 of the served kinds. Documents are built on first request, in short turns of the event loop; only their
  * compressed bytes are kept. A document is identified by a hash of its inputs, so that the v3 index lists all documents without building
@@ -44,17 +56,7 @@ export class OpenApiEndpoints {
   #state: OpenApiSnapshot | undefined;
   #documents = new Map<string, Promise<StaticDocument>>();
 
-  /**
-   * `remote` returns the v3 documents of other servers; requests for those are proxied before they reach this class. There is one v2
-   * document: `others` returns the documents to merge into it. `descriptions` returns the descriptions of built-in kinds.
-   */
-  constructor(
-    served: () => readonly Kind[],
-    version: string,
-    remote: () => AggregatedApis = () => [],
-    others: () => Promise<readonly AggregatedDocument[]> = async () => [],
-    descriptions = allDescriptions,
-  ) {
+  constructor({ served, version, remote = () => [], others = async () => [], descriptions = allDescriptions }: OpenApiOptions) {
     this.#descriptions = descriptions;
     this.#remoteDocuments = remote;
     this.#others = others;

@@ -11,7 +11,6 @@ import { patch } from '../handlers/patch.ts';
 import { update } from '../handlers/update.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import type { ServedKind } from '../registry/served-kind.ts';
-import { subresourceStrategy } from '../registry/prepare.ts';
 import { createBinding } from '../handlers/subresources/binding.ts';
 import { listComponentStatuses, type Component } from '../handlers/subresources/component-statuses.ts';
 import { evict } from '../handlers/subresources/eviction.ts';
@@ -93,7 +92,7 @@ export class Dispatcher {
         decodeBody(request.body, kind).metadata?.name ?? '',
         'create not allowed while custom resource definition is terminating',
       );
-    if (request.subresource === 'scale' && scale !== undefined) return customScale(this.#registry, kind, scale, context);
+    if (request.subresource === 'scale' && scale !== undefined) return customScale({ registry: this.#registry, kind, context }, scale);
     return request.subresource === ''
       ? this.#dispatchObject(kind, context)
       : this.#dispatchSubresource(kind, groupResource(request.resource), context);
@@ -136,14 +135,13 @@ export class Dispatcher {
       throw methodNotAllowed();
     const handler = Object.hasOwn(subresourceHandlers, name) ? subresourceHandlers[name] : undefined;
     if (handler !== undefined) return handler(this.#registry, kind, context);
-    const rules = subresourceStrategy(kind, request.subresource);
     switch (request.verb) {
       case 'get':
         return this.#dispatchObject(kind, context);
       case 'update':
-        return update(this.#registry, kind, context, rules);
+        return update(this.#registry, kind, context);
       case 'patch':
-        return patch(this.#registry, kind, context, rules);
+        return patch(this.#registry, kind, context);
       default:
         throw methodNotAllowed();
     }

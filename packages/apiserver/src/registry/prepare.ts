@@ -46,7 +46,7 @@ const defaultStatusStrategy: SubresourceStrategy = {
   },
 };
 
-/** Returns the strategy of a subresource that updates its object; undefined if the kind has none. */
+/** Returns the strategy of a subresource that updates its object; undefined if the kind has none, and for the object itself (''). */
 export function subresourceStrategy({ strategy, kind }: ServedKind, subresource: string): SubresourceStrategy | undefined {
   const rules = strategy.subresources?.[subresource];
   return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);

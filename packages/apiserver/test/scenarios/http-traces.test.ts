@@ -10,7 +10,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { request } from 'node:https';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import type { ApiServer } from '../../src/api-server.ts';
+import type { ApiServer } from '../../src/server/api-server.ts';
 import apiserver from '../../src/plugin.ts';
 import { testKeys } from '../support/keys.ts';
 

@@ -7,7 +7,7 @@ import { AuthMetrics } from '../../src/authorization/access-metrics.ts';
 import { AdmissionChain } from '../../src/admission/admission-chain.ts';
 import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
 import { RequestContext } from '../../src/request/request-context.ts';
-import { registerFeatureMetrics } from '../../src/metrics/feature-metrics.ts';
+import { registerFeatureMetrics } from '../../src/server/feature-metrics.ts';
 import { PrecomputedSummary } from '../../src/metrics/summary.ts';
 
 const call = () =>

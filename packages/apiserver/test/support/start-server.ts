@@ -84,7 +84,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const served = () => pipeline.servedKinds();
   const paths = new PathEndpoints({
     discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
-    openApi: new OpenApiEndpoints(served, 'v1.36.0'),
+    openApi: new OpenApiEndpoints({ served, version: 'v1.36.0' }),
     health: new HealthEndpoints(
       () => checks,
       clock,

@@ -50,16 +50,15 @@ function hasRules(schema: SchemaNode): boolean {
  */
 export function validateRules(
   schema: SchemaNode,
-  object: KubeObject,
-  old: KubeObject | undefined,
+  { object, old }: { readonly object: KubeObject; readonly old: KubeObject | undefined },
   metrics?: RuleMetrics,
 ): readonly FieldError[] {
   if (!hasRules(schema)) return [];
-  const check = new RuleEvaluation(metrics);
-  const run = () => check.visit(schema, object, '', old && { value: old });
+  const evaluation = new RuleEvaluation(metrics);
+  const run = () => evaluation.visit(schema, object, '', old && { value: old });
   if (metrics === undefined) run();
   else metrics.timeEvaluation(run);
-  return check.errors;
+  return evaluation.errors;
 }
 
 /** Appends the error that rules were skipped, if there are other errors. */
@@ -67,6 +66,13 @@ export function skippedRulesError(schema: SchemaNode, errors: readonly FieldErro
   return hasRules(schema)
     ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
     : errors;
+}
+
+/** A value whose schema has rules. */
+interface RuleTarget {
+  readonly schema: SchemaNode;
+  readonly value: unknown;
+  readonly path: string;
 }
 
 class RuleEvaluation {
@@ -82,7 +88,7 @@ class RuleEvaluation {
   visit(schema: SchemaNode, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
     if (value === undefined || value === null || !hasRules(schema)) return true;
     const rules = rulesOf(schema, this.#metrics);
-    if (rules !== undefined && !this.#evaluateAt(schema, rules, value, path, old)) return false;
+    if (rules !== undefined && !this.#evaluateAt({ schema, value, path }, rules, old)) return false;
     if (Array.isArray(value)) {
       const { items } = schema;
       if (items === undefined || !hasRules(items)) return true;
@@ -100,7 +106,8 @@ class RuleEvaluation {
     return true;
   }
 
-  #evaluateAt(schema: SchemaNode, { type, rules }: SchemaRules, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
+  #evaluateAt(target: RuleTarget, { type, rules }: SchemaRules, old: CorrelatedOld | undefined): boolean {
+    const { schema, value, path } = target;
     const unchanged = old !== undefined && jsonEqual(old.value, value);
     const before = old?.value === undefined || old.value === null ? undefined : old.value;
     const self = type.value(value);
@@ -114,32 +121,34 @@ class RuleEvaluation {
       const bindings: Bindings = rule.transition
         ? { self, oldSelf: optional ? (before === undefined ? none : new Optional(type.value(before))) : type.value(before) }
         : { self };
-      const { value: held, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+      const { value: isSatisfied, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
       this.#budget -= cost;
       if (error !== undefined) {
-        if (!this.#evaluationError(schema, rule, value, path, error)) return false;
-      } else if (held !== true) {
+        if (!this.#evaluationError(target, rule, error)) return false;
+      } else if (isSatisfied !== true) {
         const text = this.#messageOf(rule, bindings);
-        if (text === undefined) return this.#costExceededError(schema, value, path);
-        this.errors.push(ruleError(schema, rule, value, path, text));
+        if (text === undefined) return this.#costExceededError(target);
+        this.errors.push(ruleError(target, rule, text));
       }
     }
     return true;
   }
 
-  #evaluationError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, error: CelError): boolean {
+  /** Records an evaluation error. Returns false if evaluation must stop. */
+  #evaluationError(target: RuleTarget, { source }: CompiledRule, error: CelError): boolean {
+    const { schema, path } = target;
     if (error.code !== 'budget') {
       this.errors.push(invalid(fieldPathOf(path), typeOf(schema), `${error.message} evaluating rule: ${ruleLabel(source)}`));
       return true;
     }
-    if (this.#budget <= 0) return this.#costExceededError(schema, value, path);
+    if (this.#budget <= 0) return this.#costExceededError(target);
     this.errors.push(
       invalid(fieldPathOf(path), typeOf(schema), `${error.message}: call cost exceeds limit for rule: ${ruleLabel(source)}`),
     );
     return false;
   }
 
-  #costExceededError(schema: SchemaNode, value: unknown, path: string): false {
+  #costExceededError({ schema, path }: RuleTarget): false {
     this.errors.push(
       invalid(
         fieldPathOf(path),
@@ -152,14 +161,15 @@ class RuleEvaluation {
 
   /** Returns the message of a failed rule; undefined if the message expression exceeds the cost budget. */
   #messageOf({ source, message }: CompiledRule, bindings: Bindings): string | undefined {
-    const usual = source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
-    if (message === undefined) return usual;
+    const defaultMessage =
+      source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
+    if (message === undefined) return defaultMessage;
     const { value, error, cost } = message.evaluate(bindings, Math.min(perCallLimit, this.#budget));
     this.#budget -= cost;
     if (error?.code === 'budget' && this.#budget <= 0) return undefined;
-    if (error !== undefined || typeof value !== 'string') return usual;
+    if (error !== undefined || typeof value !== 'string') return defaultMessage;
     const text = value.trim();
-    return text === '' || text.includes('\n') || text.length > maxMessageLength ? usual : text;
+    return text === '' || text.includes('\n') || text.length > maxMessageLength ? defaultMessage : text;
   }
 }
 
@@ -179,7 +189,7 @@ function displayValue({ source }: SchemaNode, value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
 }
 
-function ruleError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, text: string): FieldError {
+function ruleError({ schema, value, path }: RuleTarget, { source }: CompiledRule, text: string): FieldError {
   const names = source.fieldPath === undefined || source.fieldPath === '' ? [] : (fieldPathNames(source.fieldPath) ?? []);
   const at = names.reduce(
     (before, name) => (before === '' ? name : /^[A-Za-z_][\w-]*$/.test(name) ? `${before}.${name}` : `${before}[${name}]`),

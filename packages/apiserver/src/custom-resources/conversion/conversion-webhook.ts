@@ -7,6 +7,13 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
 import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
 
+/** Objects to convert to one version. */
+export interface ConversionRequest {
+  readonly objects: readonly KubeObject[];
+  readonly desiredAPIVersion: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Resolves a Service to an address. @throws Error if the Service has no endpoint */
 export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
 
@@ -17,6 +24,13 @@ const maxAgents = 256;
 
 /** Removes the brackets that surround an IPv6 address in a URL. */
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
+
+interface WebhookCall {
+  readonly client: WebhookClientConfig;
+  readonly body: string;
+  readonly signal: AbortSignal | undefined;
+  readonly timeout: AbortSignal;
+}
 
 /** Calls conversion webhooks (ConversionReview). Connections are kept per server name and CA bundle. */
 export class ConversionWebhooks {
@@ -30,9 +44,7 @@ export class ConversionWebhooks {
   /** Returns the converted objects in the order of the request. Only the form of the response is checked. @throws Error */
   async convert(
     { clientConfig = {}, conversionReviewVersions }: NonNullable<CustomResourceConversion['webhook']>,
-    objects: readonly KubeObject[],
-    desiredAPIVersion: string,
-    signal: AbortSignal | undefined,
+    { objects, desiredAPIVersion, signal }: ConversionRequest,
   ): Promise<readonly unknown[]> {
     const version = conversionReviewVersions.find((name) => name === 'v1' || name === 'v1beta1') ?? 'v1';
     const uid = randomUUID();
@@ -69,28 +81,24 @@ export class ConversionWebhooks {
   }
 
   #post(client: WebhookClientConfig, body: string, signal: AbortSignal | undefined): Promise<string> {
-    return this.#attempt(client, body, signal, AbortSignal.timeout(timeoutMs), false);
+    return this.#attempt({ client, body, signal, timeout: AbortSignal.timeout(timeoutMs) }, false);
   }
 
-  #attempt(
-    client: WebhookClientConfig,
-    body: string,
-    signal: AbortSignal | undefined,
-    limit: AbortSignal,
-    fresh: boolean,
-  ): Promise<string> {
-    const { url, where } = this.#target(client);
+  /** Sends the request; repeats it once on a new connection if the kept one was closed. */
+  #attempt(call: WebhookCall, onNewConnection: boolean): Promise<string> {
+    const { client, body, signal, timeout } = call;
+    const { url, address } = this.#target(client);
     const agent = this.#agentFor(client, url.hostname);
     return new Promise((resolve, reject) => {
       const failed = (error: Error) => {
-        const why = limit.aborted ? 'context deadline exceeded' : error.message;
-        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${why}`, { cause: error }));
+        const reason = timeout.aborted ? 'context deadline exceeded' : error.message;
+        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${reason}`, { cause: error }));
       };
       const request = httpsRequest(
         {
-          ...(fresh ? { ...agent.options, agent: false } : { agent }),
-          host: where.host,
-          port: where.port,
+          ...(onNewConnection ? { ...agent.options, agent: false } : { agent }),
+          host: address.host,
+          port: address.port,
           // the server name for TLS must not be an IP address
           ...(isIP(withoutBrackets(url.hostname)) === 0 && { servername: url.hostname }),
           path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
@@ -102,7 +110,7 @@ export class ConversionWebhooks {
             'user-agent': 'kube-apiserver-admission',
             'content-length': Buffer.byteLength(body),
           },
-          signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+          signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         },
         (response) => {
           const chunks: Buffer[] = [];
@@ -122,23 +130,25 @@ export class ConversionWebhooks {
         },
       );
       request.once('error', (error) => {
-        if (isStaleConnection(request, error) && !limit.aborted && signal?.aborted !== true)
-          resolve(this.#attempt(client, body, signal, limit, true));
+        if (isStaleConnection(request, error) && !timeout.aborted && signal?.aborted !== true) resolve(this.#attempt(call, true));
         else failed(error);
       });
       request.end(body);
     });
   }
 
-  #target({ url, service }: WebhookClientConfig): { readonly url: URL; readonly where: { readonly host: string; readonly port: number } } {
+  #target({ url, service }: WebhookClientConfig): {
+    readonly url: URL;
+    readonly address: { readonly host: string; readonly port: number };
+  } {
     if (url !== undefined) {
       const target = new URL(url);
-      return { url: target, where: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
+      return { url: target, address: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
     }
     if (service === undefined) throw new Error('neither url nor service is set');
     const { namespace, name, port = 443, path = '/' } = service;
     // certificates are issued for the Service's DNS name, whatever endpoint is called
-    return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), where: this.#resolve(namespace, name, port) };
+    return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), address: this.#resolve(namespace, name, port) };
   }
 
   #agentFor({ caBundle = '' }: WebhookClientConfig, host: string): Agent {

@@ -2,7 +2,7 @@ import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { CustomResourceConversion, CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { ConversionWebhooks } from './conversion-webhook.ts';
+import type { ConversionRequest, ConversionWebhooks } from './conversion-webhook.ts';
 
 /** Converts objects of one resource between versions. */
 export interface Converter {
@@ -13,12 +13,7 @@ export interface Converter {
   /**
    * Converts all objects, with at most one webhook call. Returns a promise only if a webhook is called. @throws StatusError InternalError
    */
-  convert<T>(
-    objects: readonly KubeObject[],
-    apiVersion: string,
-    then: (converted: readonly KubeObject[]) => T,
-    signal?: AbortSignal,
-  ): T | Promise<T>;
+  convert<T>(request: ConversionRequest, then: (converted: readonly KubeObject[]) => T): T | Promise<T>;
 }
 
 const withApiVersion = (object: KubeObject, apiVersion: string): KubeObject =>
@@ -28,7 +23,7 @@ const withApiVersion = (object: KubeObject, apiVersion: string): KubeObject =>
 const identityConverter: Converter = {
   usesWebhook: false,
   sync: withApiVersion,
-  convert: (objects, apiVersion, then) => then(objects.map((object) => withApiVersion(object, apiVersion))),
+  convert: ({ objects, desiredAPIVersion }, then) => then(objects.map((object) => withApiVersion(object, desiredAPIVersion))),
 };
 
 export function newConverter({ spec }: CustomResourceDefinition, webhooks: ConversionWebhooks): Converter {
@@ -54,26 +49,23 @@ class WebhookConverter implements Converter {
     throw failure('InternalError', `Internal error occurred: an object of ${this.#kind} was shown before it was converted`);
   }
 
-  convert<T>(
-    objects: readonly KubeObject[],
-    apiVersion: string,
-    then: (converted: readonly KubeObject[]) => T,
-    signal?: AbortSignal,
-  ): T | Promise<T> {
-    const toConvert = objects.filter((object) => object.apiVersion !== apiVersion);
+  convert<T>(request: ConversionRequest, then: (converted: readonly KubeObject[]) => T): T | Promise<T> {
+    const { objects, desiredAPIVersion } = request;
+    const toConvert = objects.filter((object) => object.apiVersion !== desiredAPIVersion);
     if (toConvert.length === 0) return then(objects);
-    return this.#callWebhook(toConvert, apiVersion, signal).then((converted) => {
-      let indexes = 0;
-      return then(objects.map((object) => (object.apiVersion === apiVersion ? object : (converted[indexes++] as KubeObject))));
+    return this.#callWebhook({ ...request, objects: toConvert }).then((converted) => {
+      let next = 0;
+      return then(objects.map((object) => (object.apiVersion === desiredAPIVersion ? object : (converted[next++] as KubeObject))));
     });
   }
 
-  async #callWebhook(objects: readonly KubeObject[], apiVersion: string, signal: AbortSignal | undefined): Promise<readonly KubeObject[]> {
+  async #callWebhook(request: ConversionRequest): Promise<readonly KubeObject[]> {
+    const { objects, desiredAPIVersion, signal } = request;
     const failed = (why: string): StatusError =>
       failure('InternalError', `conversion webhook for ${objects[0]?.apiVersion ?? ''}, Kind=${objects[0]?.kind ?? ''} failed: ${why}`);
     let converted: readonly unknown[];
     try {
-      converted = await this.#webhooks.convert(this.#webhook, objects, apiVersion, signal);
+      converted = await this.#webhooks.convert(this.#webhook, request);
     } catch (error) {
       signal?.throwIfAborted();
       throw failed(error instanceof Error ? error.message : String(error));
@@ -83,9 +75,9 @@ class WebhookConverter implements Converter {
       const source = objects[i] as KubeObject;
       if (!isObject(object)) throw failed(`invalid converted object at index ${i}: not an object`);
       const { apiVersion: returnedVersion, kind } = object as KubeObject;
-      if (returnedVersion !== apiVersion)
+      if (returnedVersion !== desiredAPIVersion)
         throw failed(
-          `invalid converted object at index ${i}: invalid groupVersion (was ${String(returnedVersion)}, expected ${apiVersion})`,
+          `invalid converted object at index ${i}: invalid groupVersion (was ${String(returnedVersion)}, expected ${desiredAPIVersion})`,
         );
       if (kind !== source.kind)
         throw failed(`invalid converted object at index ${i}: invalid kind (was ${String(kind)}, expected ${source.kind ?? ''})`);

@@ -57,7 +57,7 @@ export class SchemaNode {
   /** The schema of additional properties; `true` if any value is allowed. */
   get additional(): SchemaNode | true | undefined {
     if (this.#additional === undefined) {
-      const { additionalProperties: additionalProperties } = this.source;
+      const { additionalProperties } = this.source;
       this.#additional =
         additionalProperties === undefined || additionalProperties === false
           ? null

@@ -3,11 +3,9 @@ import { decodeManagers } from '@oarlock/api/managed-fields/managers';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { RequestContext } from '../../request/request-context.ts';
 import { fieldManagerOf } from './managed-kind.ts';
-import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import type { RequestScope } from '../request-scope.ts';
 import { isForced, isPrintable, maxFieldManagerBytes } from '../../request/request-options.ts';
-import type { ServedKind } from '../../registry/served-kind.ts';
 import { withMetadata } from '../../registry/strategy.ts';
 
 /** Returns the field manager of a request: the name in the query, otherwise the program name at the start of `User-Agent`. */
@@ -33,25 +31,14 @@ function managerFromUserAgent(userAgent: string): string {
 }
 
 /** Updates the managers of an object after an update (FieldManager.Update). `live` is undefined for a new object. */
-export function trackUpdate(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  live: KubeObject | undefined,
-  next: KubeObject,
-): KubeObject {
+export function trackUpdate({ registry, kind, context }: RequestScope, live: KubeObject | undefined, next: KubeObject): KubeObject {
   const { request, now } = context;
   const subresource = live === undefined ? '' : request.subresource;
   return fieldManagerOf(registry, kind, subresource).update(live, next, fieldManagerName(request), now);
 }
 
 /** Merges the applied configuration of a request (FieldManager.Apply). @throws StatusError Conflict, BadRequest */
-export function applyConfiguration(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  live: KubeObject | undefined,
-): KubeObject {
+export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): KubeObject {
   const { request, now } = context;
   const { fieldManager = '' } = request.query;
   return fieldManagerOf(registry, kind, request.subresource).apply(live, request.body, fieldManager, isForced(request.query), now);

@@ -22,7 +22,10 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   const { request } = context;
   const { admission, objects } = registry;
   checkWriteOptions(request.query, 'CreateOptions');
-  let binding = withRequestNamespace(pods, decodeBody<Binding>(request.body, { gvk, schema }), request.namespace, '') as Binding;
+  let binding = withRequestNamespace(pods, decodeBody<Binding>(request.body, { gvk, schema }), {
+    namespace: request.namespace,
+    name: '',
+  }) as Binding;
   const options = writeOptions(request.query, 'CreateOptions');
   const resource = request.subresource === '' ? request.resource : pods.resource;
   const name = request.name === '' ? (binding.metadata?.name ?? '') : request.name;
@@ -36,7 +39,7 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   const key = keyOf(pods, request.namespace, name);
   const decide = (current: Item | undefined) => {
     if (current === undefined) throw notFound(pods.resource, name);
-    return { action: 'put' as const, object: bindPod(pods, current, binding, context.now) };
+    return { action: 'put' as const, object: bindPod({ pods, current, binding, now: context.now }) };
   };
   if (context.dryRun) decide(await objects.read(pods.storedKind, key));
   else await objects.guaranteedUpdate(pods.storedKind, key, context, decide);
@@ -47,7 +50,14 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
 const plainBadRequest = (messages: readonly string[]) =>
   badRequest(messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`);
 
-function bindPod(pods: ServedKind, { object, revision }: Item, { metadata, target }: Binding, now: number): KubeObject {
+interface PodBinding {
+  readonly pods: ServedKind;
+  readonly current: Item;
+  readonly binding: Binding;
+  readonly now: number;
+}
+
+function bindPod({ pods, current: { object, revision }, binding: { metadata, target }, now }: PodBinding): KubeObject {
   const { spec, status, metadata: own = {}, ...rest } = object as Pod;
   const name = own.name ?? '';
   const { uid = '', resourceVersion = '', annotations, labels } = metadata ?? {};

@@ -25,7 +25,7 @@ export async function listComponentStatuses(components: readonly Component[], co
   if (request.verb === 'get') {
     const component = components.find(({ name }) => name === request.name);
     if (component === undefined) throw notFound(componentStatuses, request.name);
-    return objectResponse(await componentStatusOf(component), context, 200);
+    return objectResponse(await componentStatusOf(component), context, { code: 200 });
   }
   const { labels, fields } = parseListOptions(request.query, fieldReaders);
   const { key, matches } = selection({
@@ -33,7 +33,7 @@ export async function listComponentStatuses(components: readonly Component[], co
     namespace: '',
     labels,
     fields,
-    fieldReaders: fieldReaders,
+    fieldReaders,
     indexField: undefined,
   });
   const statuses = await Promise.all(components.map((component) => componentStatusOf(component)));

@@ -138,15 +138,22 @@ export function endpointOf(
 }
 
 /** The address of a Service port, or the reason why it has none. */
-export type Resolved =
+export type ServiceResolution =
   | { readonly outcome: 'found'; readonly host: string; readonly port: number }
   | { readonly outcome: 'no service' }
   | { readonly outcome: 'no port' }
   | { readonly outcome: 'no endpoints' }
   | { readonly outcome: 'not ready'; readonly portName: string };
 
+/** A port of a Service. */
+export interface ServicePortRef {
+  readonly namespace: string;
+  readonly name: string;
+  readonly port: number;
+}
+
 /** Resolves a Service port from the cached state: one of the ready endpoints, chosen at random, or the external name. */
-export function resolveService(registry: RegistryDependencies, namespace: string, name: string, port: number): Resolved {
+export function resolveService(registry: RegistryDependencies, { namespace, name, port }: ServicePortRef): ServiceResolution {
   const service = registry.servedKind('', 'v1', 'services').cache.get(`${namespace}/${name}`)?.object as Service | undefined;
   if (service === undefined) return { outcome: 'no service' };
   if (service.spec?.type === 'ExternalName') return { outcome: 'found', host: service.spec.externalName ?? '', port };

@@ -5,10 +5,16 @@ import { DerivedObject } from '../../watch-cache/item.ts';
 
 /** Returns a Status Success for subresources without a result object. */
 export function successResponse(context: RequestContext, code: 200 | 201 = 201): PipelineResponse {
-  return objectResponse({ kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success', code } } as KubeObject, context, code);
+  return objectResponse({ kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success', code } } as KubeObject, context, {
+    code,
+  });
 }
 
 /** Returns an object that is not stored. */
-export function objectResponse(object: KubeObject, context: RequestContext, code: 200 | 201 = 201, revision = 0): PipelineResponse {
+export function objectResponse(
+  object: KubeObject,
+  context: RequestContext,
+  { code = 201, revision = 0 }: { readonly code?: 200 | 201; readonly revision?: number } = {},
+): PipelineResponse {
   return { kind: 'object', code, item: new DerivedObject(object, revision), warnings: context.warnings };
 }
