@@ -38,8 +38,8 @@ export default Roles.plugin({
     /** Enables or disables API versions (--runtime-config): `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
     runtimeConfig: z
       .record(z.string(), z.boolean())
-      .superRefine((given, context) => {
-        for (const name of Object.keys(given))
+      .superRefine((features, context) => {
+        for (const name of Object.keys(features))
           if (!isServable(name)) context.addIssue({ code: 'custom', path: [name], message: `unknown api group ${JSON.stringify(name)}` });
       })
       .default({}),
@@ -68,5 +68,5 @@ export default Roles.plugin({
     process: optional(Process),
     localNodes: optional(LocalNodes),
   },
-  create: (given, context) => new ApiServer(given, context),
+  create: (dependencies, context) => new ApiServer(dependencies, context),
 });

@@ -9,7 +9,7 @@ import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { applyToScale } from '../handlers/managed-fields/scale.ts';
 import { applyPatch, patchTypeOf } from '../handlers/patch.ts';
-import type { RequestScope } from '../handlers/request-scope.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 import { updateObject } from '../handlers/update.ts';
 import { checkWriteOptions } from '../request/request-options.ts';
 import type { PipelineResponse } from '../request/response.ts';

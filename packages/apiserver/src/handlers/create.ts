@@ -11,7 +11,7 @@ import type { PipelineResponse } from '../request/response.ts';
 import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { withMetadata } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
-import type { RequestScope } from './request-scope.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 import { admit, mutate, newCreateOperation, prepareNew, validateNew, type PreparedObject, type WriteOperation } from './write-operation.ts';
 
 const maxNameAttempts = 8;

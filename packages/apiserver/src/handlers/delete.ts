@@ -12,7 +12,7 @@ import { keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { markDeleting } from '../registry/prepare.ts';
 import { withMetadata, type Allocation, type Strategy } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
-import type { RequestScope } from './request-scope.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 
 const orphanFinalizer = 'orphan';
 const foregroundFinalizer = 'foregroundDeletion';

@@ -16,7 +16,7 @@ import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/serv
 import { withMetadata, type SubresourceStrategy } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
 import { subresourceStrategy } from '../registry/prepare.ts';
-import type { RequestScope } from './request-scope.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 import {
   admit,
   mutate,

@@ -11,7 +11,7 @@ import { conformAdmitted } from '../request/body.ts';
 import { writeOptions } from '../request/request-options.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { restoreManagedFields, restoreUndecodableManagers } from './managed-fields/tracking.ts';
-import type { RequestScope } from './request-scope.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 
 /**
  * The values that the steps of one write share. A write runs these steps in order:

@@ -25,8 +25,8 @@ interface BindingLike extends KubeObject {
 }
 
 /**
- * Rejects privilege escalation, as upstream's policy-based storage of RBAC does: a user who writes a role must hold its rules or have the
- * `escalate` verb; a user who writes a binding must hold the rules of its role or have the `bind` verb. Runs after all other plugins, so
+ * Rejects privilege escalation, as upstream's policy-based storage of RBAC does: to write a role, a user must hold its rules or have the
+ * `escalate` verb; to write a binding, a user must hold the rules of its role or have the `bind` verb. Runs after all other plugins, so
  * that it checks the object that is stored.
  */
 export function rbacEscalationCheck(registry: () => EscalationDependencies): AdmissionPlugin {

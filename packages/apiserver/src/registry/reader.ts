@@ -234,7 +234,7 @@ function selectionOf(kind: ServedKind, namespace: string, { labels, fields }: Pi
     namespace,
     labels,
     fields,
-    fieldReaders: kind.fields,
+    readers: kind.fields,
     indexField: kind.storedKind.index?.field,
   });
 }

@@ -22,12 +22,12 @@ export interface SelectionInput {
   readonly namespace: string;
   readonly labels: Selector;
   readonly fields: FieldSelector;
-  readonly fieldReaders: FieldReaders;
+  readonly readers: FieldReaders;
   /** The field by which the resource is indexed. */
   readonly indexField: string | undefined;
 }
 
-export function selection({ namespaced, namespace, labels, fields, fieldReaders: readers, indexField }: SelectionInput): Selection {
+export function selection({ namespaced, namespace, labels, fields, readers, indexField }: SelectionInput): Selection {
   const name = fields.requiresExactMatch('metadata.name');
   // an empty name or namespace is no index look-up but a selector that matches nothing
   const key =

@@ -7,7 +7,7 @@ import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
 const served = kinds.filter(({ group }) => group === 'coordination.k8s.io');
 const query: Query = { first: {}, all: new Map() } as unknown as Query;
 
-/** The index of OpenAPI v3, which names documents by their hashes. */
+/** Returns the index of OpenAPI v3, which identifies documents by their hashes. */
 async function indexOf(endpoints: OpenApiEndpoints): Promise<{ readonly index: string; readonly etag: string }> {
   let [index, etag] = ['', ''];
   const exchange: Pick<Exchange, 'headers' | 'method' | 'setHeader' | 'send'> = {

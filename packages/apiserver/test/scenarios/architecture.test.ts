@@ -30,7 +30,7 @@ describe('ARCHITECTURE.md', () => {
     expect(entries.filter((entry) => !text.includes(`\n| \`${entry}\` |`))).toEqual([]);
   });
 
-  it('is checked against missing files', () => {
+  it('has a check that detects missing paths', () => {
     expect([...namedPaths('`handlers/missing.ts`, `missing/`, [x](../missing.md)')].filter((path) => !exists(path))).toHaveLength(3);
   });
 });

@@ -51,7 +51,7 @@ function recorder(): { readonly tracer: Tracer; readonly spans: Seen[] } {
   return { tracer, spans };
 }
 
-it('shows authentication first below a write that came over HTTP, and hands on what caused it', async () => {
+it('records authentication first in the trace of an HTTP write, and passes the span context to the watch event', async () => {
   const keys = await testKeys();
   const { tracer, spans } = recorder();
   const host = new PluginHost({ tracer: () => tracer });

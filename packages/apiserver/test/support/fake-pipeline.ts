@@ -48,7 +48,7 @@ export const configMap = (name: string, more: object = {}): KubeObject =>
     ...more,
   }) as KubeObject;
 
-/** Answers from functions that a test sets, and keeps the requests. */
+/** Returns responses from functions that a test sets, and records the requests. */
 export class FakePipeline implements HttpPipeline {
   readonly requests: ApiRequest[] = [];
   readonly bodies: unknown[] = [];

@@ -47,7 +47,7 @@ export interface ServerSettings {
   readonly local?: LocalNodes;
 }
 
-/** The client certificate's common name is the user; whoever shows nothing is anonymous. */
+/** Authenticates users by the common name of their client certificate; others are anonymous. */
 export const byCertificate: Authenticator = {
   authenticate: ({ certificate, bearerToken }) => {
     if (bearerToken !== undefined)
@@ -63,9 +63,9 @@ export const allowAll: Authorizer = { authorize: () => ({ decision: 'allow', rea
 export interface Answer {
   readonly code: number;
   readonly headers: IncomingHttpHeaders;
-  /** As they came. */
+  /** The bytes as received. */
   readonly bytes: Buffer;
-  /** Expanded. */
+  /** The decompressed bytes. */
   readonly decoded: Buffer;
   readonly text: string;
   json<T = Record<string, never>>(): T;
@@ -170,10 +170,10 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     });
 
   const session = (pair?: KeyPair) => {
-    const made = connect(`https://127.0.0.1:${port}`, { ca: keys.caBundle, ...(pair && { cert: pair.certificate, key: pair.key }) });
-    made.on('error', () => undefined);
-    sessions.push(made);
-    return made;
+    const created = connect(`https://127.0.0.1:${port}`, { ca: keys.caBundle, ...(pair && { cert: pair.certificate, key: pair.key }) });
+    created.on('error', () => undefined);
+    sessions.push(created);
+    return created;
   };
   let shared: ClientHttp2Session | undefined;
   const http2 = (
@@ -214,7 +214,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     await drained;
     abort.abort();
     await server.close();
-    for (const made of sessions) made.destroy();
+    for (const created of sessions) created.destroy();
   };
   return { keys, pipeline, handler, server, port, registry, http1, http2, session, stop };
 }

@@ -18,11 +18,16 @@ const isEmpty = (value: unknown): boolean =>
 /** Validates what OpenAPI allows and CustomResourceDefinitions do not, and conflicting extensions. */
 export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  visit(errors, schema, path, 0);
+  visit(errors, schema, { path, depth: 0 });
   return errors;
 }
 
-function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: number): void {
+interface SchemaLocation {
+  readonly path: string;
+  readonly depth: number;
+}
+
+function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaLocation): void {
   if (depth > maxDepth) {
     errors.push(fieldForbidden(path, `a schema may not nest more than ${maxDepth} deep`));
     return;
@@ -48,12 +53,14 @@ function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: num
       errors.push(invalid(`${path}.pattern`, pattern, `must be a valid regular expression, but isn't: ${compiled.message}`));
   }
   listAndMapTypes(errors, schema, path);
-  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, `${path}.items`, depth + 1);
-  if (typeof additionalProperties === 'object') visit(errors, additionalProperties, `${path}.additionalProperties`, depth + 1);
-  for (const [name, property] of Object.entries(properties)) visit(errors, property, `${path}.properties[${name}]`, depth + 1);
+  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, { path: `${path}.items`, depth: depth + 1 });
+  if (typeof additionalProperties === 'object')
+    visit(errors, additionalProperties, { path: `${path}.additionalProperties`, depth: depth + 1 });
+  for (const [name, property] of Object.entries(properties))
+    visit(errors, property, { path: `${path}.properties[${name}]`, depth: depth + 1 });
   for (const junctor of ['allOf', 'anyOf', 'oneOf'] as const)
-    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, `${path}.${junctor}[${i}]`, depth + 1);
-  if (schema.not !== undefined) visit(errors, schema.not, `${path}.not`, depth + 1);
+    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, { path: `${path}.${junctor}[${i}]`, depth: depth + 1 });
+  if (schema.not !== undefined) visit(errors, schema.not, { path: `${path}.not`, depth: depth + 1 });
 }
 
 function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
@@ -82,7 +89,7 @@ function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string):
   }
   const items = Array.isArray(schema.items) ? undefined : (schema.items as JSONSchemaProps | undefined);
   if (listType === 'set' && items !== undefined) validateSetItems(errors, items, `${path}.items`);
-  if (listType === 'map') validateMapItems(errors, items, keys, path);
+  if (listType === 'map') validateMapItems(errors, { items, keys }, path);
 }
 
 function validateSetItems(errors: Errors, items: JSONSchemaProps, path: string): void {
@@ -96,7 +103,12 @@ function validateSetItems(errors: Errors, items: JSONSchemaProps, path: string):
   else if (value !== undefined && value !== 'atomic') errors.push(invalid(`${path}.${expected}`, value, detail));
 }
 
-function validateMapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: readonly string[], path: string): void {
+interface MapList {
+  readonly items: JSONSchemaProps | undefined;
+  readonly keys: readonly string[];
+}
+
+function validateMapItems(errors: Errors, { items, keys }: MapList, path: string): void {
   if (keys.length === 0) errors.push(required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map'));
   if (items === undefined) {
     errors.push(required(`${path}.items`, 'must have a schema if x-kubernetes-list-type is map'));
@@ -135,23 +147,27 @@ function validateMapItems(errors: Errors, items: JSONSchemaProps | undefined, ke
 /** Validates that defaults satisfy their schema and contain no unknown fields. Only for structural schemas. */
 export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  visitDefaults(errors, schema, path, true);
+  if (schema.default !== undefined && schema.default !== null)
+    errors.push(fieldForbidden(`${path}.default`, 'must not be set at the root'));
+  visitChildDefaults(errors, schema, path);
   return errors;
 }
 
-function visitDefaults(errors: Errors, schema: JSONSchemaProps, path: string, root: boolean): void {
+function visitDefaults(errors: Errors, schema: JSONSchemaProps, path: string): void {
   const { default: value } = schema;
   if (value !== undefined && value !== null) {
     const at = `${path}.default`;
     const node = new SchemaNode(schema);
-    if (root) errors.push(fieldForbidden(at, 'must not be set at the root'));
-    else if (!jsonEqual(withoutDefaults(schema, value), value)) errors.push(invalid(at, value, 'must not have unknown fields'));
+    if (!jsonEqual(withoutDefaults(schema, value), value)) errors.push(invalid(at, value, 'must not have unknown fields'));
     else errors.push(...validateNode(node, pruneAndDefault(node, value), at));
   }
-  const { items, additionalProperties, properties = {} } = schema;
-  if (items !== undefined && !Array.isArray(items)) visitDefaults(errors, items as JSONSchemaProps, `${path}.items`, false);
-  if (typeof additionalProperties === 'object') visitDefaults(errors, additionalProperties, `${path}.additionalProperties`, false);
-  for (const [name, property] of Object.entries(properties)) visitDefaults(errors, property, `${path}.properties[${name}]`, false);
+  visitChildDefaults(errors, schema, path);
+}
+
+function visitChildDefaults(errors: Errors, { items, additionalProperties, properties = {} }: JSONSchemaProps, path: string): void {
+  if (items !== undefined && !Array.isArray(items)) visitDefaults(errors, items as JSONSchemaProps, `${path}.items`);
+  if (typeof additionalProperties === 'object') visitDefaults(errors, additionalProperties, `${path}.additionalProperties`);
+  for (const [name, property] of Object.entries(properties)) visitDefaults(errors, property, `${path}.properties[${name}]`);
 }
 
 /** Prunes a value without applying defaults. */

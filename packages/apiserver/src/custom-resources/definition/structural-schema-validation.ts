@@ -16,8 +16,8 @@ const junctors = ['allOf', 'anyOf', 'oneOf'] as const;
 /** Returns the reasons why a schema is not structural (KEP-1693). */
 export function validateStructure(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  visitStructure(errors, schema, 'root', path);
-  validateCompleteness(errors, schema, schema, path);
+  visitStructure(errors, schema, { level: 'root', path });
+  validateCompleteness(errors, schema, path);
   return errors;
 }
 
@@ -26,15 +26,20 @@ const single = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
 const below = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
   typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 
-function visitStructure(errors: Errors, schema: JSONSchemaProps, level: Level, path: string): void {
+interface StructureLocation {
+  readonly level: Level;
+  readonly path: string;
+}
+
+function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }: StructureLocation): void {
   const items = single(schema.items);
-  if (items !== undefined) visitStructure(errors, items, 'items', `${path}.items`);
+  if (items !== undefined) visitStructure(errors, items, { level: 'items', path: `${path}.items` });
   for (const [name, property] of Object.entries(schema.properties ?? {}))
-    visitStructure(errors, property, 'field', `${path}.properties[${name}]`);
+    visitStructure(errors, property, { level: 'field', path: `${path}.properties[${name}]` });
   if (schema.additionalProperties !== undefined && level === 'root')
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used at the root'));
   const additional = below(schema);
-  if (additional !== undefined) visitStructure(errors, additional, 'field', `${path}.additionalProperties`);
+  if (additional !== undefined) visitStructure(errors, additional, { level: 'field', path: `${path}.additionalProperties` });
   extensions(errors, schema, path);
   const { type = '' } = schema;
   const embedded = schema['x-kubernetes-embedded-resource'] === true;
@@ -42,7 +47,7 @@ function visitStructure(errors: Errors, schema: JSONSchemaProps, level: Level, p
   const either = schema['x-kubernetes-int-or-string'] === true;
   const anyOfSkipped = either && jsonEqual(schema.anyOf, eitherType);
   const firstSkipped = either && !anyOfSkipped && jsonEqual(schema.allOf?.[0]?.anyOf, eitherType);
-  visitJunctors(errors, schema, path, anyOfSkipped, firstSkipped, level === 'root' || embedded);
+  visitJunctors(errors, schema, { path, skipAnyOf: anyOfSkipped, skipFirst: firstSkipped, isObjectRoot: level === 'root' || embedded });
   if (embedded && type !== 'object') {
     const detail = 'must be object if x-kubernetes-embedded-resource is true';
     errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
@@ -91,21 +96,25 @@ function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void
     if (schema[name] === true) errors.push(invalid(`${path}.${name}`, true, 'must be false if x-kubernetes-int-or-string is true'));
 }
 
-function visitJunctors(
-  errors: Errors,
-  schema: JSONSchemaProps,
-  path: string,
-  skipAnyOf: boolean,
-  skipFirst: boolean,
-  whole: boolean,
-): void {
-  for (const which of junctors) {
-    for (const [i, part] of (schema[which] ?? []).entries()) {
-      if (which === 'anyOf' && skipAnyOf) continue;
-      validateJunctor(errors, part, `${path}.${which}[${i}]`, which === 'allOf' && i === 0 && skipFirst, whole);
+interface JunctorLocation {
+  readonly path: string;
+  /** True if `anyOf` is the one that x-kubernetes-int-or-string allows. */
+  readonly skipAnyOf: boolean;
+  /** True if `allOf[0].anyOf` is the one that x-kubernetes-int-or-string allows. */
+  readonly skipFirst: boolean;
+  /** True for the schema of an object with apiVersion, kind and metadata. */
+  readonly isObjectRoot: boolean;
+}
+
+function visitJunctors(errors: Errors, schema: JSONSchemaProps, { path, skipAnyOf, skipFirst, isObjectRoot }: JunctorLocation): void {
+  for (const junctor of junctors) {
+    for (const [i, part] of (schema[junctor] ?? []).entries()) {
+      if (junctor === 'anyOf' && skipAnyOf) continue;
+      const isSkipped = junctor === 'allOf' && i === 0 && skipFirst;
+      validateJunctor(errors, part, { path: `${path}.${junctor}[${i}]`, skipAnyOf: isSkipped, isObjectRoot });
     }
   }
-  if (schema.not !== undefined) validateJunctor(errors, schema.not, `${path}.not`, false, whole);
+  if (schema.not !== undefined) validateJunctor(errors, schema.not, { path: `${path}.not`, skipAnyOf: false, isObjectRoot });
 }
 
 const undefinedInNested = ['title', 'description', 'type', 'default'] as const;
@@ -123,7 +132,11 @@ const emptyInNested = [
 ] as const;
 
 /** Validates a schema inside allOf, anyOf, oneOf or not: it may only restrict values, not declare structure. */
-function validateJunctor(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
+function validateJunctor(
+  errors: Errors,
+  schema: JSONSchemaProps,
+  { path, skipAnyOf, isObjectRoot }: Omit<JunctorLocation, 'skipFirst'>,
+): void {
   for (const name of undefinedInNested) {
     if (skipAnyOf && name === 'type') continue;
     const value = schema[name];
@@ -139,35 +152,41 @@ function validateJunctor(errors: Errors, schema: JSONSchemaProps, path: string, 
   if (schema.additionalProperties !== undefined)
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
   const items = single(schema.items);
-  if (items !== undefined) validateJunctor(errors, items, `${path}.items`, false, false);
+  if (items !== undefined) validateJunctor(errors, items, { path: `${path}.items`, skipAnyOf: false, isObjectRoot: false });
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    if (whole && name === 'metadata')
+    if (isObjectRoot && name === 'metadata')
       errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
-    else validateJunctor(errors, property, `${path}.properties[${name}]`, false, false);
+    else validateJunctor(errors, property, { path: `${path}.properties[${name}]`, skipAnyOf: false, isObjectRoot: false });
   }
-  visitJunctors(errors, schema, path, skipAnyOf, false, whole);
+  visitJunctors(errors, schema, { path, skipAnyOf, skipFirst: false, isObjectRoot });
+}
+
+interface CompletenessLocation {
+  /** The path of the restricting part. */
+  readonly path: string;
+  /** The path of the declaring part. */
+  readonly specPath: string;
 }
 
 /** Validates that every property restricted inside a junctor is declared outside of it. */
-function validateCompleteness(errors: Errors, schema: JSONSchemaProps, part: JSONSchemaProps, path: string): void {
-  const visit = (spec: JSONSchemaProps | undefined, value: JSONSchemaProps, at: string, specPath: string) => {
-    if (spec === undefined) return;
+function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath: string): void {
+  const visit = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
     const items = single(value.items);
     if (items !== undefined) {
       const specItems = single(spec.items);
-      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${at}.items`));
-      else visit(specItems, items, `${at}.items`, `${specPath}.items`);
+      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${path}.items`));
+      else visit(specItems, items, { path: `${path}.items`, specPath: `${specPath}.items` });
     }
     for (const [name, property] of Object.entries(value.properties ?? {})) {
-      const found = spec.properties?.[name];
-      if (found === undefined) {
-        if (below(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
-          errors.push(required(`${specPath}.properties[${name}]`, `because it is defined in ${at}.properties[${name}]`));
-      } else visit(found, property, `${at}.properties[${name}]`, `${specPath}.properties[${name}]`);
+      const declared = spec.properties?.[name];
+      const child: CompletenessLocation = { path: `${path}.properties[${name}]`, specPath: `${specPath}.properties[${name}]` };
+      if (declared !== undefined) visit(declared, property, child);
+      else if (below(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
+        errors.push(required(child.specPath, `because it is defined in ${child.path}`));
     }
-    for (const which of junctors)
-      for (const [i, inner] of (value[which] ?? []).entries()) visit(spec, inner, `${at}.${which}[${i}]`, specPath);
-    if (value.not !== undefined) visit(spec, value.not, `${at}.not`, specPath);
+    for (const junctor of junctors)
+      for (const [i, part] of (value[junctor] ?? []).entries()) visit(spec, part, { path: `${path}.${junctor}[${i}]`, specPath });
+    if (value.not !== undefined) visit(spec, value.not, { path: `${path}.not`, specPath });
   };
-  visit(schema, part, path, path);
+  visit(schema, schema, { path: rootPath, specPath: rootPath });
 }

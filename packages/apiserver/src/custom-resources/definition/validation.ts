@@ -52,8 +52,10 @@ function requireNonEmpty(errors: Errors, path: string, value: string | undefined
   if (value === '') errors.push(required(path));
   return value !== undefined && value !== '';
 }
-function requireOneOf(errors: Errors, path: string, value: string | undefined, allowed: readonly string[]): void {
-  if (requireNonEmpty(errors, path, value) && !allowed.includes(value as string)) errors.push(notSupported(path, value, allowed));
+/** Returns the error of a value that is not one of the allowed values; an absent value is valid. */
+function oneOfErrors(path: string, value: string | undefined, allowed: readonly string[]): Errors {
+  if (value === '') return [required(path)];
+  return value === undefined || allowed.includes(value) ? [] : [notSupported(path, value, allowed)];
 }
 
 /** Validates a new definition, except its metadata and absent required fields. */
@@ -124,10 +126,10 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
     if (wrong.length > 0) errors.push(invalid('spec.group', group, wrong.join(',')));
     else if (!group.includes('.')) errors.push(invalid('spec.group', group, 'should be a domain with at least one dot'));
   }
-  requireOneOf(errors, 'spec.scope', scope, scopes);
+  errors.push(...oneOfErrors('spec.scope', scope, scopes));
   for (const [i, version] of versions.entries()) {
     const before = old?.spec.versions.find(({ name }) => name === version.name);
-    validateVersion(errors, version, `spec.versions[${i}]`, before);
+    errors.push(...validateVersion(version, `spec.versions[${i}]`, before));
   }
   if (new Set(versions.map(({ name }) => name)).size < versions.length)
     errors.push(invalid('spec.versions', withoutSchemas(versions), 'must contain unique version names'));
@@ -169,31 +171,46 @@ function validateNames(errors: Errors, names: CustomResourceDefinitionNames, pat
   for (const [i, name] of categories.entries()) label(errors, `${path}.categories[${i}]`, name);
 }
 
-function validateVersion(
-  errors: Errors,
-  version: CustomResourceDefinitionVersion,
-  path: string,
-  old: CustomResourceDefinitionVersion | undefined,
-): void {
-  const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [], selectableFields = [] } = version;
+function validateVersion(version: CustomResourceDefinitionVersion, path: string, old: CustomResourceDefinitionVersion | undefined): Errors {
+  const errors: Errors = [];
+  const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [] } = version;
   if (requireNonEmpty(errors, `${path}.name`, name)) label(errors, `${path}.name`, name);
-  if (deprecationWarning !== undefined) {
-    const at = `${path}.deprecationWarning`;
-    if (deprecated !== true) errors.push(invalid(at, deprecationWarning, 'can only be set for deprecated versions'));
-    if (deprecationWarning.length > 256) errors.push(invalid(at, deprecationWarning, 'must be <= 256 characters long'));
-    if (deprecationWarning === '') errors.push(invalid(at, deprecationWarning, 'must not be empty if specified'));
-    const odd = [...deprecationWarning].findIndex((char) => /\p{C}|(?! )\p{Z}/u.test(char));
-    if (odd >= 0)
-      errors.push(
-        invalid(at, deprecationWarning, `must only contain printable UTF-8 characters; non-printable character found at index ${odd}`),
-      );
-  }
+  if (deprecationWarning !== undefined)
+    validateDeprecationWarning(errors, { deprecated, deprecationWarning }, `${path}.deprecationWarning`);
   const root = schema?.openAPIV3Schema;
   if (root === undefined) errors.push(required(`${path}.schema.openAPIV3Schema`, 'schemas are required'));
   else if (old === undefined || !jsonEqual(old.schema, schema) || !jsonEqual(old.subresources?.status, subresources?.status))
-    validateSchema(errors, root, subresources?.status !== undefined, `${path}.schema.openAPIV3Schema`, old?.schema?.openAPIV3Schema);
+    errors.push(
+      ...(subresources?.status === undefined ? [] : statusSchemaErrors(root, `${path}.schema.openAPIV3Schema`)),
+      ...validateSchema(root, `${path}.schema.openAPIV3Schema`, old?.schema?.openAPIV3Schema),
+    );
   if (subresources?.scale !== undefined) validateScale(errors, subresources.scale, `${path}.subresources.scale`);
   for (const [i, column] of additionalPrinterColumns.entries()) validateColumn(errors, column, `${path}.additionalPrinterColumns[${i}]`);
+  validateSelectableFields(errors, version, path);
+  return errors;
+}
+
+function validateDeprecationWarning(
+  errors: Errors,
+  { deprecated, deprecationWarning }: { readonly deprecated: boolean | undefined; readonly deprecationWarning: string },
+  at: string,
+): void {
+  if (deprecated !== true) errors.push(invalid(at, deprecationWarning, 'can only be set for deprecated versions'));
+  if (deprecationWarning.length > 256) errors.push(invalid(at, deprecationWarning, 'must be <= 256 characters long'));
+  if (deprecationWarning === '') errors.push(invalid(at, deprecationWarning, 'must not be empty if specified'));
+  const nonPrintable = [...deprecationWarning].findIndex((char) => /\p{C}|(?! )\p{Z}/u.test(char));
+  if (nonPrintable >= 0)
+    errors.push(
+      invalid(
+        at,
+        deprecationWarning,
+        `must only contain printable UTF-8 characters; non-printable character found at index ${nonPrintable}`,
+      ),
+    );
+}
+
+function validateSelectableFields(errors: Errors, { selectableFields = [], schema }: CustomResourceDefinitionVersion, path: string): void {
+  const root = schema?.openAPIV3Schema;
   if (selectableFields.length > maxSelectableFields)
     errors.push(tooMany(`${path}.selectableFields`, selectableFields.length, maxSelectableFields));
   const seen = new Set<string>();
@@ -226,30 +243,35 @@ function selectableError(path: string, root: JSONSchemaProps | undefined): strin
     : 'must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.';
 }
 
-function validateSchema(errors: Errors, schema: JSONSchemaProps, status: boolean, path: string, old: JSONSchemaProps | undefined): void {
-  if (status) {
-    if (schema.type !== undefined && schema.type !== 'object')
-      errors.push(
-        invalid(
-          `${path}.type`,
-          schema.type,
-          'only "object" is allowed as the type at the root of the schema if the status subresource is enabled',
-        ),
-      );
-    if (Object.keys(schema).some((name) => !rootFields.has(name)))
-      errors.push(
-        invalid(
-          path,
-          Object.keys(schema).filter((name) => !rootFields.has(name)),
-          `only ${JSON.stringify([...rootFields])} fields are allowed at the root of the schema if the status subresource is enabled`,
-        ),
-      );
-  }
+/** Validates the root schema of a version with a status subresource. */
+function statusSchemaErrors(schema: JSONSchemaProps, path: string): Errors {
+  const errors: Errors = [];
+  if (schema.type !== undefined && schema.type !== 'object')
+    errors.push(
+      invalid(
+        `${path}.type`,
+        schema.type,
+        'only "object" is allowed as the type at the root of the schema if the status subresource is enabled',
+      ),
+    );
+  if (Object.keys(schema).some((name) => !rootFields.has(name)))
+    errors.push(
+      invalid(
+        path,
+        Object.keys(schema).filter((name) => !rootFields.has(name)),
+        `only ${JSON.stringify([...rootFields])} fields are allowed at the root of the schema if the status subresource is enabled`,
+      ),
+    );
+  return errors;
+}
+
+function validateSchema(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): Errors {
+  const errors: Errors = [];
   if (schema.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'nullable cannot be true at the root'));
   const before = errors.length;
   errors.push(...validateStructuralSchema(schema, path), ...validateStructure(schema, path));
-  if (errors.length > before) return;
-  errors.push(...validateDefaults(schema, path), ...validateRuleDefinitions(schema, path, old));
+  if (errors.length > before) return errors;
+  return [...errors, ...validateDefaults(schema, path), ...validateRuleDefinitions(schema, path, old)];
 }
 
 function simplePathError(errors: Errors, path: string, value: string): boolean {
@@ -272,7 +294,7 @@ function validateScale(errors: Errors, scale: CustomResourceSubresourceScale, pa
 
 function validateColumn(errors: Errors, { name, type, format, jsonPath }: CustomResourceColumnDefinition, path: string): void {
   requireNonEmpty(errors, `${path}.name`, name);
-  requireOneOf(errors, `${path}.type`, type, columnTypes);
+  errors.push(...oneOfErrors(`${path}.type`, type, columnTypes));
   if (format !== undefined && format !== '' && !columnFormats.includes(format))
     errors.push(notSupported(`${path}.format`, format, columnFormats));
   if (requireNonEmpty(errors, `${path}.jsonPath`, jsonPath)) simplePathError(errors, `${path}.jsonPath`, jsonPath);

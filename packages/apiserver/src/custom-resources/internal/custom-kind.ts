@@ -158,8 +158,8 @@ class ServedViews {
   }
 
   #complete(item: Item, object: KubeObject): EncodedObject {
-    const completed = pruneAndDefault(this.#schema, object);
-    return completed === item.object ? item : new DerivedObject(completed, item.revision);
+    const defaulted = pruneAndDefault(this.#schema, object);
+    return defaulted === item.object ? item : new DerivedObject(defaulted, item.revision);
   }
 }
 

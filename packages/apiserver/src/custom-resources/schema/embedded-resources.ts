@@ -10,28 +10,37 @@ import type { SchemaNode } from './schema-node.ts';
 export function validateEmbedded(schema: SchemaNode, value: unknown): readonly FieldError[] {
   if (!hasEmbedded(schema)) return [];
   const errors: FieldError[] = [];
-  visit(schema, value, '', errors, true);
+  visitChildren(schema, value, { path: '', errors });
   return errors;
 }
 
-function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldError[], root: boolean): void {
+interface Location {
+  readonly path: string;
+  readonly errors: FieldError[];
+}
+
+function visit(schema: SchemaNode, value: unknown, location: Location): void {
   if (!hasEmbedded(schema)) return;
+  if (schema.embedded && isObject(value)) validateEmbeddedObject(value, location);
+  visitChildren(schema, value, location);
+}
+
+function visitChildren(schema: SchemaNode, value: unknown, { path, errors }: Location): void {
   if (Array.isArray(value)) {
-    if (schema.items !== undefined) for (const [i, item] of value.entries()) visit(schema.items, item, `${path}[${i}]`, errors, false);
+    if (schema.items !== undefined) for (const [i, item] of value.entries()) visit(schema.items, item, { path: `${path}[${i}]`, errors });
     return;
   }
   if (!isObject(value)) return;
-  if (schema.validateEmbeddedObject && !root) embedded(value, path, errors);
   const additional = schema.additionalSchema;
   for (const key of Object.keys(value)) {
     const property = schema.property(key);
     const childPath = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
     const below = property ?? additional;
-    if (below !== undefined) visit(below, value[key], childPath, errors, false);
+    if (below !== undefined) visit(below, value[key], { path: childPath, errors });
   }
 }
 
-function embedded(value: Readonly<Record<string, unknown>>, path: string, errors: FieldError[]): void {
+function validateEmbeddedObject(value: Readonly<Record<string, unknown>>, { path, errors }: Location): void {
   const { apiVersion, kind, metadata } = value;
   if (apiVersion === undefined || apiVersion === '') errors.push(required(`${path}.apiVersion`));
   else if (typeof apiVersion !== 'string') errors.push(invalid(`${path}.apiVersion`, apiVersion, 'must be a string'));
@@ -64,7 +73,7 @@ function hasEmbedded(schema: SchemaNode): boolean {
   let has = known.get(schema);
   if (has === undefined) {
     has =
-      schema.validateEmbeddedObject ||
+      schema.embedded ||
       (schema.items !== undefined && hasEmbedded(schema.items)) ||
       (schema.additionalSchema !== undefined && hasEmbedded(schema.additionalSchema)) ||
       schema.propertyNames.some((name) => hasEmbedded(schema.property(name) as SchemaNode));

@@ -40,7 +40,7 @@ function pruneList(schema: SchemaNode, value: readonly unknown[], keeps: boolean
 function pruneObject(schema: SchemaNode, value: Fields, root: boolean, keeps: boolean): unknown {
   let changed: MutableObject | undefined;
   const { additional } = schema;
-  const whole = root || schema.validateEmbeddedObject;
+  const whole = root || schema.embedded;
   for (const key of Object.keys(value)) {
     const before = value[key];
     if (whole && (key === 'metadata' || key === 'kind' || key === 'apiVersion')) {

@@ -11,7 +11,7 @@ export class SchemaNode {
   readonly root: boolean;
   readonly type: string;
   readonly preserveUnknown: boolean;
-  readonly validateEmbeddedObject: boolean;
+  readonly embedded: boolean;
   readonly intOrString: boolean;
   readonly nullable: boolean;
   #properties: Map<string, SchemaNode> | undefined;
@@ -27,7 +27,7 @@ export class SchemaNode {
     this.root = root;
     this.type = source.type ?? '';
     this.preserveUnknown = source['x-kubernetes-preserve-unknown-fields'] === true;
-    this.validateEmbeddedObject = source['x-kubernetes-embedded-resource'] === true;
+    this.embedded = source['x-kubernetes-embedded-resource'] === true;
     this.intOrString = source['x-kubernetes-int-or-string'] === true;
     this.nullable = source.nullable === true;
   }

@@ -43,7 +43,7 @@ function make(node: SchemaNode): Schema {
     };
   }
   const names = node.propertyNames;
-  const whole = node.root || node.validateEmbeddedObject;
+  const whole = node.root || node.embedded;
   if (type !== 'object' && type !== '') return anything;
   if (node.preserveUnknown && names.length === 0 && !whole) return anything;
   const { additional } = node;

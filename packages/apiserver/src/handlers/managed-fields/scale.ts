@@ -3,7 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { schemaOf } from '@oarlock/api/schema/schema';
 import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import { builtinTypes, fieldManagerOf } from './managed-kind.ts';
-import type { RequestScope } from '../request-scope.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { isForced } from '../../request/request-options.ts';
 
 const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 'autoscaling/v1' } as const;

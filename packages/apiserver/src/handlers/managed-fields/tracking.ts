@@ -4,7 +4,7 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import { fieldManagerOf } from './managed-kind.ts';
-import type { RequestScope } from '../request-scope.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { isForced, isPrintable, maxFieldManagerBytes } from '../../request/request-options.ts';
 import { withMetadata } from '../../registry/strategy.ts';
 

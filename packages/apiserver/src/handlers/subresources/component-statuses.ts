@@ -33,7 +33,7 @@ export async function listComponentStatuses(components: readonly Component[], co
     namespace: '',
     labels,
     fields,
-    fieldReaders,
+    readers: fieldReaders,
     indexField: undefined,
   });
   const statuses = await Promise.all(components.map((component) => componentStatusOf(component)));

@@ -11,7 +11,7 @@ import { decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 import { deleteNamed } from '../delete.ts';
-import type { RequestScope } from '../request-scope.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { checkWriteOptions, parseDeleteOptions, writeOptions, type DeleteOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import { keyOf, type ServedKind } from '../../registry/served-kind.ts';

@@ -217,7 +217,7 @@ async function tokenReview(registry: RegistryDependencies, kind: ReviewResource,
     });
     if (result.outcome === 'rejected') reasons.push(result.reason);
     if (result.outcome !== 'authenticated') continue;
-    // a user who is authenticated without token does not answer the review
+    // authentication without a token does not prove that the token is valid
     if (result.identity.groups.includes('system:unauthenticated')) continue;
     const valid =
       audiences.length === 0

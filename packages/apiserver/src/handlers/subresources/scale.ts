@@ -12,7 +12,7 @@ import type { RegistryDependencies } from '../../registry/registry-dependencies.
 import type { WriteDecision } from '../../registry/object-store.ts';
 import { applyToScale } from '../managed-fields/scale.ts';
 import { restoreManagedFields, trackUpdate } from '../managed-fields/tracking.ts';
-import type { RequestScope } from '../request-scope.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { newStrategyContext, throwIfInvalid } from '../write-operation.ts';
 import { applyPatch, patchTypeOf } from '../patch.ts';
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';

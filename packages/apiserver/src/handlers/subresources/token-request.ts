@@ -14,7 +14,7 @@ import type { RegistryDependencies } from '../../registry/registry-dependencies.
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
-import type { RequestScope } from '../request-scope.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { objectResponse } from './responses.ts';
 
 const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest' } as const;

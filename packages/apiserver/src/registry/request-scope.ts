@@ -1,5 +1,5 @@
-import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
-import type { ServedKind } from '../registry/served-kind.ts';
+import type { RegistryDependencies } from './registry-dependencies.ts';
+import type { ServedKind } from './served-kind.ts';
 import type { RequestContext } from '../request/request-context.ts';
 
 /** The dependencies, the served kind and the request that the steps of a handler share (RequestScope upstream). */
