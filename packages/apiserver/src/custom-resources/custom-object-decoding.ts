@@ -16,17 +16,19 @@ import { missingKindError } from '../request/type-meta.ts';
 import { recordFloatLiterals } from './float-literals.ts';
 import { withTypedMetadata } from './internal/typed-metadata.ts';
 
+export interface CustomObjectDecoding {
+  readonly type: MediaType;
+  readonly expected: GroupVersionKind;
+  /** Returns the declared fields for strict decoding. */
+  readonly fields: () => Schema;
+  readonly fieldValidation: FieldValidation;
+}
+
 /**
  * Decodes a custom resource from a request body. Unknown fields are pruned later and reported here according to fieldValidation.
  * @throws StatusError BadRequest with Kubernetes' message
  */
-export function decodeCustomObject(
-  bytes: Buffer,
-  type: MediaType,
-  expected: GroupVersionKind,
-  fields: () => Schema,
-  fieldValidation: FieldValidation,
-): DecodedObject {
+export function decodeCustomObject(bytes: Buffer, { type, expected, fields, fieldValidation }: CustomObjectDecoding): DecodedObject {
   const { value, text, duplicates, unrecognized } = parseObject(bytes, { type, expected, exact: true });
   const object = value as KubeObject;
   const { kind = '' } = object;

@@ -15,23 +15,18 @@ export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: r
   let pathsDone = false;
   for (const part of parts) {
     if (part.kind === 'definition' || part.kind === 'tail') {
-      if (!pathsDone) yield* addedParts('path', 'paths', others, seen);
+      if (!pathsDone) yield* addedParts('path', others, seen);
       pathsDone = true;
-      if (part.kind === 'tail') yield* addedParts('definition', 'definitions', others, seen);
+      if (part.kind === 'tail') yield* addedParts('definition', others, seen);
     }
     if (part.kind === 'path' || part.kind === 'definition') seen.add(`${part.kind} ${part.name}`);
     yield part;
   }
 }
 
-function* addedParts(
-  kind: 'path' | 'definition',
-  member: 'paths' | 'definitions',
-  others: readonly AggregatedDocument[],
-  seen: Set<string>,
-): Generator<OpenApiPart> {
+function* addedParts(kind: 'path' | 'definition', others: readonly AggregatedDocument[], seen: Set<string>): Generator<OpenApiPart> {
   for (const { groups, document } of others) {
-    const values = document[member];
+    const values = document[kind === 'path' ? 'paths' : 'definitions'];
     if (!isObject(values)) continue;
     for (const [name, value] of Object.entries(values)) {
       const isIncluded = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));

@@ -84,7 +84,7 @@ async function checkBinding(
   if ((await runAuthorizers(needs.authz, asked)).decision === 'allow') return allow;
   // a missing role is reported as NotFound, as upstream does
   const served = needs.servedKind(group, version, resource);
-  const { object } = await needs.reader.getLatest(served, kind === 'ClusterRole' ? '' : namespace, name, undefined);
+  const { object } = await needs.reader.getLatest(served, { namespace: kind === 'ClusterRole' ? '' : namespace, name });
   return escalationError(identity, await rulesOf(needs, identity, namespace), (object as RoleLike).rules ?? []) ?? allow;
 }
 

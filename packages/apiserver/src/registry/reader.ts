@@ -39,6 +39,13 @@ const minWatchMs = 30 * 60_000;
 /** KEP-3157. */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
+export interface LatestRead {
+  /** '' for cluster-scoped kinds. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Serves get, list and watch from the watch cache; only pages at revisions that left the cache are read from storage. */
 export class Reader {
   readonly #storage: StorageDriver;
@@ -63,7 +70,7 @@ export class Reader {
   }
 
   /** Returns the newest stored state of an object (a consistent read). @throws StatusError NotFound */
-  async getLatest(kind: ServedKind, namespace: string, name: string, signal?: AbortSignal): Promise<Item> {
+  async getLatest(kind: ServedKind, { namespace, name, signal }: LatestRead): Promise<Item> {
     await this.#cache.waitUntilFresh({ signal });
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
@@ -86,7 +93,9 @@ export class Reader {
     const split = splitFieldSelector(kind, parsed.fields);
     const options = split === undefined ? parsed : { ...parsed, fields: split.stored, limit: 0 };
     const listed = await this.#listPage(kind, namespace, options, signal);
-    return split === undefined ? listed : truncatePage(await filterConverted(kind, split, listed.items, signal), parsed, listed.revision);
+    return split === undefined
+      ? listed
+      : truncatePage(await filterConverted({ kind, signal }, split, listed.items), parsed, listed.revision);
   }
 
   async #listPage(kind: ServedKind, namespace: string, options: ListOptions, signal: AbortSignal | undefined): Promise<ListResult> {
@@ -200,7 +209,7 @@ export class Reader {
     }
     if (kind.customResource?.convertsByWebhook !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };
     const before = split === undefined || initial ? [] : (cache.eventsReplayedTo(keyPrefixOf(wanted), fromNow ? at : revision) ?? []);
-    return { kind: 'watch', resource: kind.resource, frames: convertWatch(kind, watcher, split, before, signal) };
+    return { kind: 'watch', resource: kind.resource, frames: convertWatch(watcher, { kind, split, before, signal }) };
   }
 
   /** Yields the current objects as ADDED events; with `end`, also the bookmark that ends the initial events (KEP-3157). */

@@ -17,7 +17,12 @@ const widget = (name: string, meta: object = {}, rest: object = {}): KubeObject 
   ...rest,
 });
 const decoded = (body: object) =>
-  decodeCustomObject(Buffer.from(JSON.stringify(body)), 'application/json', gvk, () => ({ type: 'any' }), 'Strict');
+  decodeCustomObject(Buffer.from(JSON.stringify(body)), {
+    type: 'application/json',
+    expected: gvk,
+    fields: () => ({ type: 'any' }),
+    fieldValidation: 'Strict',
+  });
 
 /** Requests that upstream's apiextensions server answered differently in an earlier release. */
 describe("custom resource requests, as upstream's apiextensions server handles them", () => {

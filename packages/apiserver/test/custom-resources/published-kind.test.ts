@@ -162,18 +162,17 @@ describe('field validation of custom resources [sig-api-machinery FieldValidatio
     const wrong = body(
       '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","odd":1},"spec":{"size":1,"size":2,"bad":1,"free":{"x":1,"x":2}}}',
     );
-    expect(decodeCustomObject(wrong, 'application/json', gvk, known, 'Warn').warnings).toEqual([
-      'duplicate field "spec.size"',
-      'duplicate field "spec.free.x"',
-      'unknown field "metadata.odd"',
-      'unknown field "spec.bad"',
-    ]);
-    expect(() => decodeCustomObject(wrong, 'application/json', gvk, known, 'Strict')).toThrow(
+    expect(decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Warn' }).warnings).toEqual(
+      ['duplicate field "spec.size"', 'duplicate field "spec.free.x"', 'unknown field "metadata.odd"', 'unknown field "spec.bad"'],
+    );
+    expect(() => decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' })).toThrow(
       'strict decoding error: duplicate field "spec.size"',
     );
-    expect(decodeCustomObject(wrong, 'application/json', gvk, known, 'Ignore').warnings).toEqual([]);
+    expect(
+      decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Ignore' }).warnings,
+    ).toEqual([]);
     const yaml = body('apiVersion: example.com/v1\nkind: Widget\nspec:\n  size: 1\n  size: 2\n  bad: 1\n');
-    expect(decodeCustomObject(yaml, 'application/yaml', gvk, known, 'Warn').warnings).toEqual([
+    expect(decodeCustomObject(yaml, { type: 'application/yaml', expected: gvk, fields: known, fieldValidation: 'Warn' }).warnings).toEqual([
       expect.stringContaining('key "size" already set in map'),
       'unknown field "spec.bad"',
     ]);
@@ -182,9 +181,11 @@ describe('field validation of custom resources [sig-api-machinery FieldValidatio
   it('should create/apply a CR with unknown fields for CRD with no validation schema', async () => {
     const known = await fields({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true });
     const free = body('{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"a":1},"more":{}}');
-    expect(decodeCustomObject(free, 'application/json', gvk, known, 'Strict').warnings).toEqual([]);
+    expect(
+      decodeCustomObject(free, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' }).warnings,
+    ).toEqual([]);
     const twice = body('{"apiVersion":"example.com/v1","kind":"Widget","spec":{"a":1,"a":2}}');
-    expect(() => decodeCustomObject(twice, 'application/json', gvk, known, 'Strict')).toThrow(
+    expect(() => decodeCustomObject(twice, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' })).toThrow(
       'strict decoding error: duplicate field "spec.a"',
     );
   });

@@ -4,7 +4,7 @@ import type { CustomResourceColumnDefinition } from '@oarlock/api/types/apiexten
 import { defaultPrinter } from '../../negotiation/table/cluster.ts';
 import { humanDuration } from '../../negotiation/table/duration.ts';
 import type { TableCell, TableColumn, Printer } from '../../negotiation/table/printer.ts';
-import { compileJsonPath, type JsonPath } from './json-path.ts';
+import { compileJsonPath } from './json-path.ts';
 
 /** Builds the table printer of a definition from its additionalPrinterColumns; without any, the columns are name and age. */
 export function printerFromColumns(definitions: readonly CustomResourceColumnDefinition[] | undefined): Printer {
@@ -26,12 +26,11 @@ export function printerFromColumns(definitions: readonly CustomResourceColumnDef
   const [name] = defaultPrinter.columns;
   return {
     columns: [...(name === undefined ? [] : [name]), ...columns.map(({ head }) => head)],
-    cells: (object, now) => [object.metadata?.name ?? '', ...columns.map(({ path, type }) => cellOf(object, path, type, now))],
+    cells: (object, now) => [object.metadata?.name ?? '', ...columns.map(({ path, type }) => cellOf(path?.(object) ?? [], type, now))],
   };
 }
 
-function cellOf(object: unknown, path: JsonPath | undefined, type: string, now: number): TableCell {
-  const values = path?.(object) ?? [];
+function cellOf(values: readonly unknown[], type: string, now: number): TableCell {
   const [value] = values;
   if (values.length === 0 || value === undefined || value === null) return null;
   switch (type) {

@@ -38,7 +38,7 @@ export async function evict(registry: RegistryDependencies, pods: ServedKind, co
   const scope: RequestScope = { registry, kind: pods, context };
   const options = await admitEviction(scope);
   for (let attempt = 0; ; attempt++) {
-    const { object: pod, revision } = await registry.reader.getLatest(pods, request.namespace, request.name, request.signal);
+    const { object: pod, revision } = await registry.reader.getLatest(pods, request);
     const guarded: DeleteOptions = {
       ...options,
       preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) },

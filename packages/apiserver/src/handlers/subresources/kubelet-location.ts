@@ -22,8 +22,8 @@ export async function kubeletResponse(
   context: RequestContext,
 ): Promise<PipelineResponse> {
   const { request } = context;
-  const { subresource, namespace, name } = request;
-  const { object } = await registry.reader.getLatest(pods, namespace, name, request.signal);
+  const { subresource, name } = request;
+  const { object } = await registry.reader.getLatest(pods, request);
   const pod = object as Pod;
   const { admission } = registry;
   if (subresource !== 'log') {
@@ -54,7 +54,7 @@ export async function kubeletLocationOf(
   const nodes = kind('', 'v1', 'nodes');
   let node: Node;
   try {
-    node = (await reader.getLatest(nodes, '', nodeName, signal)).object as Node;
+    node = (await reader.getLatest(nodes, { namespace: '', name: nodeName, signal })).object as Node;
   } catch (error) {
     if (isStatus(error, 'NotFound')) throw notFound(nodes.resource, nodeName);
     throw error;

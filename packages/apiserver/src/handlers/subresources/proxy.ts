@@ -67,7 +67,7 @@ export async function podProxy(registry: RegistryDependencies, pods: ServedKind,
   const { namespace, name: id, signal } = context.request;
   const { scheme, name, port } = named('pod', id);
   await admitted(registry, pods, context);
-  const pod = (await registry.reader.getLatest(pods, namespace, name, signal)).object as Pod;
+  const pod = (await registry.reader.getLatest(pods, { namespace, name, signal })).object as Pod;
   const address = pod.status?.podIPs?.[0]?.ip ?? pod.status?.podIP ?? '';
   checkAddress(address, pods.allowLoopback);
   const first = pod.spec?.containers?.flatMap(({ ports = [] }) => ports)[0]?.containerPort;
@@ -89,14 +89,14 @@ export async function serviceProxy(
   const { namespace, name: id, signal } = context.request;
   const { scheme, name, port } = named('service', id);
   await admitted(registry, services, context);
-  const service = (await registry.reader.getLatest(services, namespace, name, signal)).object as Service;
+  const service = (await registry.reader.getLatest(services, { namespace, name, signal })).object as Service;
   let portName = port;
   if (/^[+-]?\d+$/.test(port)) {
     const declared = service.spec?.ports?.find((candidate) => candidate.port === Number(port));
     if (declared === undefined) throw unavailable(`no service port ${Number(port)} found for service ${JSON.stringify(name)}`);
     portName = declared.name ?? '';
   }
-  const found = endpointOf(registry, services, namespace, name, portName);
+  const found = endpointOf(registry, services, { namespace, service: name, portName });
   if (found === undefined) throw unavailable(`no endpoints available for service ${JSON.stringify(name)}`);
   checkAddress(found.host, services.allowLoopback);
   return { kind: 'proxy', scheme: scheme || 'http', ...found, ...loopback(services) };
@@ -106,9 +106,7 @@ export async function serviceProxy(
 export function endpointOf(
   registry: RegistryDependencies,
   services: Pick<ServedKind, 'allowLoopback'>,
-  namespace: string,
-  service: string,
-  portName: string,
+  { namespace, service, portName }: { readonly namespace: string; readonly service: string; readonly portName: string },
 ): { readonly host: string; readonly port: number } | undefined {
   const slices = registry.servedKind('discovery.k8s.io', 'v1', 'endpointslices');
   const pods = registry.servedKind('', 'v1', 'pods');

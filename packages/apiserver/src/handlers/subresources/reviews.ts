@@ -46,12 +46,8 @@ export const reviews: Readonly<
     const errors = checkOne(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     throwIfInvalid(kind, errors);
-    return authorizationReviewStatus(registry, context, body, {
-      name: user,
-      groups,
-      ...(uid !== undefined && { uid }),
-      ...(extra && { extra }),
-    });
+    const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+    return authorizationReviewStatus(registry, context, { body, identity });
   },
   'localsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<LocalSubjectAccessReview>(registry, kind, context);
@@ -64,17 +60,13 @@ export const reviews: Readonly<
     if (resourceAttributes !== undefined && (resourceAttributes.namespace ?? '') !== namespace)
       errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
     throwIfInvalid(kind, errors);
-    return authorizationReviewStatus(
-      registry,
-      context,
-      { ...body, metadata: { ...body.metadata, namespace } },
-      { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) },
-    );
+    const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+    return authorizationReviewStatus(registry, context, { body: { ...body, metadata: { ...body.metadata, namespace } }, identity });
   },
   'selfsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SelfSubjectAccessReview>(registry, kind, context);
     throwIfInvalid(kind, checkOne(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
-    return authorizationReviewStatus(registry, context, body, context.request.identity);
+    return authorizationReviewStatus(registry, context, { body, identity: context.request.identity });
   },
   'selfsubjectrulesreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SelfSubjectRulesReview>(registry, kind, context);
@@ -165,8 +157,7 @@ interface ReviewBody extends KubeObject {
 async function authorizationReviewStatus(
   { authz }: RegistryDependencies,
   context: RequestContext,
-  body: ReviewBody,
-  identity: Identity,
+  { body, identity }: { readonly body: ReviewBody; readonly identity: Identity },
 ): Promise<PipelineResponse> {
   const { resourceAttributes: r, nonResourceAttributes: path } = body.spec ?? {};
   const attributes: Attributes =

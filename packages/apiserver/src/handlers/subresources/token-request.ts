@@ -40,7 +40,7 @@ export async function createToken(
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody<TokenRequest>(request.body, { gvk, schema });
   checkServiceAccount(body, name, namespace);
-  const account = (await registry.reader.getLatest(accounts, namespace, name, request.signal)).object;
+  const account = (await registry.reader.getLatest(accounts, request)).object;
   const { audiences = [], expirationSeconds = 3600, boundObjectRef } = body.spec ?? {};
   const submitted: TokenRequest = {
     kind: 'TokenRequest',
@@ -150,7 +150,7 @@ async function resolveBoundObjects(
   const { namespace, name: account, signal } = request;
   const { apiVersion = '', kind: refKind = '', name = '', uid = '' } = ref;
   const find = async (resource: string): Promise<KubeObject> =>
-    (await reader.getLatest(kind('', 'v1', resource), resource === 'nodes' ? '' : namespace, name, signal)).object;
+    (await reader.getLatest(kind('', 'v1', resource), { namespace: resource === 'nodes' ? '' : namespace, name, signal })).object;
   const refOf = ({ metadata }: KubeObject): BoundObject => {
     const own = metadata?.uid ?? '';
     if (uid !== '' && uid !== own)
@@ -169,7 +169,9 @@ async function resolveBoundObjects(
       );
     const nodeName = pod.spec.nodeName ?? '';
     const node =
-      nodeName === '' ? undefined : await nodeRef(() => reader.getLatest(kind('', 'v1', 'nodes'), '', nodeName, signal), nodeName);
+      nodeName === ''
+        ? undefined
+        : await nodeRef(() => reader.getLatest(kind('', 'v1', 'nodes'), { namespace: '', name: nodeName, signal }), nodeName);
     return { ...(node && { node }), pod: refOf(pod) };
   }
   if (apiVersion === 'v1' && refKind === 'Node') return { node: refOf(await find('nodes')) };

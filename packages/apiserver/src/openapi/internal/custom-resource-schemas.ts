@@ -20,7 +20,7 @@ export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefiniti
 
 export function refToCustomList(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
   const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
-  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), gvk, kind.listKind);
+  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), { ...gvk, kind: kind.listKind });
 }
 
 function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion): Json {

@@ -64,7 +64,7 @@ export class SchemaDefinitions {
 
   /** Returns a reference to the list definition of a kind. */
   refToList(id: string, kind: GroupVersionKind): Json {
-    return this.refToGeneratedList(definitionName(id), this.refTo(id), kind, `${kind.kind}List`);
+    return this.refToGeneratedList(definitionName(id), this.refTo(id), { ...kind, kind: `${kind.kind}List` });
   }
 
   /**
@@ -79,7 +79,7 @@ export class SchemaDefinitions {
   }
 
   /** Returns a reference to the list of the type that `item` refers to. */
-  refToGeneratedList(itemName: string, item: Json, kind: GroupVersionKind, listKind: string): Json {
+  refToGeneratedList(itemName: string, item: Json, listKind: GroupVersionKind): Json {
     const name = `${itemName}List`;
     if (!this.#bodies.has(name)) {
       this.#bodies.set(name, {
@@ -92,7 +92,7 @@ export class SchemaDefinitions {
           metadata: this.#refWith(this.refTo('meta/v1.ListMeta')),
         },
       });
-      this.#mark(name, [{ ...kind, kind: listKind }]);
+      this.#mark(name, [listKind]);
     }
     return this.#ref(name);
   }

@@ -191,11 +191,12 @@ interface StoredVersion {
   readonly conversion: VersionConversion;
 }
 
-/** The storage version of a resource, and the versions that need no conversion. */
-const sameSchema = (group: string, version: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
+/** Returns the conversions of resources whose other versions have the schema of the storage version (`group/version`). */
+const sameSchema = (storageVersion: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
   resources.flatMap((resource) =>
     others.map((other): [string, StoredVersion] => {
-      const [stored, served] = [`${group}/${version}/${resource}`, `${group}/${other}/${resource}`];
+      const [group = ''] = storageVersion.split('/');
+      const [stored, served] = [`${storageVersion}/${resource}`, `${group}/${other}/${resource}`];
       return [served, { stored, conversion: renamedField(stored, served) }];
     }),
   );
@@ -205,18 +206,17 @@ export const versionConversions: ReadonlyMap<string, StoredVersion> = new Map([
   ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: eventsV1 }],
   ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: autoscalersV1 }],
   ...sameSchema(
-    'admissionregistration.k8s.io',
-    'v1',
+    'admissionregistration.k8s.io/v1',
     ['v1beta1', 'v1alpha1'],
     ['mutatingadmissionpolicies', 'mutatingadmissionpolicybindings'],
   ),
-  ...sameSchema('certificates.k8s.io', 'v1beta1', ['v1alpha1'], ['clustertrustbundles']),
-  ...sameSchema('coordination.k8s.io', 'v1beta1', ['v1alpha2'], ['leasecandidates']),
-  ...sameSchema('networking.k8s.io', 'v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
-  ...sameSchema('storage.k8s.io', 'v1', ['v1beta1'], ['volumeattributesclasses']),
-  ...sameSchema('resource.k8s.io', 'v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
-  ...sameSchema('resource.k8s.io', 'v1', ['v1beta1'], ['deviceclasses']),
-  ...sameSchema('resource.k8s.io', 'v1beta2', ['v1alpha3'], ['devicetaintrules']),
+  ...sameSchema('certificates.k8s.io/v1beta1', ['v1alpha1'], ['clustertrustbundles']),
+  ...sameSchema('coordination.k8s.io/v1beta1', ['v1alpha2'], ['leasecandidates']),
+  ...sameSchema('networking.k8s.io/v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
+  ...sameSchema('storage.k8s.io/v1', ['v1beta1'], ['volumeattributesclasses']),
+  ...sameSchema('resource.k8s.io/v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
+  ...sameSchema('resource.k8s.io/v1', ['v1beta1'], ['deviceclasses']),
+  ...sameSchema('resource.k8s.io/v1beta2', ['v1alpha3'], ['devicetaintrules']),
   ...Object.entries(olderDeviceVersions).map(([resource, conversion]): [string, StoredVersion] => [
     `resource.k8s.io/v1beta1/${resource}`,
     { stored: `resource.k8s.io/v1/${resource}`, conversion },

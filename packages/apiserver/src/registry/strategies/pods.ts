@@ -36,8 +36,7 @@ export function withCondition(
 
 const extendedSelector = (
   selector: LabelSelector | undefined,
-  keys: readonly string[] | undefined,
-  operator: 'In' | 'NotIn',
+  { keys, operator }: { readonly keys: readonly string[] | undefined; readonly operator: 'In' | 'NotIn' },
   labels: Labels,
 ): LabelSelector | undefined => {
   const added = (keys ?? []).flatMap((key) => (Object.hasOwn(labels, key) ? [{ key, operator, values: [labels[key] ?? ''] }] : []));
@@ -49,9 +48,8 @@ const extendedSelector = (
 /** Adds the pod's own values of matchLabelKeys and mismatchLabelKeys to the label selector of a term (KEP-3633). */
 function mergedTerm(term: PodAffinityTerm, labels: Labels): PodAffinityTerm {
   const labelSelector = extendedSelector(
-    extendedSelector(term.labelSelector, term.matchLabelKeys, 'In', labels),
-    term.mismatchLabelKeys,
-    'NotIn',
+    extendedSelector(term.labelSelector, { keys: term.matchLabelKeys, operator: 'In' }, labels),
+    { keys: term.mismatchLabelKeys, operator: 'NotIn' },
     labels,
   );
   return labelSelector === undefined ? term : { ...term, labelSelector };
@@ -81,7 +79,7 @@ function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
 
 /** Adds the pod's own values of matchLabelKeys to the label selector of a spread constraint (KEP-3243). */
 function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): TopologySpreadConstraint {
-  const labelSelector = extendedSelector(constraint.labelSelector, constraint.matchLabelKeys, 'In', labels);
+  const labelSelector = extendedSelector(constraint.labelSelector, { keys: constraint.matchLabelKeys, operator: 'In' }, labels);
   return labelSelector === undefined ? constraint : { ...constraint, labelSelector };
 }
 

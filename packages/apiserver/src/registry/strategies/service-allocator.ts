@@ -20,6 +20,14 @@ export interface AllocationOwner {
   readonly name: string;
 }
 
+interface AllocationRange {
+  readonly size: number;
+  /** The number of values at the beginning that users choose. */
+  readonly reserved: number;
+  /** Returns the storage key of a value. */
+  key(index: number): string;
+}
+
 /**
  * Allocates the cluster IPs and node ports of Services (ipallocator and portallocator upstream). Each allocation is a storage key that is
  * written and deleted in the same commit as its Service, so that two servers cannot allocate the same value and none leaks. A cluster IP is
@@ -119,7 +127,7 @@ export class ServiceAllocator {
     for (const range of this.#ranges()) {
       if (range.family !== family) continue;
       const reserved = offsetBand(range.size, 16, 256);
-      const index = this.#free(range.size, reserved, (i) => this.ipKey(range.at(i)), also);
+      const index = this.#free({ size: range.size, reserved, key: (i) => this.ipKey(range.at(i)) }, also);
       if (index !== undefined) return range.at(index);
     }
     return undefined;
@@ -129,7 +137,7 @@ export class ServiceAllocator {
   allocatePort(also: ReadonlySet<string>): number | undefined {
     const size = this.#ports.to - this.#ports.from + 1;
     const reserved = size < 32 ? 0 : Math.min(Math.max(16, Math.floor(size / 32)), 128);
-    const index = this.#free(size, reserved, (i) => this.portKey(this.#ports.from + i), also);
+    const index = this.#free({ size, reserved, key: (i) => this.portKey(this.#ports.from + i) }, also);
     return index === undefined ? undefined : this.#ports.from + index;
   }
 
@@ -155,7 +163,8 @@ export class ServiceAllocator {
     return range;
   }
 
-  #free(size: number, reserved: number, key: (index: number) => string, also: ReadonlySet<string>): number | undefined {
+  /** Returns the index of a free value: a random one from the upper part, or from the lower, reserved part if that is exhausted. */
+  #free({ size, reserved, key }: AllocationRange, also: ReadonlySet<string>): number | undefined {
     for (const [from, to] of [
       [reserved, size],
       [0, reserved],
