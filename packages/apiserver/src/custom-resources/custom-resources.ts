@@ -74,8 +74,8 @@ export class CustomResources {
       .flatMap(({ kinds }) => kinds)
       .sort(
         (a, b) =>
-          text(a.group, b.group) ||
-          (a.version === b.version ? text(a.resource, b.resource) : compareKubeAwareVersions(a.version, b.version)),
+          compareText(a.group, b.group) ||
+          (a.version === b.version ? compareText(a.resource, b.resource) : compareKubeAwareVersions(a.version, b.version)),
       );
   }
 
@@ -168,7 +168,7 @@ export class CustomResources {
 }
 
 const keyOf = ({ group, version, resource: name }: Kind) => `${group}/${version}/${name}`;
-const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+const compareText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 
 interface PublishedVersion {
   readonly definition: CustomResourceDefinition;

@@ -31,14 +31,17 @@ export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresour
       'InternalError',
       `Internal error occurred: the spec replicas field ${JSON.stringify(paths.specReplicasPath)} does not exist`,
     );
-  const seen = valueAt(object, paths.statusReplicasPath);
+  const statusReplicas = valueAt(object, paths.statusReplicasPath);
   const selector = paths.labelSelectorPath === undefined ? undefined : valueAt(object, paths.labelSelectorPath);
   return {
     kind: 'Scale',
     apiVersion: 'autoscaling/v1',
     metadata: { name, ...(namespace !== '' && { namespace }), uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
     spec: { replicas: Number(replicas) },
-    status: { replicas: typeof seen === 'number' ? seen : 0, ...(typeof selector === 'string' && selector !== '' && { selector }) },
+    status: {
+      replicas: typeof statusReplicas === 'number' ? statusReplicas : 0,
+      ...(typeof selector === 'string' && selector !== '' && { selector }),
+    },
   };
 }
 
@@ -50,15 +53,15 @@ export async function customScale(scope: RequestScope, paths: CustomResourceSubr
     const { object, revision } = await registry.reader.get(kind, request);
     return objectResponse(scaleOfCustom(object, paths), context, { code: 200, revision });
   }
-  const patches = request.verb === 'patch';
-  const applies = patches && request.patchType === 'apply';
-  checkWriteOptions(request.query, patches ? 'PatchOptions' : 'UpdateOptions', applies);
-  const next = applies ? undefined : nextScale(context);
+  const isPatch = request.verb === 'patch';
+  const isApply = isPatch && request.patchType === 'apply';
+  checkWriteOptions(request.query, isPatch ? 'PatchOptions' : 'UpdateOptions', isApply);
+  const next = isApply ? undefined : newScaleOf(context);
   const { item } = await updateObject({
     ...scope,
-    optionsKind: patches ? 'PatchOptions' : 'UpdateOptions',
+    optionsKind: isPatch ? 'PatchOptions' : 'UpdateOptions',
     allowCreate: false,
-    tracksFields: applies,
+    tracksFields: isApply,
     newObject(old) {
       if (old === undefined) throw notFound(kind.resource, request.name);
       if (next === undefined) return applyToScale(scope, old, (replicas) => withValueAt({}, paths.specReplicasPath, Number(replicas)));
@@ -85,7 +88,7 @@ function checkScale({ kind, context }: RequestScope, scale: Scale, ownUid: strin
   if (uid !== '' && uid !== ownUid) throw conflict(kind.resource, name, objectModified);
 }
 
-function nextScale(context: RequestContext): (old: Scale) => Scale {
+function newScaleOf(context: RequestContext): (old: Scale) => Scale {
   const { request } = context;
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);

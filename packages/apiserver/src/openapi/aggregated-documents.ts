@@ -32,15 +32,15 @@ function* addedParts(kind: 'path' | 'definition', others: readonly AggregatedDoc
       const isIncluded = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
       if (!isIncluded || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
       const part: OpenApiPart = { kind, name, value: value as Json };
-      if (!writable(part)) continue;
+      if (!isExpressible(part)) continue;
       seen.add(`${kind} ${name}`);
       yield part;
     }
   }
 }
 
-/** Drops members that the protobuf form cannot express, so that both forms contain the same. */
-function writable(part: OpenApiPart): boolean {
+/** Returns true if the protobuf form can express the part; other parts are dropped, so that both forms contain the same. */
+function isExpressible(part: OpenApiPart): boolean {
   try {
     for (const _ of protobufOf([part]));
     return true;

@@ -53,28 +53,28 @@ export class Dispatcher {
   /** Runs the steps after authorization. */
   dispatch(context: RequestContext): Promise<PipelineResponse> {
     const { resource, subresource, verb } = context.request;
-    const what = groupResource(resource);
-    const review = reviews[what];
-    if (review !== undefined && Object.hasOwn(reviews, what)) {
+    const resourceName = groupResource(resource);
+    const review = reviews[resourceName];
+    if (review !== undefined && Object.hasOwn(reviews, resourceName)) {
       const gvk = { group: resource.group, version: resource.version, kind: resource.kind };
       if (verb !== 'create' || subresource !== '') throw methodNotAllowed();
       return review(this.#registry, { gvk, schema: schemaOf(gvk), resource }, context);
     }
-    if (what === 'bindings' && subresource === '' && verb === 'create')
+    if (resourceName === 'bindings' && subresource === '' && verb === 'create')
       return createBinding(this.#registry, this.#registry.servedKind('', 'v1', 'pods'), context);
-    if (what === 'componentstatuses') return listComponentStatuses(this.#components(), context);
+    if (resourceName === 'componentstatuses') return listComponentStatuses(this.#components(), context);
     const kind = this.#registry.servedKind(resource.group, resource.version, resource.resource);
     if (kind.warning !== undefined) context.annotate('k8s.io/deprecated', 'true');
-    if (kind.warning === undefined) return this.#dispatchServed(kind, what, context);
+    if (kind.warning === undefined) return this.#dispatchServed(kind, resourceName, context);
     context.warn(kind.warning);
-    return this.#dispatchServed(kind, what, context).then((answer) =>
+    return this.#dispatchServed(kind, resourceName, context).then((answer) =>
       answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: context.warnings } : answer,
     );
   }
 
-  #dispatchServed(kind: ServedKind, what: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchServed(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
     if (kind.customResource !== undefined) return this.#dispatchCustom(kind, context);
-    return context.request.subresource === '' ? this.#dispatchObject(kind, context) : this.#dispatchSubresource(kind, what, context);
+    return context.request.subresource === '' ? this.#dispatchObject(kind, context) : this.#dispatchSubresource(kind, resourceName, context);
   }
 
   #dispatchCustom(kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
@@ -123,9 +123,9 @@ export class Dispatcher {
     }
   }
 
-  #dispatchSubresource(kind: ServedKind, what: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchSubresource(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
     const { request } = context;
-    const name = `${what}/${request.subresource}`;
+    const name = `${resourceName}/${request.subresource}`;
     const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);
     if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
     if (

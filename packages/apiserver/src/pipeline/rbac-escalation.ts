@@ -73,7 +73,7 @@ async function checkRole(registry: EscalationDependencies, request: AdmissionReq
 }
 
 async function checkBinding(
-  needs: EscalationDependencies,
+  registry: EscalationDependencies,
   { identity, namespace }: AdmissionRequest,
   { roleRef }: BindingLike,
 ): Promise<AdmissionDecision> {
@@ -81,11 +81,11 @@ async function checkBinding(
   const { kind, name } = roleRef;
   const resource = kind === 'ClusterRole' ? 'clusterroles' : 'roles';
   const asked = { kind: 'resource', identity, verb: 'bind', group, version, resource, subresource: '', namespace, name } as const;
-  if ((await runAuthorizers(needs.authz, asked)).decision === 'allow') return allow;
+  if ((await runAuthorizers(registry.authz, asked)).decision === 'allow') return allow;
   // a missing role is reported as NotFound, as upstream does
-  const served = needs.servedKind(group, version, resource);
-  const { object } = await needs.reader.getLatest(served, { namespace: kind === 'ClusterRole' ? '' : namespace, name });
-  return escalationError(identity, await rulesOf(needs, identity, namespace), (object as RoleLike).rules ?? []) ?? allow;
+  const served = registry.servedKind(group, version, resource);
+  const { object } = await registry.reader.getLatest(served, { namespace: kind === 'ClusterRole' ? '' : namespace, name });
+  return escalationError(identity, await rulesOf(registry, identity, namespace), (object as RoleLike).rules ?? []) ?? allow;
 }
 
 interface EffectiveRules {

@@ -131,12 +131,12 @@ export class ResourceCatalog {
   }
 
   #withServedSubresources(kind: Kind): Kind {
-    const what = groupResource(kind);
+    const resourceName = groupResource(kind);
     const rules = this.#strategy(kind).subresources ?? {};
     return {
       ...kind,
       subresources: kind.subresources.filter(
-        ({ name }) => name === 'status' || name in rules || handledSubresources.has(`${what}/${name}`),
+        ({ name }) => name === 'status' || name in rules || handledSubresources.has(`${resourceName}/${name}`),
       ),
     };
   }

@@ -57,12 +57,12 @@ export class DefinitionController {
 
   onEvent({ key, current, previous }: WatchCacheEvent): void {
     if (current === undefined) {
-      const gone = previous?.object as CustomResourceDefinition | undefined;
-      const group = this.#groups.get(gone?.spec.group ?? '');
+      const deletedDefinition = previous?.object as CustomResourceDefinition | undefined;
+      const group = this.#groups.get(deletedDefinition?.spec.group ?? '');
       group?.delete(key);
       // the deletion frees names that other definitions of the group may request
       for (const name of group?.keys() ?? []) this.#add(name);
-      if (group?.size === 0) this.#groups.delete(gone?.spec.group ?? '');
+      if (group?.size === 0) this.#groups.delete(deletedDefinition?.spec.group ?? '');
       this.#retries.get(key)?.timer.cancel();
       this.#retries.delete(key);
       return;

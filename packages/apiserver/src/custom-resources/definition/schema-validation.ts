@@ -52,7 +52,7 @@ function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaL
     if (compiled instanceof Error)
       errors.push(invalid(`${path}.pattern`, pattern, `must be a valid regular expression, but isn't: ${compiled.message}`));
   }
-  listAndMapTypes(errors, schema, path);
+  validateListAndMapTypes(errors, schema, path);
   if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, { path: `${path}.items`, depth: depth + 1 });
   if (typeof additionalProperties === 'object')
     visit(errors, additionalProperties, { path: `${path}.additionalProperties`, depth: depth + 1 });
@@ -63,22 +63,22 @@ function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaL
   if (schema.not !== undefined) visit(errors, schema.not, { path: `${path}.not`, depth: depth + 1 });
 }
 
-function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
+function validateListAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
   const { type = '' } = schema;
   const mapType = schema['x-kubernetes-map-type'];
   const listType = schema['x-kubernetes-list-type'];
   const keys = schema['x-kubernetes-list-map-keys'] ?? [];
-  const needs = (wanted: string, extension: string) => {
+  const requireType = (wanted: string, extension: string) => {
     const detail = `must be ${wanted} if ${extension} is specified`;
     if (type !== wanted) errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
   };
   if (mapType !== undefined) {
-    needs('object', 'x-kubernetes-map-type');
+    requireType('object', 'x-kubernetes-map-type');
     if (mapType !== 'atomic' && mapType !== 'granular')
       errors.push(notSupported(`${path}.x-kubernetes-map-type`, mapType, ['atomic', 'granular']));
   }
   if (listType !== undefined) {
-    needs('array', 'x-kubernetes-list-type');
+    requireType('array', 'x-kubernetes-list-type');
     if (!['atomic', 'set', 'map'].includes(listType))
       errors.push(notSupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'set', 'map']));
   }
@@ -172,17 +172,17 @@ function visitChildDefaults(errors: Errors, { items, additionalProperties, prope
 
 /** Prunes a value without applying defaults. */
 function withoutDefaults(schema: JSONSchemaProps, value: unknown): unknown {
-  const bare = (source: JSONSchemaProps): JSONSchemaProps => {
+  const removeDefaults = (source: JSONSchemaProps): JSONSchemaProps => {
     const { default: _default, properties, items, additionalProperties, ...rest } = source;
     return {
       ...rest,
       nullable: true,
-      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, bare(each)])) }),
-      ...(items !== undefined && { items: Array.isArray(items) ? items : bare(items as JSONSchemaProps) }),
+      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, removeDefaults(each)])) }),
+      ...(items !== undefined && { items: Array.isArray(items) ? items : removeDefaults(items as JSONSchemaProps) }),
       ...(additionalProperties !== undefined && {
-        additionalProperties: typeof additionalProperties === 'object' ? bare(additionalProperties) : additionalProperties,
+        additionalProperties: typeof additionalProperties === 'object' ? removeDefaults(additionalProperties) : additionalProperties,
       }),
     };
   };
-  return pruneAndDefault(new SchemaNode(bare(schema)), value);
+  return pruneAndDefault(new SchemaNode(removeDefaults(schema)), value);
 }

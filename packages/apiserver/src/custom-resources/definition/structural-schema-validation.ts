@@ -21,9 +21,9 @@ export function validateStructure(schema: JSONSchemaProps, path: string): readon
   return errors;
 }
 
-const single = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
+const itemSchema = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
   items === undefined || Array.isArray(items) ? undefined : (items as JSONSchemaProps);
-const below = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
+const additionalPropertiesSchema = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
   typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 
 interface StructureLocation {
@@ -32,15 +32,15 @@ interface StructureLocation {
 }
 
 function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }: StructureLocation): void {
-  const items = single(schema.items);
+  const items = itemSchema(schema.items);
   if (items !== undefined) visitStructure(errors, items, { level: 'items', path: `${path}.items` });
   for (const [name, property] of Object.entries(schema.properties ?? {}))
     visitStructure(errors, property, { level: 'field', path: `${path}.properties[${name}]` });
   if (schema.additionalProperties !== undefined && level === 'root')
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used at the root'));
-  const additional = below(schema);
+  const additional = additionalPropertiesSchema(schema);
   if (additional !== undefined) visitStructure(errors, additional, { level: 'field', path: `${path}.additionalProperties` });
-  extensions(errors, schema, path);
+  validateIntOrString(errors, schema, path);
   const { type = '' } = schema;
   const embedded = schema['x-kubernetes-embedded-resource'] === true;
   const preserves = schema['x-kubernetes-preserve-unknown-fields'] === true;
@@ -88,7 +88,7 @@ function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps
     errors.push(fieldForbidden(at, 'must not specify anything other than name and generateName, but metadata is implicitly specified'));
 }
 
-function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void {
+function validateIntOrString(errors: Errors, schema: JSONSchemaProps, path: string): void {
   if (schema['x-kubernetes-int-or-string'] !== true) return;
   if (schema.type !== undefined && schema.type !== '')
     errors.push(invalid(`${path}.type`, schema.type, 'must be empty if x-kubernetes-int-or-string is true'));
@@ -151,7 +151,7 @@ function validateJunctor(
     if (schema[name] !== undefined) errors.push(fieldForbidden(`${path}.${name}`, 'must be undefined to be structural'));
   if (schema.additionalProperties !== undefined)
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
-  const items = single(schema.items);
+  const items = itemSchema(schema.items);
   if (items !== undefined) validateJunctor(errors, items, { path: `${path}.items`, skipAnyOf: false, isObjectRoot: false });
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
     if (isObjectRoot && name === 'metadata')
@@ -171,9 +171,9 @@ interface CompletenessLocation {
 /** Validates that every property restricted inside a junctor is declared outside of it. */
 function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath: string): void {
   const visit = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
-    const items = single(value.items);
+    const items = itemSchema(value.items);
     if (items !== undefined) {
-      const specItems = single(spec.items);
+      const specItems = itemSchema(spec.items);
       if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${path}.items`));
       else visit(specItems, items, { path: `${path}.items`, specPath: `${specPath}.items` });
     }
@@ -181,7 +181,7 @@ function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath:
       const declared = spec.properties?.[name];
       const child: CompletenessLocation = { path: `${path}.properties[${name}]`, specPath: `${specPath}.properties[${name}]` };
       if (declared !== undefined) visit(declared, property, child);
-      else if (below(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
+      else if (additionalPropertiesSchema(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
         errors.push(required(child.specPath, `because it is defined in ${child.path}`));
     }
     for (const junctor of junctors)

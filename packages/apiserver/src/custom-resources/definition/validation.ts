@@ -143,13 +143,13 @@ function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: 
 const withoutSchemas = (versions: readonly CustomResourceDefinitionVersion[]) =>
   versions.map(({ name, served, storage }) => ({ name, served, storage }));
 
-function label(errors: Errors, path: string, value: string | undefined): void {
+function validateLabel(errors: Errors, path: string, value: string | undefined): void {
   if (value === undefined || value === '') return;
   const wrong = isDns1035Label(value);
   if (wrong.length > 0) errors.push(invalid(path, value, wrong.join(',')));
 }
 
-function mixedCase(errors: Errors, path: string, value: string | undefined): void {
+function validateMixedCaseLabel(errors: Errors, path: string, value: string | undefined): void {
   if (value === undefined || value === '') return;
   const wrong = isDns1035Label(value.toLowerCase());
   if (wrong.length > 0) errors.push(invalid(path, value, `may have mixed case, but should otherwise match: ${wrong.join(',')}`));
@@ -161,20 +161,20 @@ function validateNames(errors: Errors, names: CustomResourceDefinitionNames, pat
   requireNonEmpty(errors, `${path}.singular`, singular);
   requireNonEmpty(errors, `${path}.kind`, kind);
   requireNonEmpty(errors, `${path}.listKind`, listKind);
-  label(errors, `${path}.plural`, plural);
-  label(errors, `${path}.singular`, singular);
-  mixedCase(errors, `${path}.kind`, kind);
-  mixedCase(errors, `${path}.listKind`, listKind);
-  for (const [i, name] of shortNames.entries()) label(errors, `${path}.shortNames[${i}]`, name);
+  validateLabel(errors, `${path}.plural`, plural);
+  validateLabel(errors, `${path}.singular`, singular);
+  validateMixedCaseLabel(errors, `${path}.kind`, kind);
+  validateMixedCaseLabel(errors, `${path}.listKind`, listKind);
+  for (const [i, name] of shortNames.entries()) validateLabel(errors, `${path}.shortNames[${i}]`, name);
   if (kind !== undefined && kind !== '' && kind === listKind)
     errors.push(invalid(`${path}.listKind`, listKind, 'kind and listKind may not be the same'));
-  for (const [i, name] of categories.entries()) label(errors, `${path}.categories[${i}]`, name);
+  for (const [i, name] of categories.entries()) validateLabel(errors, `${path}.categories[${i}]`, name);
 }
 
 function validateVersion(version: CustomResourceDefinitionVersion, path: string, old: CustomResourceDefinitionVersion | undefined): Errors {
   const errors: Errors = [];
   const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [] } = version;
-  if (requireNonEmpty(errors, `${path}.name`, name)) label(errors, `${path}.name`, name);
+  if (requireNonEmpty(errors, `${path}.name`, name)) validateLabel(errors, `${path}.name`, name);
   if (deprecationWarning !== undefined)
     validateDeprecationWarning(errors, { deprecated, deprecationWarning }, `${path}.deprecationWarning`);
   const root = schema?.openAPIV3Schema;

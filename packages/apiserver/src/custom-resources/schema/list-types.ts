@@ -17,7 +17,7 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
   if (errors.length >= maxListErrors) return;
   if (Array.isArray(value)) {
     const { items } = schema;
-    unique(schema, value, path, errors);
+    checkUniqueItems(schema, value, path, errors);
     if (items !== undefined && hasLists(items)) for (let i = 0; i < value.length; i++) visit(items, value[i], `${path}[${i}]`, errors);
   } else if (isObject(value)) {
     if (!hasLists(schema)) return;
@@ -30,7 +30,7 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
   }
 }
 
-function unique(schema: SchemaNode, list: readonly unknown[], path: string, errors: FieldError[]): void {
+function checkUniqueItems(schema: SchemaNode, list: readonly unknown[], path: string, errors: FieldError[]): void {
   const type = schema.source['x-kubernetes-list-type'];
   const keys = schema.source['x-kubernetes-list-map-keys'] ?? [];
   if ((type !== 'set' && type !== 'map') || list.length < 2) return;

@@ -51,27 +51,27 @@ interface ResetFieldsInput {
 
 function resetFieldPaths({ resource, hasStatus, subresource, type, custom }: ResetFieldsInput): FieldSet {
   const key = `${resource}/${subresource}`;
-  const own = Object.hasOwn(special, key) ? special[key] : undefined;
-  if (own !== undefined) return own;
+  const specialFields = Object.hasOwn(special, key) ? special[key] : undefined;
+  if (specialFields !== undefined) return specialFields;
   switch (subresource) {
     case '':
       return hasStatus ? status : stripSet;
     case 'status':
-      return custom ? allBut(type, 'status') : spec;
+      return custom ? allFieldsExcept(type, 'status') : spec;
     case 'ephemeralcontainers':
-      return within(type, ['ephemeralContainers']);
+      return specFieldsExcept(type, ['ephemeralContainers']);
     case 'resize':
-      return within(type, ['containers', 'initContainers']);
+      return specFieldsExcept(type, ['containers', 'initContainers']);
     default:
       return stripSet;
   }
 }
 
-const allBut = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
+const allFieldsExcept = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
   FieldSet.of(...[...(type?.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name)).map((name) => [`f:${name}`]));
 
 /** Returns all fields except those of the spec that are kept. */
-function within(type: FieldType | undefined, kept: readonly string[]): FieldSet {
+function specFieldsExcept(type: FieldType | undefined, kept: readonly string[]): FieldSet {
   const others = [...(type?.map?.fields.get('spec')?.type.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name));
   return statusAndMetadata.union(FieldSet.of(...others.map((name) => ['f:spec', `f:${name}`])));
 }

@@ -43,11 +43,11 @@ export async function evict(registry: RegistryDependencies, pods: ServedKind, co
       ...options,
       preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) },
     };
-    const free = unprotectedPhase(pod as Pod);
-    const exact = free === 'gone' ? options : guarded;
-    const disruption = free === undefined ? await decrementDisruptionBudget(scope, pod as Pod) : undefined;
+    const unprotected = unprotectedPhase(pod as Pod);
+    const deleteOptions = unprotected === 'gone' ? options : guarded;
+    const disruption = unprotected === undefined ? await decrementDisruptionBudget(scope, pod as Pod) : undefined;
     try {
-      await deleteWithDisruptionCondition(scope, pod as Pod, disruption?.spent === true ? options : exact);
+      await deleteWithDisruptionCondition(scope, pod as Pod, disruption?.spent === true ? options : deleteOptions);
       return successResponse(context);
     } catch (error) {
       // the pod changed concurrently: retry, unless the client specified the version
@@ -92,7 +92,7 @@ async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, opti
   const { registry, kind: pods, context } = scope;
   const { namespace } = context.request;
   const name = pod.metadata?.name ?? '';
-  let exact = options;
+  let deleteOptions = options;
   if (!context.dryRun && pod.metadata?.deletionTimestamp === undefined) {
     const outcome = await registry.objects.guaranteedUpdate(pods.storedKind, keyOf(pods, namespace, name), context, (current) => {
       if (current === undefined) throw notFound(pods.resource, name);
@@ -115,9 +115,9 @@ async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, opti
       return { action: 'put', object: withFields(current.object, { status: { ...status, conditions } }) };
     });
     if (options.preconditions.resourceVersion !== undefined && outcome !== undefined)
-      exact = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
+      deleteOptions = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
   }
-  await deleteNamed({ ...scope, namespace, name, options: exact });
+  await deleteNamed({ ...scope, namespace, name, options: deleteOptions });
 }
 
 const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;

@@ -60,11 +60,11 @@ export async function kubeletLocationOf(
     throw error;
   }
   const { addresses = [], daemonEndpoints } = node.status ?? {};
-  const own = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
+  const hasClusterCertificate = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
   for (const type of byAddressPreference(addresses.map((address) => address.type))) {
     const found = addresses.find((address) => address.type === type);
     if (found === undefined) continue;
-    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own };
+    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own: hasClusterCertificate };
   }
   throw failure(
     'InternalError',
@@ -79,25 +79,25 @@ function byAddressPreference(present: readonly string[]): readonly string[] {
 
 function pathOf(pod: Pod, subresource: string, body: Readonly<Record<string, unknown>>): string {
   const { namespace = '', name = '' } = pod.metadata ?? {};
-  const where = [namespace, name].map(encodeURIComponent).join('/');
+  const podPath = [namespace, name].map(encodeURIComponent).join('/');
   const container = (container: string | undefined) => encodeURIComponent(resolveContainer(pod, container ?? ''));
   switch (subresource) {
     case 'log': {
       const options = optionsOf<PodLogOptions>(body, 'PodLogOptions');
       validatePodLogOptions(options);
-      return `/containerLogs/${where}/${container(options.container)}${logQuery(options)}`;
+      return `/containerLogs/${podPath}/${container(options.container)}${logQuery(options)}`;
     }
     case 'exec': {
       const options = optionsOf<PodExecOptions>(body, 'PodExecOptions');
-      return `/exec/${where}/${container(options.container)}${streamQuery(options, options.command ?? [])}`;
+      return `/exec/${podPath}/${container(options.container)}${streamQuery(options, options.command ?? [])}`;
     }
     case 'attach': {
       const options = optionsOf<PodAttachOptions>(body, 'PodAttachOptions');
-      return `/attach/${where}/${container(options.container)}${streamQuery(options, [])}`;
+      return `/attach/${podPath}/${container(options.container)}${streamQuery(options, [])}`;
     }
     default: {
       const { ports = [] } = optionsOf<PodPortForwardOptions>(body, 'PodPortForwardOptions');
-      return `/portForward/${where}${ports.length === 0 ? '' : `?${new URLSearchParams({ port: ports.join(',') })}`}`;
+      return `/portForward/${podPath}${ports.length === 0 ? '' : `?${new URLSearchParams({ port: ports.join(',') })}`}`;
     }
   }
 }

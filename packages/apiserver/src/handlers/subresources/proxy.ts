@@ -32,9 +32,9 @@ export function schemeNamePort(id: string): Named | undefined {
   return named?.name === '' ? undefined : named;
 }
 
-function named(what: string, id: string): Named {
+function parseProxyName(resourceName: string, id: string): Named {
   const found = schemeNamePort(id);
-  if (found === undefined) throw badRequest(`invalid ${what} request ${JSON.stringify(id)}`);
+  if (found === undefined) throw badRequest(`invalid ${resourceName} request ${JSON.stringify(id)}`);
   return found;
 }
 
@@ -50,7 +50,7 @@ const portOf = (port: string, scheme: string): number => {
   return Number(port);
 };
 
-async function admitted({ admission }: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<void> {
+async function admitConnect({ admission }: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<void> {
   const { request } = context;
   await admission.validate(context, {
     operation: 'CONNECT',
@@ -65,8 +65,8 @@ async function admitted({ admission }: RegistryDependencies, kind: ServedKind, c
 /** Handles pods/proxy: resolves a port of a pod. */
 export async function podProxy(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
-  const { scheme, name, port } = named('pod', id);
-  await admitted(registry, pods, context);
+  const { scheme, name, port } = parseProxyName('pod', id);
+  await admitConnect(registry, pods, context);
   const pod = (await registry.reader.getLatest(pods, { namespace, name, signal })).object as Pod;
   const address = pod.status?.podIPs?.[0]?.ip ?? pod.status?.podIP ?? '';
   checkAddress(address, pods.allowLoopback);
@@ -87,8 +87,8 @@ export async function serviceProxy(
   context: RequestContext,
 ): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
-  const { scheme, name, port } = named('service', id);
-  await admitted(registry, services, context);
+  const { scheme, name, port } = parseProxyName('service', id);
+  await admitConnect(registry, services, context);
   const service = (await registry.reader.getLatest(services, { namespace, name, signal })).object as Service;
   let portName = port;
   if (/^[+-]?\d+$/.test(port)) {
@@ -181,8 +181,8 @@ export function resolveService(registry: RegistryDependencies, { namespace, name
 /** Handles nodes/proxy: the kubelet, or another port of the node. */
 export async function nodeProxy(registry: RegistryDependencies, nodes: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { name: id, signal } = context.request;
-  const { scheme, name, port } = named('node', id);
-  await admitted(registry, nodes, context);
+  const { scheme, name, port } = parseProxyName('node', id);
+  await admitConnect(registry, nodes, context);
   const { host, port: kubeletPort, own } = await kubeletLocationOf(registry, name, signal);
   if (port === '' || port === String(kubeletPort)) return { kind: 'proxy', scheme: 'https', host, port: kubeletPort, kubelet: { own } };
   // host names are checked after they are resolved

@@ -43,7 +43,7 @@ export const reviews: Readonly<
   'subjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SubjectAccessReview>(registry, kind, context);
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
-    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     throwIfInvalid(kind, errors);
     const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
@@ -53,7 +53,7 @@ export const reviews: Readonly<
     const body = await admitReview<LocalSubjectAccessReview>(registry, kind, context);
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
     const { namespace } = context.request;
-    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     if (nonResourceAttributes !== undefined)
       errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
@@ -65,7 +65,7 @@ export const reviews: Readonly<
   },
   'selfsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
     const body = await admitReview<SelfSubjectAccessReview>(registry, kind, context);
-    throwIfInvalid(kind, checkOne(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
+    throwIfInvalid(kind, checkAttributes(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
     return authorizationReviewStatus(registry, context, { body, identity: context.request.identity });
   },
   'selfsubjectrulesreviews.authorization.k8s.io': async (registry, kind, context) => {
@@ -142,7 +142,7 @@ function throwIfInvalid({ gvk }: ReviewResource, errors: readonly FieldError[]):
   if (errors.length > 0) throw invalidStatus({ group: gvk.group, kind: '', name: '' }, errors);
 }
 
-function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
+function checkAttributes(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
   if (resource !== undefined && path !== undefined)
     return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
   return resource === undefined && path === undefined

@@ -114,13 +114,18 @@ const autoscalersV1: VersionConversion = {
               resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } },
             },
           ];
-    const [others, rules, seen, states] = [parsed(metrics), parsed(behavior), parsed(current), parsed(conditions)];
-    const all = [...cpu, ...(Array.isArray(others) ? (others as MetricSpec[]) : [])];
-    const cpuNow: readonly MetricStatus[] =
+    const [otherMetrics, parsedBehavior, parsedCurrentMetrics, parsedConditions] = [
+      parsed(metrics),
+      parsed(behavior),
+      parsed(current),
+      parsed(conditions),
+    ];
+    const all = [...cpu, ...(Array.isArray(otherMetrics) ? (otherMetrics as MetricSpec[]) : [])];
+    const currentCpu: readonly MetricStatus[] =
       status?.currentCPUUtilizationPercentage === undefined
         ? []
         : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
-    const allNow = Array.isArray(seen) ? (seen as MetricStatus[]) : cpuNow;
+    const currentMetrics = Array.isArray(parsedCurrentMetrics) ? (parsedCurrentMetrics as MetricStatus[]) : currentCpu;
     return {
       apiVersion: 'autoscaling/v2',
       kind: 'HorizontalPodAutoscaler',
@@ -130,15 +135,15 @@ const autoscalersV1: VersionConversion = {
         minReplicas: spec?.minReplicas,
         maxReplicas: spec?.maxReplicas,
         metrics: all.length === 0 ? undefined : all,
-        behavior: isObject(rules) ? rules : undefined,
+        behavior: isObject(parsedBehavior) ? parsedBehavior : undefined,
       }),
       status: withoutUndefined({
         observedGeneration: status?.observedGeneration,
         lastScaleTime: status?.lastScaleTime,
         currentReplicas: status?.currentReplicas ?? 0,
         desiredReplicas: status?.desiredReplicas ?? 0,
-        currentMetrics: allNow.length === 0 ? undefined : allNow,
-        conditions: Array.isArray(states) ? states : undefined,
+        currentMetrics: currentMetrics.length === 0 ? undefined : currentMetrics,
+        conditions: Array.isArray(parsedConditions) ? parsedConditions : undefined,
       }),
     } as KubeObject;
   },

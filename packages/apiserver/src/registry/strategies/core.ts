@@ -158,9 +158,9 @@ export const certificateSigningRequests: Strategy = {
       prepareForUpdate(object, old, { now }) {
         const next = csrStatus(object);
         const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decidedConditionTypes.has(type));
-        const others = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
+        const undecided = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
         return withConditionTimes(
-          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...others] } }),
+          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...undecided] } }),
           old,
           now,
         );
@@ -185,15 +185,16 @@ function withConditionTimes(object: KubeObject, old: KubeObject, now: number): K
   const at = formatTime(now);
   const before = csrStatus(old).conditions ?? [];
   const conditions = csrStatus(object).conditions?.map((condition) => {
-    const same = before.find(({ type }) => type === condition.type);
+    const previous = before.find(({ type }) => type === condition.type);
     const changed = !jsonEqual(
-      { ...same, lastUpdateTime: undefined, lastTransitionTime: undefined },
+      { ...previous, lastUpdateTime: undefined, lastTransitionTime: undefined },
       { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
     );
     return {
       ...condition,
-      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (same?.lastUpdateTime ?? at)),
-      lastTransitionTime: condition.lastTransitionTime ?? (same?.status === condition.status ? (same.lastTransitionTime ?? at) : at),
+      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (previous?.lastUpdateTime ?? at)),
+      lastTransitionTime:
+        condition.lastTransitionTime ?? (previous?.status === condition.status ? (previous.lastTransitionTime ?? at) : at),
     };
   });
   return conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });
