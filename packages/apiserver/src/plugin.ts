@@ -11,8 +11,8 @@ import { Process } from '@oarlock/spi/process';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
 import { z } from 'zod';
-import { ApiServer } from './api-server.ts';
 import { defaultConnectionConfig } from './http/connection-limits.ts';
+import { ApiServer } from './server/api-server.ts';
 import { isServable } from './pipeline/runtime-config.ts';
 import { encryptionSchema } from './storage/encryption/encryption-config.ts';
 
@@ -38,40 +38,43 @@ const connectionSchema = z
     if (reserved >= max) context.addIssue({ code: 'custom', path: ['reserved'], message: `must be less than max (${max})` });
   });
 
-/** The role that serves the Kubernetes API: the pipeline, and HTTP in front of it. */
+/** The role that serves the Kubernetes API. */
 export default Roles.plugin({
   id: 'apiserver',
   config: z.strictObject({
-    /** Port 0 takes any that is free. */
+    /** Port 0 selects a free port. */
     listen: z
       .strictObject({ address: z.string().min(1).default('127.0.0.1'), port: z.int().min(0).max(65_535).default(6443) })
       .prefault({}),
-    /** The IP address under which other machines reach this server; unless given, that of the listener, or the machine's first. */
+    /** The IP address at which other machines reach this server; by default that of the listener, or of the machine's first interface. */
     advertiseAddress: z.string().min(1).optional(),
-    /** Further names and addresses of the serving certificate. */
+    /** Additional names and addresses of the serving certificate. */
     certSANs: z.array(z.string().min(1)).default([]),
     requestTimeoutSeconds: seconds.max(3600).default(60),
-    /** Reads and writes that are worked on at a time, together: priority levels share them out. Streams do not count. */
+    /** The sum of both limits is the number of concurrent requests, which priority levels share. Streams are not counted. */
     maxRequestsInflight: count.default(400),
     maxMutatingRequestsInflight: count.default(200),
     maxStreamsPerConnection: count.default(250),
     /** Bounds on connections, and how long a client may hold one without progress. */
     connections: connectionSchema.prefault({}),
-    /** Versions to serve besides the default ones, or not to: `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
+    /** Enables or disables API versions (--runtime-config): `api/all`, `api/beta`, `group/version`, `group/version/resource`. */
     runtimeConfig: z
       .record(z.string(), z.boolean())
-      .superRefine((given, context) => {
-        for (const name of Object.keys(given))
+      .superRefine((features, context) => {
+        for (const name of Object.keys(features))
           if (!isServable(name)) context.addIssue({ code: 'custom', path: [name], message: `unknown api group ${JSON.stringify(name)}` });
       })
       .default({}),
-    /** Which resources are encrypted at rest, and with which keys. Absent: none. */
+    /** The resources that are encrypted at rest, and their keys; none by default. */
     encryption: encryptionSchema.optional(),
-    /** A file with a Policy of `audit.k8s.io/v1`: what sinks are told. Absent: of every request who asked for what, and the answer's code. */
+    /** The path of an `audit.k8s.io/v1` Policy. By default all requests are audited at level Metadata. */
     auditPolicy: z.string().min(1).optional(),
-    /** Whether kubelets have to show certificates of the cluster's CA. Upstream's sign their own unless they are told otherwise. */
+    /**
+     * Whether the API server verifies kubelet certificates with the cluster's CA. Upstream's kubelets use self-signed certificates by
+     * default.
+     */
     verifyKubelets: z.union([z.boolean(), z.literal('own')]).default('own'),
-    /** How long a stop waits for requests that are under way. */
+    /** The time that a stop waits for active requests. */
     drainSeconds: seconds.max(300).default(5),
   }),
   needs: {
@@ -87,5 +90,5 @@ export default Roles.plugin({
     process: optional(Process),
     localNodes: optional(LocalNodes),
   },
-  create: (given, context) => new ApiServer(given, context),
+  create: (dependencies, context) => new ApiServer(dependencies, context),
 });

@@ -14,7 +14,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { systemClock } from '@oarlock/primitives/clock';
-import type { ApiServer } from '../src/api-server.ts';
+import type { ApiServer } from '../src/server/api-server.ts';
 import apiserver from '../src/plugin.ts';
 import { testKeys } from './support/keys.ts';
 
@@ -55,22 +55,22 @@ afterEach(async () => {
 });
 
 function place(config: object = { listen: { port: 0 } }): PluginHost {
-  const made = new PluginHost({ clock: systemClock });
-  made
+  const created = new PluginHost({ clock: systemClock });
+  created
     .provide(Cluster, facts)
     .provide(Keys, keys)
     .provide(Loopback, {
-      connect: (given) => {
-        handler = given;
+      connect: (connected) => {
+        handler = connected;
       },
     })
-    .provide(Process, { registries: () => made.plugins.map(({ metrics }) => metrics), roles: () => made.get(Roles) });
-  for (const plugin of [memory, someone, everything]) made.add({ plugin });
-  made.add({ plugin: apiserver, name: 'apiserver', config });
-  host = made;
-  return made;
+    .provide(Process, { registries: () => created.plugins.map(({ metrics }) => metrics), roles: () => created.get(Roles) });
+  for (const plugin of [memory, someone, everything]) created.add({ plugin });
+  created.add({ plugin: apiserver, name: 'apiserver', config });
+  host = created;
+  return created;
 }
-const roleOf = (made: PluginHost) => made.get(Roles)[0] as ApiServer;
+const roleOf = (created: PluginHost) => created.get(Roles)[0] as ApiServer;
 const fetch = (port: number, path: string) =>
   new Promise<{ code: number; text: string }>((resolve, reject) => {
     get({ host: '127.0.0.1', port, path, ca: keys.caBundle, agent: false }, (response) => {
@@ -83,7 +83,7 @@ const fetch = (port: number, path: string) =>
       });
     }).on('error', reject);
   });
-const refused = (port: number) =>
+const rejection = (port: number) =>
   new Promise<boolean>((resolve) => {
     const socket = connect(port, '127.0.0.1');
     socket.once('connect', () => {
@@ -95,15 +95,15 @@ const refused = (port: number) =>
     });
   });
 
-describe('the apiserver role', () => {
-  it('serves what the storage has, over HTTP and in process', async () => {
-    const made = place();
-    await made.start();
-    const role = roleOf(made);
+describe('apiserver role', () => {
+  it('serves storage over HTTP and to loopback clients', async () => {
+    const created = place();
+    await created.start();
+    const role = roleOf(created);
     await role.waitUntilReady(new AbortController().signal);
     const { port } = role.address;
     expect(await fetch(port, '/readyz')).toEqual({ code: 200, text: 'ok' });
-    // as upstream names them, in its order
+    // upstream's names, in its order
     const verbose = async (path: string) =>
       (await fetch(port, path)).text.split('\n').flatMap((line) => /^\[\+\](\S+) (.*)$/.exec(line)?.slice(1, 3).join(' ') ?? []);
     const hooks = [
@@ -148,13 +148,13 @@ describe('the apiserver role', () => {
     expect((await fetch(port, '/openapi/v3')).text).toContain(facts.serverUrl.slice(0, 0));
   });
 
-  it('gives the port back when it stops', async () => {
-    const made = place();
-    await made.start();
-    const role = roleOf(made);
+  it('releases the port when it stops', async () => {
+    const created = place();
+    await created.start();
+    const role = roleOf(created);
     const { port } = role.address;
-    await made.stop();
-    expect(await refused(port)).toBe(true);
+    await created.stop();
+    expect(await rejection(port)).toBe(true);
     expect(role.checkHealth()).toMatchObject({ healthy: false });
     await expect(role.waitUntilReady(new AbortController().signal)).resolves.toBeUndefined();
     const again = place({ listen: { port } });
@@ -162,7 +162,7 @@ describe('the apiserver role', () => {
     expect(await fetch(port, '/livez')).toEqual({ code: 200, text: 'ok' });
   });
 
-  it('undoes half a start when the port is taken', async () => {
+  it('cleans up a failed start when the port is in use', async () => {
     const first = place();
     await first.start();
     const { port } = roleOf(first).address;
@@ -171,20 +171,20 @@ describe('the apiserver role', () => {
     await expect(roleOf(second).waitUntilReady(new AbortController().signal)).rejects.toThrow(/EADDRINUSE/);
     expect((await fetch(port, '/livez')).code).toBe(200);
     await first.stop();
-    expect(await refused(port)).toBe(true);
+    expect(await rejection(port)).toBe(true);
   });
 
-  it('refuses a config with what it does not know', () => {
+  it('rejects unknown configuration keys', () => {
     const faults = place({ listen: { port: 70_000 }, colour: 'red' }).check();
     host = undefined;
     expect(faults.map(({ message }) => message).join('\n')).toMatch(/colour[\s\S]*|65535/);
     expect(faults.length).toBeGreaterThan(1);
   });
 
-  it('asks for what it needs', async () => {
-    const made = new PluginHost();
-    made.add({ plugin: apiserver });
-    const error = await made.start().catch((fault: unknown) => fault);
+  it('declares the slots that it needs', async () => {
+    const created = new PluginHost();
+    created.add({ plugin: apiserver });
+    const error = await created.start().catch((fault: unknown) => fault);
     expect(error).toBeInstanceOf(WiringError);
     expect((error as WiringError).message).toMatch(/storage\/v1[\s\S]*keys\/v1/);
   });

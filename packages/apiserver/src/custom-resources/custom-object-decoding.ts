@@ -16,23 +16,25 @@ import { missingKindError } from '../request/type-meta.ts';
 import { recordFloatLiterals } from './float-literals.ts';
 import { withTypedMetadata } from './internal/typed-metadata.ts';
 
+export interface CustomObjectDecoding {
+  readonly type: MediaType;
+  readonly expected: GroupVersionKind;
+  /** Returns the declared fields for strict decoding. */
+  readonly fields: () => Schema;
+  readonly fieldValidation: FieldValidation;
+}
+
 /**
- * A custom resource out of a body, as it was sent: what its schema does not know is dropped later, and told of here.
- * @throws StatusError BadRequest with the message that Kubernetes gives
+ * Decodes a custom resource from a request body. Unknown fields are pruned later and reported here according to fieldValidation.
+ * @throws StatusError BadRequest with Kubernetes' message
  */
-export function decodeCustomObject(
-  bytes: Buffer,
-  type: MediaType,
-  expected: GroupVersionKind,
-  fields: () => Schema,
-  fieldValidation: FieldValidation,
-): DecodedObject {
+export function decodeCustomObject(bytes: Buffer, { type, expected, fields, fieldValidation }: CustomObjectDecoding): DecodedObject {
   const { value, text, duplicates, unrecognized } = parseObject(bytes, { type, expected, exact: true });
   const object = value as KubeObject;
   const { kind = '' } = object;
   if (kind === '') throw unrecognized(missingKindError(text));
   if (type === 'application/json') recordFloatLiterals(object, text);
-  // what has the wrong type is said before what is not known, and both before of what kind it is
+  // type errors are reported before unknown fields, and both before errors of apiVersion and kind
   withTypedMetadata(object, expected);
   const errors =
     fieldValidation === 'Ignore'
@@ -51,13 +53,13 @@ export function decodeCustomObject(
   return { object, warnings: errors.flatMap(warningsOf) };
 }
 
-/** @throws StatusError BadRequest for an object of another version than that of the request */
+/** Validates apiVersion. @throws StatusError BadRequest if the object has another version than the request */
 function checkVersion({ apiVersion = '' }: KubeObject, expected: GroupVersionKind): void {
   if (apiVersion === apiVersionOf(expected)) return;
   throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
 }
 
-/** As Kubernetes tells of them: what is double, then what metadata does not know, then what the schema does not, sorted. */
+/** Sorts errors as Kubernetes does: duplicate fields, unknown metadata fields, fields unknown to the schema. */
 export function sortedErrors(errors: readonly string[]): readonly string[] {
   const rank = (error: string) => (error.startsWith('unknown field "metadata.') ? 1 : error.startsWith('unknown field ') ? 2 : 0);
   const ranked = (wanted: number) => errors.filter((error) => rank(error) === wanted);

@@ -27,54 +27,57 @@ const verbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', '
 const terminatingVerbs = ['delete', 'deletecollection', 'get', 'list', 'watch'];
 const subresourceVerbs = ['get', 'patch', 'update'];
 
-/** One definition whose objects are served. */
+/** An established definition whose objects are served. */
 interface ServedDefinition {
   readonly definition: CustomResourceDefinition;
-  /** Says whether anything that matters for serving has changed. */
+  /** Compares equal if nothing relevant for serving has changed. */
   readonly publicationMark: string;
   readonly store: StoredKind;
   readonly converter: Converter;
   readonly kinds: readonly PublishedKind[];
 }
 
+export interface CustomResourcesOptions {
+  readonly cache: WatchCache;
+  readonly webhooks: ConversionWebhooks;
+  /** The names of resources that are never served from a definition. */
+  readonly builtin: ReadonlySet<string>;
+  /** Called when the served kinds change. */
+  readonly onChange: () => void;
+  readonly metrics?: RuleMetrics | undefined;
+}
+
 /**
- * The kinds that CustomResourceDefinitions make: served from the moment their definition is established until it is gone. It follows the
- * cached definitions, event by event; schemas are read when their kind is first used.
+ * Serves the kinds of CustomResourceDefinitions, from Established until deletion. Follows the events of the cached definitions; a schema is
+ * parsed when its kind is first used.
  */
 export class CustomResources {
   readonly #webhooks: ConversionWebhooks;
-  readonly #cache: () => WatchCache;
+  readonly #cache: WatchCache;
   /** By `plural.group`. */
   readonly #served = new Map<string, ServedDefinition>();
   /** By `group/version/plural`. */
   readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
   readonly #builtin: ReadonlySet<string>;
-  readonly #changed: () => void;
+  readonly #onChange: () => void;
   readonly #metrics: RuleMetrics | undefined;
 
-  /** What `builtin` names is never served by a definition. */
-  constructor(
-    cache: () => WatchCache,
-    webhooks: ConversionWebhooks,
-    builtin: ReadonlySet<string>,
-    changed: () => void,
-    metrics?: RuleMetrics,
-  ) {
+  constructor({ cache, webhooks, builtin, onChange, metrics }: CustomResourcesOptions) {
     this.#metrics = metrics;
     this.#cache = cache;
     this.#builtin = builtin;
     this.#webhooks = webhooks;
-    this.#changed = changed;
+    this.#onChange = onChange;
   }
 
-  /** By group and name, newest versions first. A new array whenever anything changes. */
+  /** Returns the kinds sorted by group and name, newest versions first. The array is replaced whenever the kinds change. */
   kinds(): readonly Kind[] {
     return [...this.#served.values()]
       .flatMap(({ kinds }) => kinds)
       .sort(
         (a, b) =>
-          text(a.group, b.group) ||
-          (a.version === b.version ? text(a.resource, b.resource) : compareKubeAwareVersions(a.version, b.version)),
+          compareText(a.group, b.group) ||
+          (a.version === b.version ? compareText(a.resource, b.resource) : compareKubeAwareVersions(a.version, b.version)),
       );
   }
 
@@ -82,29 +85,29 @@ export class CustomResources {
     const key = `${group}/${version}/${name}`;
     const kind = this.#kinds.get(key);
     if (typeof kind !== 'function') return kind;
-    const made = kind();
-    this.#kinds.set(key, made);
-    return made;
+    const servedKind = kind();
+    this.#kinds.set(key, servedKind);
+    return servedKind;
   }
 
-  /** One version of what a definition makes, whichever: for who is about the objects and not what they look like. */
+  /** Returns any served version of a definition, for callers that do not depend on the object's form. */
   servedKindOf({ metadata }: CustomResourceDefinition): ServedKind | undefined {
     const served = this.#served.get(metadata?.name ?? '');
     const kind = served?.kinds[0];
     return kind && this.find(kind.group, kind.version, kind.resource);
   }
 
-  /** All definitions at once, before what they define is loaded. */
+  /** Replaces all definitions, before their objects are loaded. */
   reset(items: readonly Item[]): void {
     const names = new Set(items.map(({ key }) => key));
     for (const name of this.#served.keys()) if (!names.has(name)) this.#remove(name);
     for (const { object } of items) this.#put(object as CustomResourceDefinition);
-    this.#changed();
+    this.#onChange();
   }
 
   onEvent({ key, current }: WatchCacheEvent): void {
     const changed = current === undefined ? this.#remove(key) : this.#put(current.object as CustomResourceDefinition);
-    if (changed) this.#changed();
+    if (changed) this.#onChange();
   }
 
   #put(definition: CustomResourceDefinition): boolean {
@@ -120,7 +123,7 @@ export class CustomResources {
     const storage = spec.versions.find((version) => version.storage) ?? spec.versions[0];
     if (storage === undefined) return this.#remove(name);
     const codec = new CustomCodec(apiVersionOf({ group: spec.group, version: storage.name }), spec.names.kind);
-    const cache = this.#cache().add({ name, namespaced: spec.scope === 'Namespaced', codec });
+    const cache = this.#cache.add({ name, namespaced: spec.scope === 'Namespaced', codec });
     const schemas = new Map<string, SchemaNode>();
     const schemaOf = (version: CustomResourceDefinitionVersion) => {
       let schema = schemas.get(version.name);
@@ -134,7 +137,7 @@ export class CustomResources {
     const kinds = spec.versions
       .filter(({ served }) => served)
       .sort((a, b) => compareKubeAwareVersions(a.name, b.name))
-      .map((version, i) => publishedKind(definition, version, i === 0, mark, () => schemaOf(version)));
+      .map((version, i) => newPublishedKind({ definition, version, preferred: i === 0, mark, schema: () => schemaOf(version) }));
     const store: StoredKind = {
       name,
       namespaced: spec.scope === 'Namespaced',
@@ -144,7 +147,7 @@ export class CustomResources {
       cache,
     };
     for (const kind of before?.kinds ?? []) this.#kinds.delete(keyOf(kind));
-    // who watches has seen objects by the rules of before
+    // watchers have seen objects of the old schema: their watches end
     if (before !== undefined && !jsonEqual(before.definition.spec, spec)) cache.endWatchers();
     for (const kind of kinds) {
       const version = spec.versions.find((candidate) => candidate.name === kind.version) as CustomResourceDefinitionVersion;
@@ -161,23 +164,27 @@ export class CustomResources {
     if (served === undefined) return false;
     this.#served.delete(name);
     for (const kind of served.kinds) this.#kinds.delete(keyOf(kind));
-    this.#cache().remove(name);
+    this.#cache.remove(name);
     return true;
   }
 }
 
 const keyOf = ({ group, version, resource: name }: Kind) => `${group}/${version}/${name}`;
-const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+const compareText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 
-function publishedKind(
-  definition: CustomResourceDefinition,
-  version: CustomResourceDefinitionVersion,
-  preferred: boolean,
-  mark: string,
-  schema: () => SchemaNode,
-): PublishedKind {
+interface PublishedVersion {
+  readonly definition: CustomResourceDefinition;
+  readonly version: CustomResourceDefinitionVersion;
+  /** True for the version that clients prefer. */
+  readonly preferred: boolean;
+  readonly mark: string;
+  readonly schema: () => SchemaNode;
+}
+
+function newPublishedKind(published: PublishedVersion): PublishedKind {
+  const { definition, version, preferred } = published;
   const { spec, status } = definition;
-  // of a definition whose names nobody has accepted yet they are empty
+  // acceptedNames is empty until the names are accepted
   const names = (status?.acceptedNames?.plural ?? '') === '' ? spec.names : (status?.acceptedNames ?? spec.names);
   const namespaced = spec.scope === 'Namespaced';
   const { group } = spec;
@@ -200,13 +207,7 @@ function publishedKind(
       ...(hasStatus === undefined ? [] : [{ name: 'status', ...self, verbs: subresourceVerbs }]),
       ...(scale === undefined ? [] : [{ name: 'scale', group: 'autoscaling', version: 'v1', kind: 'Scale', verbs: subresourceVerbs }]),
     ],
-    publishedSchema: new Publication(
-      resource(group, version.name, names.plural, names.kind, namespaced),
-      spec.versions.find(({ storage }) => storage)?.name ?? version.name,
-      version,
-      `${mark}${version.name}`,
-      schema,
-    ),
+    publishedSchema: new Publication(resource(group, version.name, names.plural, names.kind, namespaced), published),
   };
 }
 
@@ -218,19 +219,13 @@ class Publication implements PublishedSchema {
   readonly #schema: () => SchemaNode;
   #printer: PublishedSchema['printer'] | undefined;
 
-  constructor(
-    of: PublishedSchema['resource'],
-    storageVersion: string,
-    version: CustomResourceDefinitionVersion,
-    mark: string,
-    schema: () => SchemaNode,
-  ) {
-    this.resource = of;
-    this.storageVersion = storageVersion;
+  constructor(resource: PublishedSchema['resource'], { definition, version, mark, schema }: PublishedVersion) {
+    this.resource = resource;
+    this.storageVersion = definition.spec.versions.find(({ storage }) => storage)?.name ?? version.name;
     this.#version = version;
-    this.#mark = mark;
+    this.#mark = `${mark}${version.name}`;
     this.#schema = schema;
-    registerPrinter(of, () => this.printer);
+    registerPrinter(resource, () => this.printer);
   }
 
   get schema(): PublishedSchema['schema'] {

@@ -7,13 +7,12 @@ import type { Scale } from '@oarlock/api/types/autoscaling-v1';
 import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiextensions-v1';
 import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
-import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { applyToScale } from '../handlers/managed-fields/scale.ts';
 import { applyPatch, patchTypeOf } from '../handlers/patch.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 import { updateObject } from '../handlers/update.ts';
 import { checkWriteOptions } from '../request/request-options.ts';
 import type { PipelineResponse } from '../request/response.ts';
-import type { ServedKind } from '../registry/served-kind.ts';
 import { withMetadata } from '../registry/strategy.ts';
 import { objectResponse } from '../handlers/subresources/responses.ts';
 import { valueAt, withValueAt } from './internal/field-paths.ts';
@@ -21,7 +20,9 @@ import { valueAt, withValueAt } from './internal/field-paths.ts';
 const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
 const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
 
-/** The scale of a custom resource, by the paths of its definition. @throws StatusError InternalError where it has no replicas */
+/**
+ * Builds the Scale of a custom resource from the paths in its definition. @throws StatusError InternalError if the object has no replicas
+ */
 export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresourceScale): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const replicas = valueAt(object, paths.specReplicasPath);
@@ -30,73 +31,68 @@ export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresour
       'InternalError',
       `Internal error occurred: the spec replicas field ${JSON.stringify(paths.specReplicasPath)} does not exist`,
     );
-  const seen = valueAt(object, paths.statusReplicasPath);
+  const statusReplicas = valueAt(object, paths.statusReplicasPath);
   const selector = paths.labelSelectorPath === undefined ? undefined : valueAt(object, paths.labelSelectorPath);
   return {
     kind: 'Scale',
     apiVersion: 'autoscaling/v1',
     metadata: { name, ...(namespace !== '' && { namespace }), uid, resourceVersion, ...(creationTimestamp && { creationTimestamp }) },
     spec: { replicas: Number(replicas) },
-    status: { replicas: typeof seen === 'number' ? seen : 0, ...(typeof selector === 'string' && selector !== '' && { selector }) },
+    status: {
+      replicas: typeof statusReplicas === 'number' ? statusReplicas : 0,
+      ...(typeof selector === 'string' && selector !== '' && { selector }),
+    },
   };
 }
 
-/** GET, PUT and PATCH of the scale of a custom resource: its replicas, and nothing else of it. */
-export async function customScale(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  paths: CustomResourceSubresourceScale,
-  context: RequestContext,
-): Promise<PipelineResponse> {
+/** Handles GET, PUT and PATCH of the scale subresource of a custom resource, which changes only the replicas. */
+export async function customScale(scope: RequestScope, paths: CustomResourceSubresourceScale): Promise<PipelineResponse> {
+  const { registry, kind, context } = scope;
   const { request } = context;
   if (request.verb === 'get') {
     const { object, revision } = await registry.reader.get(kind, request);
-    return objectResponse(scaleOfCustom(object, paths), context, 200, revision);
+    return objectResponse(scaleOfCustom(object, paths), context, { code: 200, revision });
   }
-  const patches = request.verb === 'patch';
-  const applies = patches && request.patchType === 'apply';
-  checkWriteOptions(request.query, patches ? 'PatchOptions' : 'UpdateOptions', applies);
-  const next = applies ? undefined : nextScale(context);
-  const { item } = await updateObject(registry, kind, context, {
-    optionsKind: patches ? 'PatchOptions' : 'UpdateOptions',
+  const isPatch = request.verb === 'patch';
+  const isApply = isPatch && request.patchType === 'apply';
+  checkWriteOptions(request.query, isPatch ? 'PatchOptions' : 'UpdateOptions', isApply);
+  const next = isApply ? undefined : newScaleOf(context);
+  const { item } = await updateObject({
+    ...scope,
+    optionsKind: isPatch ? 'PatchOptions' : 'UpdateOptions',
     allowCreate: false,
-    tracksFields: applies,
+    tracksFields: isApply,
     newObject(old) {
       if (old === undefined) throw notFound(kind.resource, request.name);
-      if (next === undefined)
-        return applyToScale(registry, kind, context, old, (replicas) => withValueAt({}, paths.specReplicasPath, Number(replicas)));
+      if (next === undefined) return applyToScale(scope, old, (replicas) => withValueAt({}, paths.specReplicasPath, Number(replicas)));
       const before = valueAt(old, paths.specReplicasPath) === undefined ? withValueAt(old, paths.specReplicasPath, 0) : old;
       const scale = next(scaleOfCustom(before, paths));
-      return scaled(kind, context, old, scale, paths);
+      checkScale(scope, scale, old.metadata?.uid);
+      const object = withValueAt(old, paths.specReplicasPath, scale.spec?.replicas ?? 0);
+      const { resourceVersion = '' } = scale.metadata ?? {};
+      return resourceVersion === '' ? object : withMetadata(object, { resourceVersion });
     },
   });
-  return objectResponse(scaleOfCustom(item.object, paths), context, 200, item.revision);
+  return objectResponse(scaleOfCustom(item.object, paths), context, { code: 200, revision: item.revision });
 }
 
-function scaled(
-  kind: ServedKind,
-  context: RequestContext,
-  old: KubeObject,
-  scale: Scale,
-  paths: CustomResourceSubresourceScale,
-): KubeObject {
+/** Validates a new Scale of the object with the given uid. @throws StatusError Invalid, Conflict */
+function checkScale({ kind, context }: RequestScope, scale: Scale, ownUid: string | undefined): void {
   const { name } = context.request;
   const replicas = scale.spec?.replicas ?? 0;
   if (replicas < 0)
     throw invalidStatus({ group: gvk.group, kind: gvk.kind, name }, [
       invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
     ]);
-  const { resourceVersion = '', uid = '' } = scale.metadata ?? {};
-  if (uid !== '' && uid !== old.metadata?.uid) throw conflict(kind.resource, name, objectModified);
-  const object = withValueAt(old, paths.specReplicasPath, replicas);
-  return resourceVersion === '' ? object : withMetadata(object, { resourceVersion });
+  const { uid = '' } = scale.metadata ?? {};
+  if (uid !== '' && uid !== ownUid) throw conflict(kind.resource, name, objectModified);
 }
 
-function nextScale(context: RequestContext): (old: Scale) => Scale {
+function newScaleOf(context: RequestContext): (old: Scale) => Scale {
   const { request } = context;
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);
-    return (old) => applyPatch(scaleKind, old, type, request.body) as Scale;
+    return (old) => applyPatch(scaleKind, old, { type, body: request.body }) as Scale;
   }
   const body = decodeBody<Scale>(request.body, scaleKind);
   const { name = '', namespace = '' } = body.metadata ?? {};

@@ -4,26 +4,26 @@ import type { Schema } from '@oarlock/api/schema/schema';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import type { Printer } from '../negotiation/table/printer.ts';
 
-/** What HTTP has to know of a kind that a CustomResourceDefinition makes. */
+/** The parts of a custom resource version that HTTP, OpenAPI and discovery use. */
 export interface PublishedSchema {
-  /** The same for all requests. */
+  /** The GroupVersionResource; the same object for all requests. */
   readonly resource: Resource;
-  /** In which its objects are stored. */
+  /** The storage version. */
   readonly storageVersion: string;
-  /** As the definition has it; undefined where it says nothing. */
+  /** The schema of the version; undefined if it has none. */
   readonly schema: JSONSchemaProps | undefined;
-  /** By which unknown and duplicate fields are found. Made when first needed. */
+  /** The declared fields for strict decoding. Built on first use. */
   readonly fields: Schema;
-  /** How its objects look as rows. Made when first needed. */
+  /** The table printer. Built on first use. */
   readonly printer: Printer;
-  /** What stands for all of it where documents are compared: changes whenever anything of it does. */
+  /** A value that changes whenever the kind changes; part of the hash of OpenAPI documents. */
   toJSON(): string;
 }
 export interface PublishedKind extends Kind {
   readonly publishedSchema: PublishedSchema;
 }
 
-/** Undefined for built-in kinds. */
+/** Returns the published schema of a custom kind; undefined for built-in kinds. */
 export function publishedSchemaOf(kind: Kind): PublishedSchema | undefined {
   return (kind as Partial<PublishedKind>).publishedSchema;
 }

@@ -1,20 +1,20 @@
 import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
-/** One version of a group as another server serves it. */
+/** One version of a group that another API server serves. */
 export interface AggregatedApi {
   readonly group: string;
   readonly version: string;
   readonly groupPriority: number;
   readonly versionPriority: number;
   readonly available: boolean;
-  /** `resources` of its APIResourceList, as it last was; absent while it never answered. */
+  /** The `resources` of its last APIResourceList; absent until the server has responded once. */
   readonly resources?: readonly AggregatedResource[];
-  /** Of its OpenAPI v3 document, where it has one. */
+  /** The hash of its OpenAPI v3 document, if it has one. */
   readonly openApiHash?: string;
 }
 export type AggregatedApis = readonly AggregatedApi[];
 
-/** A member of an APIResourceList: `name` has the subresource behind a slash. */
+/** An entry of an APIResourceList. The name of a subresource is `resource/subresource`. */
 export interface AggregatedResource {
   readonly name: string;
   readonly singularName?: string;
@@ -33,11 +33,11 @@ interface Version {
   readonly version: string;
 }
 
-/** Most preferred first: by priority, then by how finished the version is. */
+/** Orders versions by priority, then by stability (GA before beta before alpha). */
 const byPreference = (a: AggregatedApi, b: AggregatedApi): number =>
   b.versionPriority - a.versionPriority || compareKubeAwareVersions(a.version, b.version);
 
-function grouped(apis: AggregatedApis): readonly (readonly [string, readonly AggregatedApi[]])[] {
+function groupApis(apis: AggregatedApis): readonly (readonly [string, readonly AggregatedApi[]])[] {
   const groups = new Map<string, AggregatedApi[]>();
   for (const api of apis) groups.set(api.group, [...(groups.get(api.group) ?? []), api]);
   const priority = (list: readonly AggregatedApi[]) => Math.max(...list.map(({ groupPriority }) => groupPriority));
@@ -46,18 +46,21 @@ function grouped(apis: AggregatedApis): readonly (readonly [string, readonly Agg
     .sort(([a, x], [b, y]) => priority(y) - priority(x) || (a < b ? -1 : 1));
 }
 
-/** The legacy documents with what the others serve: `/apis` with more groups, and `/apis/G` of each, whether it answers or not. */
+/**
+ * Merges aggregated APIs into the legacy discovery documents: their groups into `/apis`, and a document for `/apis/GROUP` of each, whether
+ * its server responds or not.
+ */
 export function withAggregatedGroups(documents: ReadonlyMap<string, Json>, apis: AggregatedApis): ReadonlyMap<string, Json> {
   if (apis.length === 0) return documents;
   const result = new Map(documents);
   const list = documents.get('/apis') as { readonly groups: readonly { readonly name: string; readonly versions: readonly Version[] }[] };
   const groups = [...list.groups];
-  for (const [name, versions] of grouped(apis)) {
+  for (const [name, versions] of groupApis(apis)) {
     const listed = versions.map(({ version }): Version => ({ groupVersion: `${name}/${version}`, version }));
     const at = groups.findIndex((group) => group.name === name);
     const known = groups[at]?.versions ?? [];
-    const all = [...known, ...listed.filter(({ version }) => !known.some((other) => other.version === version))];
-    const group = { name, versions: all, preferredVersion: all[0] };
+    const merged = [...known, ...listed.filter(({ version }) => !known.some((other) => other.version === version))];
+    const group = { name, versions: merged, preferredVersion: merged[0] };
     if (at < 0) groups.push(group);
     else groups[at] = group;
     result.set(`/apis/${name}`, { kind: 'APIGroup', apiVersion: 'v1', ...group });
@@ -66,7 +69,7 @@ export function withAggregatedGroups(documents: ReadonlyMap<string, Json>, apis:
   return result;
 }
 
-/** Aggregated discovery (KEP-3352) with what the others serve; who does not answer is `Stale`. */
+/** Merges aggregated APIs into aggregated discovery (KEP-3352). A version whose server does not respond is `Stale`. */
 export function withAggregatedDiscovery(document: Json, apis: AggregatedApis): Json {
   if (apis.length === 0) return document;
   interface Item {
@@ -74,7 +77,7 @@ export function withAggregatedDiscovery(document: Json, apis: AggregatedApis): J
     readonly versions: readonly Json[];
   }
   const items = [...(document['items'] as readonly Item[])];
-  for (const [name, versions] of grouped(apis)) {
+  for (const [name, versions] of groupApis(apis)) {
     const entries = versions.map(({ version, resources, available }) => ({
       version,
       resources: discovered(name, version, resources ?? []),
@@ -89,7 +92,7 @@ export function withAggregatedDiscovery(document: Json, apis: AggregatedApis): J
   return { ...document, items };
 }
 
-/** `APIResourceDiscovery` of every resource, with its subresources in it. */
+/** Converts an APIResourceList to `APIResourceDiscovery` entries, which contain their subresources. */
 function discovered(group: string, version: string, resources: readonly AggregatedResource[]): readonly Json[] {
   const kindOf = (resource: AggregatedResource) => ({
     group: resource.group ?? group,

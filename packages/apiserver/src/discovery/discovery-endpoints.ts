@@ -11,17 +11,17 @@ type AggregatedVersion = 'v2' | 'v2beta1';
 const jsonForm: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };
 const binaryForm: NegotiatedFormat = { ...jsonForm, format: 'protobuf' };
 
-/** Serves discovery from documents that are made when first asked for, and again when what is served changes. */
+/** Serves the discovery documents. They are built on first request and rebuilt when the served kinds change. */
 export class DiscoveryEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #serverAddress: () => string;
   readonly #remote: () => AggregatedApis;
   #builtFromKinds: readonly Kind[] | undefined;
   #builtFromRemote: AggregatedApis = [];
-  #plain: ReadonlyMap<string, object> = new Map();
+  #legacyDocuments: ReadonlyMap<string, object> = new Map();
   #documents = new Map<string, StaticDocument>();
 
-  /** `remote` gives another array whenever what other servers have changes. */
+  /** `remote` returns a new array whenever the APIs of other servers change. */
   constructor(served: () => readonly Kind[], serverAddress: () => string, remote: () => AggregatedApis = () => noRemoteGroups) {
     this.#served = served;
     this.#serverAddress = serverAddress;
@@ -35,12 +35,12 @@ export class DiscoveryEndpoints {
     return this.#current().has(path);
   }
 
-  /** The document as JSON, for clients without HTTP. */
+  /** Returns the document at a path as JSON, for loopback clients. */
   value(path: string): object | undefined {
     return this.#current().get(path);
   }
 
-  /** `negotiated` is asked for only where aggregated discovery is not wanted. */
+  /** Sends a document. `negotiated` is called only if the client does not request aggregated discovery. */
   async send(exchange: Exchange, path: string, negotiated: () => NegotiatedFormat): Promise<void> {
     const plain = this.#current().get(path);
     const aggregated = path === '/api' || path === '/apis' ? wantsAggregatedDiscovery(exchange.headers.accept) : undefined;
@@ -72,22 +72,22 @@ export class DiscoveryEndpoints {
     if (this.#builtFromKinds !== served || this.#builtFromRemote !== remote) {
       this.#builtFromKinds = served;
       this.#builtFromRemote = remote;
-      this.#plain = withAggregatedGroups(discoveryDocuments({ served, serverAddress: this.#serverAddress() }), remote);
+      this.#legacyDocuments = withAggregatedGroups(discoveryDocuments({ served, serverAddress: this.#serverAddress() }), remote);
       this.#documents = new Map();
     }
-    return this.#plain;
+    return this.#legacyDocuments;
   }
 }
 
 const noRemoteGroups: AggregatedApis = [];
 
-interface Aggregated {
+interface AggregatedForm {
   readonly version: AggregatedVersion;
   readonly form: NegotiatedFormat;
 }
 
-/** The version and form of aggregated discovery that a client wants before anything else we have. */
-function wantsAggregatedDiscovery(accept: string | undefined): Aggregated | undefined {
+/** Returns the version and format of aggregated discovery if the client prefers it to the legacy documents. */
+function wantsAggregatedDiscovery(accept: string | undefined): AggregatedForm | undefined {
   if (accept === undefined || !accept.includes('APIGroupDiscoveryList')) return undefined;
   for (const { type, subtype, parameters } of parseAccept(accept)) {
     const binary = subtype === 'vnd.kubernetes.protobuf';

@@ -3,10 +3,10 @@ import { groups, type Kind, type Subresource } from '@oarlock/api/kinds';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
-/** What discovery documents are made of. */
+/** The inputs of the discovery documents. */
 export interface DiscoveryInput {
   readonly served: readonly Kind[];
-  /** `host:port` that clients reach the server by. */
+  /** The `host:port` at which clients reach the server. */
   readonly serverAddress: string;
 }
 
@@ -20,7 +20,7 @@ const connectVerbs: Readonly<Record<string, readonly string[]>> = { proxy: ['cre
 const verbsOf = ({ name, verbs }: Subresource): readonly string[] =>
   verbs.includes('connect') ? (connectVerbs[name] ?? ['create', 'get']) : verbs;
 
-/** Groups in discovery order with what is served of each, versions most preferred first; groups that nothing is served of are left out. */
+/** Returns the groups in discovery order with their served versions, most preferred first. Groups without served kinds are omitted. */
 export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
   const found = new Map<string, Map<string, Kind[]>>();
   for (const kind of served) {
@@ -44,7 +44,7 @@ export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
   });
 }
 
-/** One document per path: `/api`, `/apis`, `/api/v1`, `/apis/G`, `/apis/G/V`. */
+/** Returns one document per path: `/api`, `/apis`, `/api/v1`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
 export function discoveryDocuments({ served, serverAddress }: DiscoveryInput): ReadonlyMap<string, Json> {
   const documents = new Map<string, Json>();
   const addresses = [{ clientCIDR: '0.0.0.0/0', serverAddress }];
@@ -100,7 +100,7 @@ function apiResources(kind: Kind): readonly Json[] {
 
 const isForeignKind = (sub: Subresource, group: string, version: string) => sub.group !== group || sub.version !== version;
 
-/** Changes when objects are stored in another version; opaque otherwise. */
+/** Returns an opaque hash that changes when the storage version of the resource changes. */
 function storageVersionHash(of: Kind): string {
   const { group, version, kind } = of;
   return createHash('sha256')
@@ -110,7 +110,7 @@ function storageVersionHash(of: Kind): string {
     .toString('base64');
 }
 
-/** Aggregated discovery (KEP-3352): all of `/api` or `/apis` in one document. */
+/** Returns the aggregated discovery document (KEP-3352) of `/api` or `/apis`. */
 export function aggregatedDiscovery(served: readonly Kind[], path: '/api' | '/apis', version: 'v2' | 'v2beta1'): Json {
   const items = servedGroups(served).filter(({ name }) => (path === '/api') === (name === ''));
   return {

@@ -1,16 +1,18 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { alreadyExists, badRequest, failure, StatusError } from '@oarlock/api/status';
+import type { ApiRequest } from '@oarlock/spi/loopback';
 import { decodeBody } from '../request/body.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { trackUpdate } from './managed-fields/tracking.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { generateRandomName } from '../registry/random.ts';
-import { checkWriteOptions, writeOptions } from '../request/request-options.ts';
+import { checkWriteOptions } from '../request/request-options.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { withMetadata } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
-import { admit, mutate, prepareNew, validateNew, type PreparedObject, type WriteOperation } from './write-operation.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
+import { admit, mutate, newCreateOperation, prepareNew, validateNew, type PreparedObject, type WriteOperation } from './write-operation.ts';
 
 const maxNameAttempts = 8;
 const maxAllocationAttempts = 64;
@@ -21,7 +23,7 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody(request.body, kind);
   if (context.isLarge) await context.yieldEventLoop();
-  const item = await createObject(registry, kind, context, body);
+  const item = await createObject(newCreateOperation(registry, kind, context), body);
   if (context.isLarge) await context.yieldEventLoop();
   return {
     kind: 'object',
@@ -32,32 +34,22 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
 }
 
 /** Creates an object from a decoded body. The result is a DerivedObject if the request is a dry run. */
-async function createObject(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  body: KubeObject,
-): Promise<Item | DerivedObject> {
+async function createObject(operation: WriteOperation, body: KubeObject): Promise<Item | DerivedObject> {
+  const { kind, context } = operation;
   const { request } = context;
-  const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request.namespace, request.name));
+  const decoded = withDefaults(kind, withRequestNamespace(kind, withValidUnicodeName(body), request));
   const { resourceVersion = '' } = decoded.metadata ?? {};
   // upstream's message; upstream returns it with code 500
   if (resourceVersion !== '' && resourceVersion !== '0') throw badRequest('resourceVersion should not be set on objects to be created');
-  const submitted = trackUpdate(registry, kind, context, undefined, decoded);
+  const submitted = trackUpdate(operation, undefined, decoded);
   if (context.isLarge) await context.yieldEventLoop();
-  const operation: WriteOperation = {
-    registry,
-    kind,
-    context,
-    attributes: { operation: 'CREATE', resource: kind.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions') },
-  };
   const mutation = mutate(operation, submitted);
   const admitted = mutation instanceof Promise ? await mutation : mutation;
   const { name = '', generateName = '' } = admitted.metadata ?? {};
   if (name !== '') {
     const item = await createNamed(operation, admitted);
     if (item !== undefined) return item;
-    throw await alreadyExistsError(registry, kind, context, name);
+    throw await alreadyExistsError(operation, name);
   }
   // an object without a name and without generateName fails validation
   if (generateName === '') await createNamed(operation, admitted);
@@ -129,7 +121,11 @@ async function commitNew(
 }
 
 /** Sets the namespace of the request on an object. @throws StatusError BadRequest if the object has another namespace or name */
-export function withRequestNamespace(kind: ServedKind, object: KubeObject, namespace: string, name: string): KubeObject {
+export function withRequestNamespace(
+  kind: ServedKind,
+  object: KubeObject,
+  { namespace, name }: Pick<ApiRequest, 'namespace' | 'name'>,
+): KubeObject {
   const { namespace: own = '', name: ownName = '' } = object.metadata ?? {};
   if (name !== '' && ownName !== '' && name !== ownName)
     throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
@@ -140,12 +136,7 @@ export function withRequestNamespace(kind: ServedKind, object: KubeObject, names
   throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
 }
 
-async function alreadyExistsError(
-  { objects }: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  name: string,
-): Promise<StatusError> {
+async function alreadyExistsError({ registry: { objects }, kind, context }: RequestScope, name: string): Promise<StatusError> {
   const { status } = alreadyExists(kind.resource, name);
   const item = await objects.read(kind.storedKind, keyOf(kind, context.request.namespace, name));
   return item?.object.metadata?.deletionTimestamp === undefined

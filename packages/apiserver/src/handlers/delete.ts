@@ -4,19 +4,27 @@ import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { RequestContext } from '../request/request-context.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import type { WriteDecision } from '../registry/object-store.ts';
-import { newStrategyContext } from './write-operation.ts';
+import { newStrategyContext, toServedVersion } from './write-operation.ts';
 import { toServedItems } from '../registry/reader.ts';
 import { deleteOptions, type DeleteOptions } from '../request/request-options.ts';
 import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { markDeleting } from '../registry/prepare.ts';
-import { withMetadata, type Strategy } from '../registry/strategy.ts';
+import { withMetadata, type Allocation, type Strategy } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 
 const orphanFinalizer = 'orphan';
 const foregroundFinalizer = 'foregroundDeletion';
 /** How many objects of a collection are deleted concurrently. */
 const deleteCollectionWorkers = 16;
+
+/** The deletion of one object. */
+export interface DeleteOperation extends RequestScope {
+  readonly namespace: string;
+  readonly name: string;
+  readonly options: DeleteOptions;
+}
 
 export interface DeleteResult {
   /** The object after the deletion or after the change of its metadata. */
@@ -26,9 +34,10 @@ export interface DeleteResult {
 
 /** Handles DELETE of an object. */
 export async function deleteObject(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
+  const { namespace, name } = context.request;
   const options = deleteOptions(context.request);
   context.dryRun = options.dryRun;
-  const { item, deleted } = await deleteNamed(registry, kind, context, context.request.name, options);
+  const { item, deleted } = await deleteNamed({ registry, kind, context, namespace, name, options });
   const code = !deleted && options.orphanDependents === false ? 202 : 200;
   return {
     kind: 'object',
@@ -49,10 +58,11 @@ export async function deleteCollection(
   const { items, revision } = await registry.reader.select(kind, context.request);
   const rest = items[Symbol.iterator]();
   const worker = async () => {
-    for (const item of rest) {
+    for (const { object } of rest) {
       context.request.signal?.throwIfAborted();
+      const { namespace = '', name = '' } = object.metadata ?? {};
       try {
-        await deleteNamed(registry, kind, context, item.object.metadata?.name ?? '', options, item.object.metadata?.namespace ?? '');
+        await deleteNamed({ registry, kind, context, namespace, name, options });
       } catch (error) {
         // a concurrent request deleted the object
         if (!isStatus(error, 'NotFound')) throw error;
@@ -69,52 +79,89 @@ export async function deleteCollection(
   };
 }
 
-/** Deletes an object, or marks it if finalizers, a grace period or foreground deletion of dependents hold it. */
-export async function deleteNamed(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  name: string,
-  options: DeleteOptions,
-  namespace = context.request.namespace,
-): Promise<DeleteResult> {
-  const { admission, objects } = registry;
-  const key = keyOf(kind, namespace, name);
-  let last: KubeObject | undefined;
-  const decide = async (current: Item | undefined): Promise<WriteDecision> => {
-    if (current === undefined) throw notFound(kind.resource, name);
-    checkPreconditions(kind, current, options);
-    const old = (await toServed(kind, current, context.request)).object;
-    await admission.validate(context, {
-      operation: 'DELETE',
-      resource: kind.resource,
-      object: undefined,
-      old,
-      options: { ...options, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
-      name,
-    });
-    const step = planDeletion(kind.strategy, current.object, options, context.now);
-    last = step.object;
-    if (step.action === 'keep') return { action: 'keep' };
-    if (step.action === 'put') return { action: 'put', object: step.object };
-    const released = kind.strategy.allocate?.(undefined, current.object, newStrategyContext(context));
-    return { action: 'delete', reservation: (released instanceof Promise ? await released : released)?.reservation };
-  };
+/**
+ * Deletes an object, or marks it if finalizers, a grace period or foreground deletion of dependents hold it.
+ *
+ * A deletion runs these steps in order, and repeats all of them on the newest object until no concurrent write interferes:
+ *
+ *   checkPreconditions -> admit -> prepareDeletion -> releaseAllocations -> commit -> encode
+ *
+ * The forms of the object are those of a WriteOperation: `stored` (marked as being deleted, in the storage version) and `returned` (the same
+ * in the served version).
+ */
+export async function deleteNamed(operation: DeleteOperation): Promise<DeleteResult> {
+  const { kind, context } = operation;
+  const { objects } = operation.registry;
+  const key = keyOf(kind, operation.namespace, operation.name);
   if (context.dryRun) {
     const current = await objects.read(kind.storedKind, key);
-    const { action } = await decide(current);
-    return { item: returnedItem(kind, last ?? {}, current?.revision ?? 0), deleted: action === 'delete' };
+    const { action, stored } = await decideDeletion(operation, current);
+    return { item: returnedItem(kind, stored, current?.revision ?? 0), deleted: action === 'delete' };
   }
-  const outcome = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);
-  if (outcome === undefined) throw notFound(kind.resource, name);
-  const { item, deleted } = outcome;
-  if (deleted) return { item: returnedItem(kind, last ?? item.object, item.revision), deleted };
+  let last: PreparedDeletion | undefined;
+  const result = await objects.guaranteedUpdate(kind.storedKind, key, context, async (current) => {
+    last = await decideDeletion(operation, current);
+    return toWriteDecision(last);
+  });
+  if (result === undefined) throw notFound(kind.resource, operation.name);
+  const { item, deleted } = result;
+  if (deleted) return { item: returnedItem(kind, last?.stored ?? item.object, item.revision), deleted };
   return { item: await toServed(kind, item, context.request), deleted };
 }
 
-function returnedItem({ conversion }: ServedKind, object: KubeObject, revision: number): DerivedObject {
-  const at = withMetadata(object, { resourceVersion: String(revision) });
-  return new DerivedObject(conversion?.fromStored(at) ?? at, revision);
+/** The effect of a DELETE on the current object. */
+interface PreparedDeletion {
+  readonly action: 'put' | 'delete' | 'keep';
+  readonly stored: KubeObject;
+  /** Writes to commit with the deletion. */
+  readonly allocation?: Allocation | undefined;
+}
+
+/** Runs the steps of a deletion up to the commit. */
+async function decideDeletion(operation: DeleteOperation, current: Item | undefined): Promise<PreparedDeletion> {
+  const { kind, context, options } = operation;
+  if (current === undefined) throw notFound(kind.resource, operation.name);
+  checkPreconditions(kind, current, options);
+  await admit(operation, current);
+  const prepared = prepareDeletion(kind.strategy, current.object, { options, now: context.now });
+  if (prepared.action !== 'delete') return prepared;
+  const release = releaseAllocations(operation, current);
+  return { ...prepared, allocation: (release instanceof Promise ? await release : release)?.reservation };
+}
+
+function toWriteDecision({ action, stored, allocation }: PreparedDeletion): WriteDecision {
+  switch (action) {
+    case 'keep':
+      return { action };
+    case 'put':
+      return { action, object: stored };
+    case 'delete':
+      return { action, reservation: allocation };
+  }
+}
+
+/** Runs validating admission. @throws StatusError of the first denial */
+async function admit({ registry, kind, context, options, name }: DeleteOperation, current: Item): Promise<void> {
+  await registry.admission.validate(context, {
+    operation: 'DELETE',
+    resource: kind.resource,
+    object: undefined,
+    old: (await toServed(kind, current, context.request)).object,
+    options: { ...options, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
+    name,
+  });
+}
+
+/** Returns the writes that release what is allocated to the object, such as the cluster IPs of a Service. */
+function releaseAllocations(
+  { kind, context }: DeleteOperation,
+  { object }: Item,
+): ReturnType<NonNullable<Strategy['allocate']>> | undefined {
+  return kind.strategy.allocate?.(undefined, object, newStrategyContext(context));
+}
+
+function returnedItem(kind: ServedKind, stored: KubeObject, revision: number): DerivedObject {
+  return new DerivedObject(toServedVersion(kind, withMetadata(stored, { resourceVersion: String(revision) })), revision);
 }
 
 function checkPreconditions(
@@ -138,70 +185,80 @@ function checkPreconditions(
     );
 }
 
-interface DeletionStep {
-  readonly action: 'put' | 'delete' | 'keep';
-  readonly object: KubeObject;
+interface DeletionInput {
+  readonly options: DeleteOptions;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
 }
 
-/** Returns the effect of a DELETE on the current object. */
-export function planDeletion(strategy: Strategy, current: KubeObject, options: DeleteOptions, now: number): DeletionStep {
-  const { deletionTimestamp, deletionGracePeriodSeconds: grace } = current.metadata ?? {};
-  let object = current;
-  let graceful = false;
-  let period = 0;
-  if (strategy.gracePeriod !== undefined) {
-    if (deletionTimestamp === undefined) {
-      period = strategy.gracePeriod(current, options.gracePeriodSeconds);
-      object = markDeleting(current, formatTime(now + period * 1000), period);
-      graceful = true;
-    } else if ((grace ?? 0) > 0) {
-      // a pending grace period may only be shortened
-      const asked = options.gracePeriodSeconds;
-      if (asked === undefined || asked >= (grace ?? 0)) return { action: 'keep', object: current };
-      period = asked;
-      const began = (parseTime(deletionTimestamp) ?? now) - (grace ?? 0) * 1000;
-      object = markDeleting(current, formatTime(began + asked * 1000), asked);
-      graceful = true;
-    }
-  }
-  object = withGarbageCollectionFinalizers(strategy, object, options);
+/** Returns the effect of a DELETE on the current object (rest.BeforeDelete and the finalizer rules of registry.Store). */
+function prepareDeletion(strategy: Strategy, current: KubeObject, { options, now }: DeletionInput): PreparedDeletion {
+  const { deletionTimestamp } = current.metadata ?? {};
+  const graceful = beginGracefulDeletion(strategy, current, { options, now });
+  if (graceful === 'unchanged') return { action: 'keep', stored: current };
+  const object = withGarbageCollectionFinalizers(strategy, graceful?.object ?? current, options);
   if (strategy.isHeld?.(object) === true) {
-    if (deletionTimestamp !== undefined) return { action: 'keep', object: current };
-    return { action: 'put', object: strategy.markTerminating?.(markDeleting(object, formatTime(now), undefined)) ?? object };
+    if (deletionTimestamp !== undefined) return { action: 'keep', stored: current };
+    return { action: 'put', stored: strategy.markTerminating?.(markDeleting(object, formatTime(now), undefined)) ?? object };
   }
   if ((object.metadata?.finalizers ?? []).length > 0) {
-    if (graceful) return { action: 'put', object };
-    const at = deletionTimestamp !== undefined && (parseTime(deletionTimestamp) ?? 0) <= now ? deletionTimestamp : formatTime(now);
-    return { action: 'put', object: markDeleting(object, at, 0) };
+    if (graceful !== undefined) return { action: 'put', stored: object };
+    const isPast = deletionTimestamp !== undefined && (parseTime(deletionTimestamp) ?? 0) <= now;
+    return { action: 'put', stored: markDeleting(object, isPast ? deletionTimestamp : formatTime(now), 0) };
   }
-  return graceful && period > 0 ? { action: 'put', object } : { action: 'delete', object };
+  return { action: graceful !== undefined && graceful.periodSeconds > 0 ? 'put' : 'delete', stored: object };
+}
+
+/**
+ * Marks the object with its grace period if the kind has graceful deletion. Returns undefined if it has none or the period is over, and
+ * `unchanged` if a pending grace period is not shortened.
+ */
+function beginGracefulDeletion(
+  strategy: Strategy,
+  current: KubeObject,
+  { options, now }: DeletionInput,
+): { readonly object: KubeObject; readonly periodSeconds: number } | 'unchanged' | undefined {
+  if (strategy.gracePeriod === undefined) return undefined;
+  const { deletionTimestamp, deletionGracePeriodSeconds: pending = 0 } = current.metadata ?? {};
+  if (deletionTimestamp === undefined) {
+    const periodSeconds = strategy.gracePeriod(current, options.gracePeriodSeconds);
+    return { object: markDeleting(current, formatTime(now + periodSeconds * 1000), periodSeconds), periodSeconds };
+  }
+  if (pending <= 0) return undefined;
+  const requested = options.gracePeriodSeconds;
+  if (requested === undefined || requested >= pending) return 'unchanged';
+  const beganAt = (parseTime(deletionTimestamp) ?? now) - pending * 1000;
+  return { object: markDeleting(current, formatTime(beganAt + requested * 1000), requested), periodSeconds: requested };
 }
 
 /** Sets the finalizers for orphaning or foreground deletion, which the garbage collector acts on. */
-function withGarbageCollectionFinalizers(
-  { defaultGarbageCollectionPolicy: dependents = 'background' }: Strategy,
-  object: KubeObject,
-  { orphanDependents, propagationPolicy }: DeleteOptions,
-): KubeObject {
+function withGarbageCollectionFinalizers(strategy: Strategy, object: KubeObject, options: DeleteOptions): KubeObject {
   const before = object.metadata?.finalizers ?? [];
-  if (dependents === 'unsupported') return object;
-  const asked =
-    orphanDependents !== undefined
-      ? orphanDependents
-        ? orphanFinalizer
-        : undefined
-      : propagationPolicy === 'Orphan'
-        ? orphanFinalizer
-        : propagationPolicy === 'Foreground'
-          ? foregroundFinalizer
-          : propagationPolicy === 'Background'
-            ? undefined
-            : (before.find((name) => name === orphanFinalizer || name === foregroundFinalizer) ??
-              (dependents === 'orphan' ? orphanFinalizer : undefined));
+  const { defaultGarbageCollectionPolicy: defaultPolicy = 'background' } = strategy;
+  if (defaultPolicy === 'unsupported') return object;
+  const requested =
+    requestedFinalizer(options) ??
+    before.find((name) => name === orphanFinalizer || name === foregroundFinalizer) ??
+    (defaultPolicy === 'orphan' ? orphanFinalizer : '');
   const kept = before.filter((name) => name !== orphanFinalizer && name !== foregroundFinalizer);
-  const finalizers = asked === undefined ? kept : [...kept, asked];
+  const finalizers = requested === '' ? kept : [...kept, requested];
   if (finalizers.length === before.length && finalizers.every((name) => before.includes(name))) return object;
   return withMetadata(object, { finalizers: finalizers.length === 0 ? undefined : finalizers });
+}
+
+/** Returns the finalizer that the delete options request: '' for background deletion, undefined if they request no policy. */
+function requestedFinalizer({ orphanDependents, propagationPolicy }: DeleteOptions): string | undefined {
+  if (orphanDependents !== undefined) return orphanDependents ? orphanFinalizer : '';
+  switch (propagationPolicy) {
+    case 'Orphan':
+      return orphanFinalizer;
+    case 'Foreground':
+      return foregroundFinalizer;
+    case 'Background':
+      return '';
+    default:
+      return undefined;
+  }
 }
 
 function deletedStatus({ resource }: ServedKind, { object, revision }: EncodedObject): DerivedObject {

@@ -19,63 +19,61 @@ import { checkTypeMeta } from '../request/type-meta.ts';
 import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { applyConfiguration } from './managed-fields/tracking.ts';
 import { withRequestNamespace } from './create.ts';
-import { writeUpdate, type UpdateSource } from './update.ts';
+import { subresourceStrategy } from '../registry/prepare.ts';
+import { writeUpdate, type UpdateRequest } from './update.ts';
 import { checkWriteOptions } from '../request/request-options.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import { withDefaults, type ServedKind } from '../registry/served-kind.ts';
-import type { SubresourceStrategy } from '../registry/strategy.ts';
 
 /** Handles PATCH of an object, or of a subresource of the object's kind. */
-export async function patch(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  rules?: SubresourceStrategy,
-): Promise<PipelineResponse> {
+export async function patch(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
-  if (request.patchType === 'apply') return apply(registry, kind, context, rules);
+  if (request.patchType === 'apply') return apply(registry, kind, context);
   const type = patchTypeOf(request.patchType, kind);
   checkWriteOptions(request.query, 'PatchOptions');
-  const { body, name } = request;
-  const change: UpdateSource = {
-    subresource: rules,
+  const { body, name, subresource } = request;
+  const change: Patch = { type, body, fieldValidation: fieldValidationOf(context), subresource };
+  return writeUpdate({
+    registry,
+    kind,
+    context,
+    subresource: subresourceStrategy(kind, subresource),
     optionsKind: 'PatchOptions',
     allowCreate: false,
     newObject(old) {
       if (old === undefined) throw notFound(kind.resource, name);
-      const object = applyPatch(kind, old, type, body, fieldValidationOf(context), request.subresource);
+      const object = applyPatch(kind, old, change);
       if (hasNoName(object)) throw undeterminableNameError(name);
-      return withDefaults(kind, rejectUnknownFields(kind, context, withRequestNamespace(kind, object, request.namespace, name)));
+      return withDefaults(kind, rejectUnknownFields(kind, context, withRequestNamespace(kind, object, request)));
     },
-  };
-  return writeUpdate(registry, kind, context, change);
+  });
 }
 
 /** Handles server-side apply (KEP-555). */
-async function apply(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  rules?: SubresourceStrategy,
-): Promise<PipelineResponse> {
+async function apply(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   checkWriteOptions(request.query, 'PatchOptions', true);
-  const { namespace, name } = request;
-  return writeUpdate(registry, kind, context, {
-    subresource: rules,
+  const { name } = request;
+  const subresource = subresourceStrategy(kind, request.subresource);
+  const update: UpdateRequest = {
+    registry,
+    kind,
+    context,
+    subresource,
     optionsKind: 'PatchOptions',
-    allowCreate: rules === undefined,
+    allowCreate: subresource === undefined,
     tracksFields: true,
     newObject(old) {
-      if (old === undefined && rules !== undefined) throw notFound(kind.resource, name);
-      const object = applyConfiguration(registry, kind, context, old);
+      if (old === undefined && subresource !== undefined) throw notFound(kind.resource, name);
+      const object = applyConfiguration(update, old);
       const { uid = '' } = object.metadata ?? {};
       if (old === undefined && uid !== '')
         throw conflict(kind.resource, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
       if (hasNoName(object)) throw undeterminableNameError(name);
-      return withRequestNamespace(kind, object, namespace, name);
+      return withRequestNamespace(kind, object, request);
     },
-  });
+  };
+  return writeUpdate(update);
 }
 
 const hasNoName = ({ metadata }: KubeObject): boolean => (metadata?.name ?? '') === '';
@@ -99,32 +97,39 @@ export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<Served
   );
 }
 
+/** A patch in a request. */
+export interface Patch {
+  readonly type: Exclude<PatchType, 'apply'>;
+  readonly body: unknown;
+  /** How to treat fields that the kind does not declare; they are ignored if absent. */
+  readonly fieldValidation?: FieldValidation | undefined;
+  /** '' or absent for the object itself. */
+  readonly subresource?: string;
+}
+
 /** Applies a patch and converts the result to the types of the kind. @throws StatusError BadRequest, Invalid */
 export function applyPatch(
   kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>,
   old: KubeObject,
-  type: Exclude<PatchType, 'apply'>,
-  body: unknown,
-  strict?: FieldValidation,
-  subresource = '',
+  { type, body, fieldValidation: validation, subresource = '' }: Patch,
 ): KubeObject {
-  const made =
+  const patched =
     type === 'json'
       ? applyJsonPatch(old, body)
       : type === 'merge'
         ? applyMergePatch(old, requireMergePatchObject(body))
         : applyStrategicPatch(kind, old, body);
-  if (!isObject(made)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
-  let result = made;
+  if (!isObject(patched)) throw badRequest(`a patch may not turn a ${kind.gvk.kind} into something else`);
+  let result = patched;
   // the message must not quote a confidential object: clients log it
   const confidential = isConfidentialObject(kind.gvk, old.metadata?.namespace ?? '');
-  const refuse = (why: string) =>
+  const rejection = (why: string) =>
     invalidStatus({ group: '', kind: '', name: '' }, [
       invalid('patch', confidential ? '<redacted>' : type === 'strategic' ? goText(body) : stringifyExact(result), why),
     ]);
   let object: KubeObject;
   if (kind.schema === undefined) {
-    if ((result['kind'] ?? '') === '') throw refuse(missingKindError(stringifyExact(result)));
+    if ((result['kind'] ?? '') === '') throw rejection(missingKindError(stringifyExact(result)));
     // a subresource ignores the type metadata of the patch
     if (subresource !== '') result = { ...result, kind: kind.gvk.kind, apiVersion: kind.apiVersion };
     else checkTypeMeta(result, kind.gvk);
@@ -133,13 +138,13 @@ export function applyPatch(
     object = decodeBody(result, kind);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    throw refuse(error.message);
+    throw rejection(error.message);
   }
   // fields that decoding dropped are unknown to the kind
-  if (strict === undefined || kind.schema === undefined || hasSameMembers(result, object)) return object;
+  if (validation === undefined || kind.schema === undefined || hasSameMembers(result, object)) return object;
   const unknown = unknownFields(kind.schema, result);
-  if (unknown.length > 0 && strict.reject) throw refuse(`strict decoding error: ${unknown.join(', ')}`);
-  for (const warning of unknown) strict.warn(warning);
+  if (unknown.length > 0 && validation.reject) throw rejection(`strict decoding error: ${unknown.join(', ')}`);
+  for (const warning of unknown) validation.warn(warning);
   return object;
 }
 

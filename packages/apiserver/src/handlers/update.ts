@@ -15,10 +15,22 @@ import type { EncodedObject, PipelineResponse } from '../request/response.ts';
 import { withDefaults, keyOf, toServed, type ServedKind } from '../registry/served-kind.ts';
 import { withMetadata, type SubresourceStrategy } from '../registry/strategy.ts';
 import { DerivedObject, type Item } from '../watch-cache/item.ts';
-import { admit, mutate, prepareExisting, prepareNew, validateExisting, validateNew, type WriteOperation } from './write-operation.ts';
+import { subresourceStrategy } from '../registry/prepare.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
+import {
+  admit,
+  mutate,
+  newCreateOperation,
+  prepareExisting,
+  prepareNew,
+  toServedVersion,
+  validateExisting,
+  validateNew,
+  type WriteOperation,
+} from './write-operation.ts';
 
-/** How an update computes its object: from a PUT body, a patch, an applied configuration or a Scale. */
-export interface UpdateSource {
+/** A request that updates an object, and how it computes the object: from a PUT body, a patch, an applied configuration or a Scale. */
+export interface UpdateRequest extends RequestScope {
   /** The strategy of the subresource; undefined for the object itself. */
   readonly subresource?: SubresourceStrategy | undefined;
   readonly optionsKind: 'UpdateOptions' | 'PatchOptions';
@@ -31,12 +43,7 @@ export interface UpdateSource {
 }
 
 /** Handles PUT of an object, or of a subresource of the object's kind. */
-export async function update(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  rules?: SubresourceStrategy,
-): Promise<PipelineResponse> {
+export async function update(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   checkWriteOptions(request.query, 'UpdateOptions');
   const { namespace, name } = request;
@@ -47,11 +54,15 @@ export async function update(
   if (ownName !== name) throw badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`);
   if (kind.namespaced && ownNamespace !== '' && ownNamespace !== namespace)
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-  const decoded = withDefaults(kind, withRequestNamespace(kind, body, namespace, name));
-  return writeUpdate(registry, kind, context, {
-    subresource: rules,
+  const decoded = withDefaults(kind, withRequestNamespace(kind, body, request));
+  const subresource = subresourceStrategy(kind, request.subresource);
+  return writeUpdate({
+    registry,
+    kind,
+    context,
+    subresource,
     optionsKind: 'UpdateOptions',
-    allowCreate: kind.strategy.allowCreateOnUpdate === true && rules === undefined,
+    allowCreate: kind.strategy.allowCreateOnUpdate === true && subresource === undefined,
     newObject: () => decoded,
   });
 }
@@ -64,34 +75,22 @@ function cachedObject(kind: ServedKind, namespace: string, name: string): KubeOb
 }
 
 /** Runs an update and returns the response. */
-export async function writeUpdate(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  source: UpdateSource,
-): Promise<PipelineResponse> {
-  const { item, created } = await updateObject(registry, kind, context, source);
-  return { kind: 'object', code: created ? 201 : 200, item, warnings: context.warnings };
+export async function writeUpdate(update: UpdateRequest): Promise<PipelineResponse> {
+  const { item, created } = await updateObject(update);
+  return { kind: 'object', code: created ? 201 : 200, item, warnings: update.context.warnings };
 }
 
 /** Runs an update; repeats all of its steps on the newest object until no concurrent write interferes. */
-export async function updateObject(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  source: UpdateSource,
-): Promise<{ readonly item: EncodedObject; readonly created: boolean }> {
+export async function updateObject(update: UpdateRequest): Promise<{ readonly item: EncodedObject; readonly created: boolean }> {
+  const { kind, context } = update;
   const { request } = context;
-  const { objects } = registry;
+  const { objects } = update.registry;
   const key = keyOf(kind, request.namespace, request.name);
   let created = false;
   let stored: KubeObject | undefined;
   const decide = async (current: Item | undefined): Promise<WriteDecision> => {
     created = current === undefined;
-    const decision =
-      current === undefined
-        ? await createOnUpdate(registry, kind, context, source)
-        : await updateExisting(registry, kind, context, source, current);
+    const decision = current === undefined ? await createOnUpdate(update) : await updateExisting(update, current);
     stored = decision.action === 'put' ? decision.object : decision.action === 'delete' ? decision.last : undefined;
     return decision;
   };
@@ -100,7 +99,7 @@ export async function updateObject(
     await decide(current);
     const object = stored ?? current?.object ?? {};
     if (stored === undefined && current !== undefined) return { item: await toServed(kind, current, request), created };
-    return { item: new DerivedObject(kind.conversion?.fromStored(object) ?? object, current?.revision ?? 0), created };
+    return { item: new DerivedObject(toServedVersion(kind, object), current?.revision ?? 0), created };
   }
   const result = await objects.guaranteedUpdate(kind.storedKind, key, context, decide);
   if (result === undefined) throw notFound(kind.resource, request.name);
@@ -108,7 +107,7 @@ export async function updateObject(
   // the update removed the last finalizer: the response is the object as the client wrote it
   if (deleted && stored !== undefined) {
     const last = withMetadata(stored, { resourceVersion: String(item.revision) });
-    return { item: new DerivedObject(kind.conversion?.fromStored(last) ?? last, item.revision), created: false };
+    return { item: new DerivedObject(toServedVersion(kind, last), item.revision), created: false };
   }
   return { item: await toServed(kind, item, request), created };
 }
@@ -118,35 +117,30 @@ type UpdateDecision =
   | (Extract<WriteDecision, { readonly action: 'delete' }> & { readonly last: KubeObject });
 
 /** Runs the steps of an update of an existing object. */
-async function updateExisting(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  source: UpdateSource,
-  current: Item,
-): Promise<UpdateDecision> {
+async function updateExisting(update: UpdateRequest, current: Item): Promise<UpdateDecision> {
+  const { registry, kind, context, subresource } = update;
   const { request } = context;
-  const { subresource } = source;
   const served = toServed(kind, current, request);
   const old = (served instanceof Promise ? await served : served).object;
   const operation: WriteOperation = {
     registry,
     kind,
     context,
-    attributes: { operation: 'UPDATE', resource: kind.resource, old, options: writeOptions(request.query, source.optionsKind) },
+    attributes: { operation: 'UPDATE', resource: kind.resource, old, options: writeOptions(request.query, update.optionsKind) },
+    subresource,
   };
   // the strategies of custom resources see the version of the request
   const oldStored = kind.customResource === undefined ? current.object : old;
-  const decoded = source.newObject(old);
+  const decoded = update.newObject(old);
   if (context.isLarge) await context.yieldEventLoop();
-  const submitted = source.tracksFields === true ? decoded : trackUpdate(registry, kind, context, old, decoded);
+  const submitted = update.tracksFields === true ? decoded : trackUpdate(update, old, decoded);
   if (context.isLarge) await context.yieldEventLoop();
   const mutation = mutate(operation, submitted);
-  const admitted = checkPreconditions(kind, mutation instanceof Promise ? await mutation : mutation, current, request.name, source);
-  const preparation = prepareExisting(operation, admitted, oldStored, subresource);
+  const admitted = checkPreconditions(update, mutation instanceof Promise ? await mutation : mutation, current);
+  const preparation = prepareExisting(operation, admitted, oldStored);
   const prepared = preparation instanceof Promise ? await preparation : preparation;
   if (context.isLarge) await context.yieldEventLoop();
-  validateExisting(operation, prepared, { stored: oldStored, returned: old }, subresource);
+  validateExisting(operation, prepared, { stored: oldStored, returned: old });
   if (context.isLarge) await context.yieldEventLoop();
   const admission = admit(operation, prepared);
   if (admission !== undefined) await admission;
@@ -172,12 +166,11 @@ function isFinalizedBy({ strategy }: ServedKind, stored: KubeObject, old: KubeOb
 
 /** Checks uid and resourceVersion; returns the object with the resourceVersion that it replaces. @throws StatusError Conflict, Invalid */
 function checkPreconditions(
-  { strategy, resource }: ServedKind,
+  { kind: { strategy, resource }, context, optionsKind }: UpdateRequest,
   admitted: KubeObject,
   { object, revision }: Item,
-  name: string,
-  { optionsKind }: Pick<UpdateSource, 'optionsKind'>,
 ): KubeObject {
+  const { name } = context.request;
   const { uid = '', resourceVersion = '' } = admitted.metadata ?? {};
   const existing = object.metadata?.uid ?? '';
   // in a patched object the uid is a field like any other: validation rejects its change
@@ -200,18 +193,14 @@ function checkPreconditions(
 }
 
 /** Creates the object of an update, for kinds that allow it and for server-side apply. */
-async function createOnUpdate(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  source: UpdateSource,
-): Promise<UpdateDecision> {
+async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
+  const { registry, kind, context } = update;
   const { request } = context;
-  if (!source.allowCreate) throw notFound(kind.resource, request.name);
+  if (!update.allowCreate) throw notFound(kind.resource, request.name);
   // update permission does not imply create permission
   await authorizeRequest(registry.authz, [], { ...attributesOf(request), verb: 'create' }, context);
-  const decoded = source.newObject(undefined);
-  const submitted = source.tracksFields === true ? decoded : trackUpdate(registry, kind, context, undefined, decoded);
+  const decoded = update.newObject(undefined);
+  const submitted = update.tracksFields === true ? decoded : trackUpdate(update, undefined, decoded);
   const { uid = '' } = submitted.metadata ?? {};
   if (uid !== '')
     throw conflict(
@@ -219,12 +208,7 @@ async function createOnUpdate(
       request.name,
       `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: `,
     );
-  const operation: WriteOperation = {
-    registry,
-    kind,
-    context,
-    attributes: { operation: 'CREATE', resource: kind.resource, old: undefined, options: writeOptions(request.query, 'CreateOptions') },
-  };
+  const operation = newCreateOperation(registry, kind, context);
   const admitted = await mutate(operation, submitted);
   const prepared = await prepareNew(operation, admitted);
   validateNew(operation, request.name, prepared);

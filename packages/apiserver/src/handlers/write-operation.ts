@@ -3,13 +3,15 @@ import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
 import type { AdmissionAttributes } from '../admission/admission-attributes.ts';
 import { prepareForCreate, prepareForSubresourceUpdate, prepareForUpdate } from '../registry/prepare.ts';
-import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { withDefaults, withEmptyFields, type ServedKind } from '../registry/served-kind.ts';
 import type { AllocatedObject, Allocation, StrategyContext, SubresourceStrategy } from '../registry/strategy.ts';
 import { validateForCreate, validateForUpdate } from '../registry/validation.ts';
+import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
 import { conformAdmitted } from '../request/body.ts';
+import { writeOptions } from '../request/request-options.ts';
 import type { RequestContext } from '../request/request-context.ts';
 import { restoreManagedFields, restoreUndecodableManagers } from './managed-fields/tracking.ts';
+import type { RequestScope } from '../registry/request-scope.ts';
 
 /**
  * The values that the steps of one write share. A write runs these steps in order:
@@ -20,12 +22,17 @@ import { restoreManagedFields, restoreUndecodableManagers } from './managed-fiel
  * strategy prepared it, in the storage version of built-in kinds) and `returned` (the same in the served version). A step returns a promise
  * only if a plugin, an allocator or a webhook makes it wait.
  */
-export interface WriteOperation {
-  readonly registry: RegistryDependencies;
-  readonly kind: ServedKind;
-  readonly context: RequestContext;
+export interface WriteOperation extends RequestScope {
   /** The attributes of both admission phases, without the object. */
   readonly attributes: Omit<AdmissionAttributes, 'object'>;
+  /** The strategy of the subresource that the write goes through; undefined for the object itself. */
+  readonly subresource?: SubresourceStrategy | undefined;
+}
+
+/** Returns the operation that creates an object. */
+export function newCreateOperation(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): WriteOperation {
+  const options = writeOptions(context.request.query, 'CreateOptions');
+  return { registry, kind, context, attributes: { operation: 'CREATE', resource: kind.resource, old: undefined, options } };
 }
 
 /** An object after its strategy, before validation. */
@@ -57,18 +64,19 @@ export function prepareNew({ registry, kind, context }: WriteOperation, admitted
   const strategyContext = newStrategyContext(context);
   const uid = registry.random.uuid();
   const created = withEmptyFields(kind, prepareForCreate(kind, kind.conversion?.toStored(admitted) ?? admitted, uid, strategyContext));
-  const finish = (allocated: AllocatedObject | undefined) =>
-    preparedObject(kind, strategyContext, restoreManagedFields(allocated?.object ?? created, admitted, undefined), allocated);
+  const finish = (allocated: AllocatedObject | undefined): PreparedObject => {
+    const stored = restoreManagedFields(allocated?.object ?? created, admitted, undefined);
+    return { stored, returned: toServedVersion(kind, stored), strategyContext, allocation: allocated?.reservation };
+  };
   const allocated = kind.strategy.allocate?.(created, undefined, strategyContext);
   return allocated instanceof Promise ? allocated.then(finish) : finish(allocated);
 }
 
 /** Prepares an update of `old`. An update through a subresource allocates nothing. */
 export function prepareExisting(
-  { kind, context }: WriteOperation,
+  { kind, context, subresource }: WriteOperation,
   admitted: KubeObject,
   old: KubeObject,
-  subresource: SubresourceStrategy | undefined,
 ): PreparedObject | Promise<PreparedObject> {
   const strategyContext = newStrategyContext(context);
   const converted = withEmptyFields(kind, kind.conversion?.toStored(admitted) ?? admitted);
@@ -76,25 +84,24 @@ export function prepareExisting(
     subresource === undefined
       ? prepareForUpdate(kind, converted, old, strategyContext)
       : prepareForSubresourceUpdate(kind, subresource, converted, old, strategyContext);
-  const finish = (allocated: AllocatedObject | undefined) =>
-    preparedObject(kind, strategyContext, restoreManagedFields(allocated?.object ?? updated, admitted, old), allocated);
+  const finish = (allocated: AllocatedObject | undefined): PreparedObject => {
+    const stored = restoreManagedFields(allocated?.object ?? updated, admitted, old);
+    return { stored, returned: toServedVersion(kind, stored), strategyContext, allocation: allocated?.reservation };
+  };
   const allocated = subresource === undefined ? kind.strategy.allocate?.(updated, old, strategyContext) : undefined;
   return allocated instanceof Promise ? allocated.then(finish) : finish(allocated);
 }
 
-function preparedObject(
-  kind: ServedKind,
-  strategyContext: StrategyContext,
-  stored: KubeObject,
-  allocated: AllocatedObject | undefined,
-): PreparedObject {
-  return { stored, returned: kind.conversion?.fromStored(stored) ?? stored, strategyContext, allocation: allocated?.reservation };
+/** Converts a stored object of a built-in kind to the served version. */
+export function toServedVersion({ conversion }: ServedKind, stored: KubeObject): KubeObject {
+  return conversion?.fromStored(stored) ?? stored;
 }
 
 /** Validates a new object. @throws StatusError Invalid */
-export function validateNew({ kind, context }: WriteOperation, name: string, prepared: PreparedObject): void {
+export function validateNew(operation: WriteOperation, name: string, prepared: PreparedObject): void {
+  const { kind, context } = operation;
   const { stored, returned, strategyContext } = prepared;
-  throwIfInvalid(kind, name, context, () => [
+  throwIfInvalid(operation, name, () => [
     ...validateForCreate(kind, returned, context.request.body),
     ...(kind.strategy.validate?.(stored, strategyContext) ?? []),
   ]);
@@ -109,15 +116,11 @@ export interface ExistingObject {
 }
 
 /** Validates an update. An update through a subresource does not call the kind's strategy. @throws StatusError Invalid */
-export function validateExisting(
-  { kind, context }: WriteOperation,
-  prepared: PreparedObject,
-  old: ExistingObject,
-  subresource: SubresourceStrategy | undefined,
-): void {
+export function validateExisting(operation: WriteOperation, prepared: PreparedObject, old: ExistingObject): void {
+  const { kind, context, subresource } = operation;
   const { stored, returned, strategyContext } = prepared;
   const { name, subresource: subresourceName, body } = context.request;
-  throwIfInvalid(kind, name, context, () => [
+  throwIfInvalid(operation, name, () => [
     ...(subresource?.validate?.(stored, old.stored, strategyContext) ??
       validateForUpdate(kind, returned, old.returned, subresourceName, body)),
     ...(subresource === undefined ? (kind.strategy.validateUpdate?.(stored, old.stored, strategyContext) ?? []) : []),
@@ -130,7 +133,11 @@ export function admit({ registry, context, attributes }: WriteOperation, { retur
 }
 
 /** Runs validation in its span. @throws StatusError Invalid */
-export function throwIfInvalid(kind: ServedKind, name: string, context: RequestContext, validate: () => readonly FieldError[]): void {
+export function throwIfInvalid(
+  { kind, context }: Pick<RequestScope, 'kind' | 'context'>,
+  name: string,
+  validate: () => readonly FieldError[],
+): void {
   const span = context.startChildSpan('validation');
   const errors = validate();
   span?.end();

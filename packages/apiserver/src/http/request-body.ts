@@ -108,7 +108,7 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   const { object, warnings } =
     published === undefined
       ? decodeObject(bytes, { type, expected, fieldValidation, exact: groupsPreservingNumbers.has(expected.group) })
-      : decodeCustomObject(bytes, type, expected, () => published.fields, fieldValidation);
+      : decodeCustomObject(bytes, { type, expected, fields: () => published.fields, fieldValidation });
   for (const warning of warnings) warn(warning);
   return published === undefined ? markConforming(object, schemaOf(expected)) : object;
 }

@@ -21,31 +21,37 @@ const comma = Buffer.from(',');
 const commaBrace = Buffer.from(',{');
 const brace = Buffer.from('{');
 
-/** @throws StatusError `NotAcceptable` when the asked for shape is not one of this kind of answer */
+/**
+ * Returns the encoding of a response. @throws StatusError `NotAcceptable` if the negotiated transformation does not apply to this kind of
+ * response
+ */
 export function encodingFor(
   accepted: NegotiatedFormat,
-  answer: 'object' | 'list' | 'watch',
+  responseKind: 'object' | 'list' | 'watch',
   resource: Resource,
   options: ResponseEncodingOptions,
 ): ResponseEncoding {
-  if (accepted.transform === 'PartialObjectMetadata' && answer === 'list')
+  if (accepted.transform === 'PartialObjectMetadata' && responseKind === 'list')
     throw notAcceptable(['application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1', 'application/json']);
-  if (accepted.transform === 'PartialObjectMetadataList' && answer !== 'list')
+  if (accepted.transform === 'PartialObjectMetadataList' && responseKind !== 'list')
     throw notAcceptable(['application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1', 'application/json']);
   const codec = accepted.format === 'protobuf' ? loadedCodec() : undefined;
   if (codec !== undefined) {
     if (accepted.transform !== undefined) return new ProtobufMetadataEncoding(codec, accepted.version);
     if (codec.knows(apiVersionOf(resource), resource.kind)) return new ProtobufEncoding(codec, resource);
   }
-  if (accepted.transform === 'Table') return inNegotiatedFormat(accepted, answer, new TableEncoding(resource, accepted.version, options));
+  if (accepted.transform === 'Table')
+    return inNegotiatedFormat(accepted, responseKind, new TableEncoding(resource, accepted.version, options));
   return inNegotiatedFormat(
     accepted,
-    answer,
+    responseKind,
     accepted.transform === undefined ? plainEncodingOf(resource) : new MetadataEncoding(accepted.version),
   );
 }
 
-/** YAML and indented JSON are made out of the compact one: nobody asks for them often. Watches are never indented. */
+/**
+ * Wraps an encoding for YAML or indented JSON, which are derived from the compact JSON because they are rare. Watches are never indented.
+ */
 function inNegotiatedFormat(accepted: NegotiatedFormat, answer: 'object' | 'list' | 'watch', encoding: ResponseEncoding): ResponseEncoding {
   if (answer === 'watch') return encoding;
   if (accepted.format === 'yaml') return new YamlEncoding(encoding);
@@ -62,7 +68,7 @@ function plainEncodingOf(resource: Resource): PlainEncoding {
   return encoding;
 }
 
-/** Objects as they are: the bytes that were encoded once. */
+/** Encodes objects unchanged, from the bytes that were encoded once per version. */
 class PlainEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -75,7 +81,7 @@ class PlainEncoding implements ResponseEncoding {
     const apiVersion = apiVersionOf(resource);
     this.#isTyped = schemaOf(resource) !== undefined;
     this.#opening = Buffer.from(`{"kind":${JSON.stringify(resource.kind)},"apiVersion":${JSON.stringify(apiVersion)},`);
-    // lists of kinds without a type always say where they go on
+    // lists of resources without registered type always contain `continue`
     this.#head = (metadata) =>
       `{"kind":${JSON.stringify(`${resource.kind}List`)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${JSON.stringify(this.#isTyped ? metadata : { continue: '', ...metadata })},"items":[`;
   }
@@ -87,7 +93,7 @@ class PlainEncoding implements ResponseEncoding {
     return Buffer.from(this.#head(metadata));
   }
 
-  /** Items of a typed list do not repeat its kind; those of kinds without a type do. */
+  /** Items of a typed list omit their apiVersion and kind; items of untyped lists include them. */
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
     const [begins, ...rest] = item.pieces();
     if (begins === undefined) return;
@@ -102,7 +108,7 @@ class PlainEncoding implements ResponseEncoding {
     for (const piece of rest) sink.add(piece);
   }
 
-  /** What follows the kind, when it begins with that. Of stored objects it is always the same buffer. */
+  /** Returns the bytes after the type metadata if the object begins with it. For stored objects this is always the same buffer. */
   #withoutType(begins: Buffer): Buffer | undefined {
     if (begins === this.#last?.begins) return this.#last.untyped;
     const opening = this.#opening;
@@ -123,7 +129,7 @@ class PlainEncoding implements ResponseEncoding {
   }
 }
 
-/** `PartialObjectMetadata` and lists of it. */
+/** Encodes `PartialObjectMetadata` and `PartialObjectMetadataList`. */
 class MetadataEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -166,7 +172,7 @@ class PrettyEncoding implements ResponseEncoding {
   item(item: EncodedObject): Buffer {
     return prettyJson(parseExact(this.#inner.item(item).toString('utf8')));
   }
-  /** The head of the compact list, indented: everything up to the opening bracket of the items. */
+  /** Returns the indented list head: everything up to the opening bracket of the items. */
   listHead(metadata: ListMeta): Buffer {
     const whole = JSON.parse(
       this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
@@ -199,7 +205,7 @@ export function prettyJson(value: unknown): Buffer {
   return Buffer.from(`${stringifyExact(value, 2)}\n`);
 }
 
-/** An answer that is not an object of the registry: Status, discovery, the answers of extra paths. */
+/** Encodes a response that is not an object of the registry: Status, discovery, responses of path handlers. */
 export function encodeValue(
   value: unknown,
   { format, pretty }: Pick<NegotiatedFormat, 'format' | 'pretty'>,
@@ -214,7 +220,7 @@ export function encodeValue(
   };
 }
 
-/** Undefined where the kind of a value has no message. */
+/** Returns undefined if the kind of the value has no message. */
 function protobufOf(value: unknown): Buffer | undefined {
   const codec = loadedCodec();
   const object = value as KubeObject;
@@ -224,7 +230,7 @@ function protobufOf(value: unknown): Buffer | undefined {
   return Buffer.concat([codec.envelopeHead(apiVersion, kind, message.length), message, codec.envelopeTail]);
 }
 
-/** The same line with the cause of the event in it, for clients that ask for it. */
+/** Adds the span context of the event to a watch line, for clients that request it. */
 export function withSpanContext(line: Buffer, { spanContext }: WatchFrame): readonly Buffer[] {
   // a line ends with a brace and a line break
   return spanContext === undefined ? [line] : [line.subarray(0, -2), Buffer.from(`,"cause":"${formatTraceparent(spanContext)}"}\n`)];

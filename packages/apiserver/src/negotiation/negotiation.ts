@@ -1,24 +1,24 @@
 import { failure, type StatusError } from '@oarlock/api/status';
 
-/** What a response is turned into before it is encoded. */
+/** The transformation of an object before it is encoded (`as` of an Accept clause). */
 export type TransformKind = 'Table' | 'PartialObjectMetadata' | 'PartialObjectMetadataList';
 
-/** How the client wants its answer. Shared between requests with equal headers. */
+/** The format and transformation that a client accepts. Requests with equal headers share one object. */
 export interface NegotiatedFormat {
   readonly format: 'json' | 'yaml' | 'protobuf';
   readonly transform: TransformKind | undefined;
-  /** The version of meta.k8s.io that `as` is of. */
+  /** The meta.k8s.io version of the transformation. */
   readonly version: 'v1' | 'v1beta1';
   readonly pretty: boolean;
 }
 
 /**
- * What there is besides JSON and YAML of objects: protobuf and tables; protobuf without tables, of what is only ever created; protobuf
- * of metadata only, and tables, of custom resources; no protobuf.
+ * The forms that an endpoint offers besides JSON and YAML. `objects`: protobuf and tables. `reviews`: protobuf without tables, for
+ * resources that support only create. `metadata`: protobuf of metadata only, and tables, for custom resources. `nothing`: no other form.
  */
 export type OfferedForms = 'objects' | 'reviews' | 'metadata' | 'nothing';
 
-/** Kubernetes' protobuf, in requests and answers. */
+/** The media type of Kubernetes protobuf, in requests and responses. */
 export const protobufType = 'application/vnd.kubernetes.protobuf';
 
 interface Clause {
@@ -36,9 +36,9 @@ const mediaTypes: Readonly<Record<OfferedForms, readonly string[]>> = {
   nothing: ['application/json', 'application/yaml'],
 };
 const transformKinds: ReadonlySet<string> = new Set<TransformKind>(['Table', 'PartialObjectMetadata', 'PartialObjectMetadataList']);
-const maxRemembered = 512;
+const maxParsedHeaders = 512;
 const maxHeaderLength = 4096;
-const remembered: Readonly<Record<OfferedForms, Map<string, NegotiatedFormat | null>>> = {
+const parsedHeaders: Readonly<Record<OfferedForms, Map<string, NegotiatedFormat | null>>> = {
   objects: new Map(),
   reviews: new Map(),
   metadata: new Map(),
@@ -46,23 +46,23 @@ const remembered: Readonly<Record<OfferedForms, Map<string, NegotiatedFormat | n
 };
 
 /**
- * Chooses the answer's form from an `Accept` header: the client's most wanted that we can give. Tables are never protobuf.
+ * Chooses the response format from an `Accept` header: the client's most preferred offered form. Tables are never encoded as protobuf.
  * @throws StatusError `NotAcceptable`
  */
 export function negotiateAccept(accept: string | undefined, offer: OfferedForms = 'nothing'): NegotiatedFormat {
   if (accept === undefined || accept === '' || accept === '*/*' || accept === 'application/json') return plainJson;
-  const known = remembered[offer];
+  const known = parsedHeaders[offer];
   let chosen = known.get(accept);
   if (chosen === undefined) {
     chosen = chooseClause(parseAccept(accept), offer);
-    if (known.size >= maxRemembered) known.clear();
+    if (known.size >= maxParsedHeaders) known.clear();
     known.set(accept, chosen);
   }
   if (chosen === null) throw notAcceptable(mediaTypes[offer]);
   return chosen;
 }
 
-/** The refusal of a watch in a form that has no frames. */
+/** Returns the error for a watch in a format without frames. */
 export const streamNotAcceptable = (offer: OfferedForms): StatusError =>
   notAcceptable(mediaTypes[offer].filter((type) => type !== 'application/yaml').map((type) => `${type};stream=watch`));
 
@@ -77,7 +77,7 @@ function chooseClause(clauses: readonly Clause[], offer: OfferedForms): Negotiat
       format !== undefined &&
       transform !== undefined &&
       streams(format, clause.parameters) &&
-      offered(format, transform.transform, offer)
+      isOffered(format, transform.transform, offer)
     ) {
       return format === 'json' && transform.transform === undefined && !transform.pretty ? plainJson : { format, ...transform };
     }
@@ -93,13 +93,13 @@ function formatOf({ type, subtype }: Clause, offer: OfferedForms): NegotiatedFor
   return subtype === 'yaml' ? 'yaml' : undefined;
 }
 
-/** `stream=watch` is the one stream there is, and YAML has none. */
+/** Returns false for unknown stream types: only `stream=watch` exists, and YAML has no frames. */
 function streams(format: NegotiatedFormat['format'], parameters: ReadonlyMap<string, string>): boolean {
   const stream = parameters.get('stream') ?? '';
   return stream === '' || (stream === 'watch' && format !== 'yaml');
 }
 
-function offered(format: NegotiatedFormat['format'], as: TransformKind | undefined, offer: OfferedForms): boolean {
+function isOffered(format: NegotiatedFormat['format'], as: TransformKind | undefined, offer: OfferedForms): boolean {
   if (as === 'Table') return format !== 'protobuf' && offer !== 'reviews';
   return format !== 'protobuf' || as !== undefined || offer !== 'metadata';
 }
@@ -113,7 +113,10 @@ function transformOf(parameters: ReadonlyMap<string, string>): Omit<NegotiatedFo
   return { transform: as as TransformKind, version, pretty };
 }
 
-/** Clauses by falling quality, equal ones in the order they came (RFC 9110, section 12.5.1). Malformed ones are left out. */
+/**
+ * Parses an Accept header into clauses by descending quality, in header order for equal qualities (RFC 9110, section 12.5.1). Malformed
+ * clauses are ignored.
+ */
 export function parseAccept(header: string): readonly Clause[] {
   const clauses: Clause[] = [];
   for (const part of header.slice(0, maxHeaderLength).split(',')) {
@@ -138,14 +141,14 @@ export function parseAccept(header: string): readonly Clause[] {
   return clauses.sort((a, b) => b.quality - a.quality);
 }
 
-/** The media type of a `Content-Type`, without parameters, in lower case. */
+/** Returns the media type of a `Content-Type` header without parameters, in lower case. */
 export function mediaTypeOf(contentType: string | undefined): string {
   if (contentType === undefined) return '';
   const semicolon = contentType.indexOf(';');
   return (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
 }
 
-/** Whether `gzip` is among the encodings a client takes. */
+/** Returns true if an `Accept-Encoding` header accepts `gzip`. */
 export function acceptsGzip(header: string | undefined): boolean {
   if (header === undefined || !header.includes('gzip')) return false;
   return header.split(',').some((part) => {

@@ -2,11 +2,11 @@ import type { ProtobufCodec } from '../request/response.ts';
 
 let codec: ProtobufCodec | undefined;
 
-/** To be waited for before anything is encoded as protobuf: the tables are large and not loaded before they are needed. */
+/** Loads the protobuf codec. Must be awaited before anything is encoded as protobuf: the field tables are large and loaded on first use. */
 export async function loadCodec(): Promise<ProtobufCodec> {
   codec ??= (await import('./internal/protobuf-encoder.ts')).protobufCodec;
   return codec;
 }
 
-/** Undefined until somebody has waited for it. */
+/** Returns the codec, or undefined before `loadCodec` has resolved. */
 export const loadedCodec = (): ProtobufCodec | undefined => codec;

@@ -3,31 +3,31 @@ import { badRequest } from '@oarlock/api/status';
 import { messageNamed, messageOf, type FieldDescriptor, type MessageDescriptor, type ScalarType } from './internal/protobuf-messages.ts';
 
 /**
- * Bodies in Kubernetes' protobuf, which typed clients of Go send: four bytes that say so, then a `runtime.Unknown` with the kind and
- * the object's message. They are read into what the same object is as JSON, and go on from there as if they had been JSON.
+ * Decodes request bodies in Kubernetes protobuf, which typed Go clients send: a magic number of four bytes, then a `runtime.Unknown` with
+ * the kind and the object's message. The result equals the JSON form of the object and is processed like a JSON body.
  */
 const magic = Buffer.from('k8s\0');
 const maxDepth = 100;
 type Fields = Record<string, unknown>;
 
-const malformed = (why: string) => badRequest(`the object provided is unrecognized: protobuf: ${why}`);
+const malformed = (reason: string) => badRequest(`the object provided is unrecognized: protobuf: ${reason}`);
 
 interface KindName {
   readonly apiVersion: string;
   readonly kind: string;
 }
 
-/** `expected` is what a body is that does not say so. @throws StatusError `BadRequest` */
+/** Decodes a body. `expected` is the kind of a body without type metadata. @throws StatusError `BadRequest` */
 export function decodeProtobuf(body: Buffer, expected?: KindName): KubeObject {
   return decodeAt(body, 0, expected);
 }
 
 function decodeAt(body: Buffer, depth: number, expected?: KindName): KubeObject {
-  if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('the body does not begin with its mark');
+  if (body.length < magic.length || magic.compare(body, 0, magic.length) !== 0) throw malformed('missing magic number');
   const { raw, ...named } = readUnknown(new Reader(body, magic.length, body.length));
   const { apiVersion, kind } = named.kind === '' && named.apiVersion === '' && expected !== undefined ? expected : named;
   const message = messageOf(apiVersion, kind);
-  if (message === undefined) throw malformed(`no kind ${JSON.stringify(kind)} is known for version ${JSON.stringify(apiVersion)}`);
+  if (message === undefined) throw malformed(`kind ${JSON.stringify(kind)} is not registered for version ${JSON.stringify(apiVersion)}`);
   return { kind, apiVersion, ...read(raw, message, depth) };
 }
 
@@ -47,7 +47,7 @@ function readUnknown(reader: Reader): Unknown {
   return { apiVersion: typeMeta.apiVersion ?? '', kind: typeMeta.kind ?? '', raw };
 }
 
-/** Reads from a part of a buffer. */
+/** Reads a range of a buffer. */
 class Reader {
   readonly bytes: Buffer;
   at: number;
@@ -58,12 +58,12 @@ class Reader {
     this.end = end;
   }
 
-  /** A signed number of 64 bits; where it does not fit, the nearest that does. */
+  /** Reads a signed 64-bit integer; a value that a double cannot represent is rounded to the nearest. */
   varint(): number {
     const { bytes, end } = this;
     let low = 0;
     for (let shift = 0; shift < 28; shift += 7) {
-      if (this.at >= end) throw malformed('a number does not end');
+      if (this.at >= end) throw malformed('unterminated varint');
       const byte = bytes[this.at++] as number;
       low |= (byte & 0x7f) << shift;
       if (byte < 0x80) return low;
@@ -75,32 +75,32 @@ class Reader {
       value |= BigInt(byte & 0x7f) << shift;
       if (byte < 0x80) return Number(BigInt.asIntN(64, value));
     }
-    throw malformed('a number does not end');
+    throw malformed('unterminated varint');
   }
 
-  /** A length or tag: small, unlike values. */
+  /** Reads a length or tag, which fit into 32 bits. */
   small(): number {
     const value = this.varint();
-    if (value < 0 || value > 0x7fff_ffff) throw malformed('a length is out of range');
+    if (value < 0 || value > 0x7fff_ffff) throw malformed('length out of range');
     return value;
   }
 
   part(): Reader {
     const length = this.small();
-    return new Reader(this.bytes, this.#pass(length), this.at);
+    return new Reader(this.bytes, this.#advance(length), this.at);
   }
   text(encoding: 'utf8' | 'base64'): string {
     const length = this.small();
-    const from = this.#pass(length);
+    const from = this.#advance(length);
     return length === 0 ? '' : this.bytes.toString(encoding, from, this.at);
   }
   double(): number {
-    return this.bytes.readDoubleLE(this.#pass(8));
+    return this.bytes.readDoubleLE(this.#advance(8));
   }
 
-  #pass(length: number): number {
+  #advance(length: number): number {
     const from = this.at;
-    if (from + length > this.end) throw malformed('the body ends early');
+    if (from + length > this.end) throw malformed('unexpected end of data');
     this.at = from + length;
     return from;
   }
@@ -111,16 +111,16 @@ class Reader {
         this.varint();
         return;
       case 1:
-        this.#pass(8);
+        this.#advance(8);
         return;
       case 2:
-        this.#pass(this.small());
+        this.#advance(this.small());
         return;
       case 5:
-        this.#pass(4);
+        this.#advance(4);
         return;
       default:
-        throw malformed(`wire type ${wire} is not known`);
+        throw malformed(`unknown wire type ${wire}`);
     }
   }
 }
@@ -132,7 +132,7 @@ function read(reader: Reader, message: MessageDescriptor, depth: number): Fields
 }
 
 function readInto(result: Fields, reader: Reader, { byNumber }: MessageDescriptor, depth: number): void {
-  if (depth > maxDepth) throw malformed('it nests too deep');
+  if (depth > maxDepth) throw malformed('nesting too deep');
   while (reader.at < reader.end) {
     const tag = reader.small();
     const field = byNumber[tag >> 3];
@@ -147,7 +147,7 @@ const isScalar = (type: FieldDescriptor['type']): type is ScalarType =>
   type === 'string' || type === 'bool' || type === 'int32' || type === 'int64' || type === 'bytes' || type === 'double';
 
 function expectMessage(reader: Reader, tag: number, { name }: FieldDescriptor): Reader {
-  if ((tag & 7) !== 2) throw malformed(`${name} comes with wire type ${tag & 7}`);
+  if ((tag & 7) !== 2) throw malformed(`${name} has wrong wire type ${tag & 7}`);
   return reader.part();
 }
 
@@ -168,7 +168,7 @@ function readScalar(reader: Reader, wire: number, { name, repeated, keepsZero }:
 
 function scalar(reader: Reader, wire: number, type: ScalarType): string | number | boolean {
   const expected = type === 'string' || type === 'bytes' ? 2 : type === 'double' ? 1 : 0;
-  if (wire !== expected) throw malformed(`a ${type} comes with wire type ${wire}`);
+  if (wire !== expected) throw malformed(`field of type ${type} has wrong wire type ${wire}`);
   switch (type) {
     case 'string':
       return reader.text('utf8');
@@ -201,7 +201,7 @@ function readEntry(entry: Reader, field: FieldDescriptor, result: Fields, depth:
   }
   if (!found) value = type === 'string' || type === 'bytes' ? '' : valueOf(new Reader(entry.bytes, 0, 0), field, depth + 1);
   if (key === '__proto__') throw badRequest('the key "__proto__" is not supported');
-  // a time that is not set is null in a map
+  // an unset time in a map is null
   ((result[name] ??= {}) as Fields)[key] = value ?? null;
 }
 
@@ -216,7 +216,7 @@ function readMessage(part: Reader, field: FieldDescriptor, result: Fields, depth
   else if (value !== undefined) result[name] = value;
 }
 
-/** What a message is as JSON: most are objects, some are one value. */
+/** Returns the JSON form of a message: an object for most, a single value for some. */
 function valueOf(part: Reader, field: FieldDescriptor, depth: number): unknown {
   const { type } = field;
   switch (type) {
@@ -246,21 +246,21 @@ function valueOf(part: Reader, field: FieldDescriptor, depth: number): unknown {
     case 'JSONSchemaPropsOrStringArray':
       return either(read(part, field.message(), depth), 'property', []);
     default:
-      throw new Error(`${type} is no message`);
+      throw new Error(`${type} is not a message`);
   }
 }
 
 const either = ({ schema, ...rest }: Fields, other: string, empty: unknown): unknown => schema ?? rest[other] ?? empty;
 
-/** With microseconds. */
+/** Formats a time with microseconds. */
 function timeOf(part: Reader, field: FieldDescriptor, depth: number): string {
   const { seconds = 0, nanos = 0 } = read(part, field.message(), depth) as { readonly seconds?: number; readonly nanos?: number };
   const time = new Date(seconds * 1000);
-  if (Number.isNaN(time.getTime())) throw malformed('a time is out of range');
+  if (Number.isNaN(time.getTime())) throw malformed('time out of range');
   return `${time.toISOString().slice(0, 19)}.${String(Math.trunc(nanos / 1000)).padStart(6, '0')}Z`;
 }
 
-/** Raw values, which are field 1, are JSON in its bytes, or protobuf of their own. */
+/** Decodes RawExtension: field 1 contains JSON, or protobuf with its own envelope. */
 function json(part: Reader, depth: number): unknown {
   let raw: Reader | undefined;
   while (part.at < part.end) {
@@ -274,6 +274,6 @@ function json(part: Reader, depth: number): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch (error) {
-    throw malformed(`a raw value is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw malformed(`invalid JSON in raw value: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

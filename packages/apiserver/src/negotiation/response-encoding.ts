@@ -2,29 +2,29 @@ import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
 import type { EncodedObject, WatchFrame } from '../request/response.ts';
 
-/** What a row carries besides its cells: nothing, `PartialObjectMetadata`, or the whole object. */
+/** What a table row contains besides its cells: nothing, `PartialObjectMetadata`, or the whole object (`includeObject` of TableOptions). */
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
 
-/** Takes the bytes of a list one after the other. */
+/** Receives the bytes of a list, part by part. */
 export interface ByteSink {
   add(bytes: Buffer): void;
 }
 
-/** How one request wants what it asked for. */
+/** Encodes the response of one request in its negotiated format. */
 export interface ResponseEncoding {
   readonly contentType: string;
-  /** Of watches. */
+  /** The content type of watches. */
   readonly streamType: string;
   item(item: EncodedObject): Buffer;
-  /** What an item takes in a list, where the head of a list says how long it is. */
+  /** Returns the encoded length of an item in a list, for formats whose list head contains the total length. */
   readonly itemLength?: (item: EncodedObject) => number;
-  /** `length` is that of all items. */
+  /** Returns the bytes before the first item. `length` is the total length of all items. */
   listHead(metadata: ListMeta, length: number): Buffer;
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void;
   listTail(metadata: ListMeta): Buffer;
-  /** One line of a watch, or what stands for it. */
+  /** Returns one watch event. */
   frame(frame: WatchFrame): Buffer;
-  /** The end of a watch that fails. */
+  /** Returns the last event of a watch that fails. */
   error(status: Status): Buffer;
 }
 

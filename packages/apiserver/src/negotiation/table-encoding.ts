@@ -12,7 +12,7 @@ import { scalePrinter } from './table/workloads.ts';
 
 const comma = Buffer.from(',');
 
-/** Objects as rows of a `Table` of meta.k8s.io. Cells are made anew for each request, since ages are among them. */
+/** Encodes objects as rows of a meta.k8s.io `Table`. Cells are computed for each request because they contain ages. */
 export class TableEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -20,8 +20,8 @@ export class TableEncoding implements ResponseEncoding {
   readonly #version: MetaVersion;
   readonly #include: IncludeObject;
   readonly #now: () => number;
-  /** A watch says once what its columns are. */
-  #headed = false;
+  /** A watch sends the column definitions with its first event only. */
+  #columnsSent = false;
 
   constructor(
     resource: Resource,
@@ -52,8 +52,8 @@ export class TableEncoding implements ResponseEncoding {
   }
 
   frame({ type, item }: WatchFrame): Buffer {
-    const table = this.#single(item, !this.#headed);
-    this.#headed = true;
+    const table = this.#single(item, !this.#columnsSent);
+    this.#columnsSent = true;
     return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), table, Buffer.from('}\n')]);
   }
 

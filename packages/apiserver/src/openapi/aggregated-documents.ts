@@ -9,43 +9,38 @@ export interface AggregatedDocument {
   readonly document: Json;
 }
 
-/** The parts of a v2 document with what other servers have to say about their groups. What has a name here already is not replaced. */
+/** Merges the documents of other servers into the parts of a v2 document. Existing names are not replaced. */
 export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: readonly AggregatedDocument[]): Generator<OpenApiPart> {
   const seen = new Set<string>();
   let pathsDone = false;
   for (const part of parts) {
     if (part.kind === 'definition' || part.kind === 'tail') {
-      if (!pathsDone) yield* addedParts('path', 'paths', others, seen);
+      if (!pathsDone) yield* addedParts('path', others, seen);
       pathsDone = true;
-      if (part.kind === 'tail') yield* addedParts('definition', 'definitions', others, seen);
+      if (part.kind === 'tail') yield* addedParts('definition', others, seen);
     }
     if (part.kind === 'path' || part.kind === 'definition') seen.add(`${part.kind} ${part.name}`);
     yield part;
   }
 }
 
-function* addedParts(
-  kind: 'path' | 'definition',
-  member: 'paths' | 'definitions',
-  others: readonly AggregatedDocument[],
-  seen: Set<string>,
-): Generator<OpenApiPart> {
+function* addedParts(kind: 'path' | 'definition', others: readonly AggregatedDocument[], seen: Set<string>): Generator<OpenApiPart> {
   for (const { groups, document } of others) {
-    const values = document[member];
+    const values = document[kind === 'path' ? 'paths' : 'definitions'];
     if (!isObject(values)) continue;
     for (const [name, value] of Object.entries(values)) {
-      const theirs = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
-      if (!theirs || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
+      const isIncluded = kind === 'definition' || groups.some((group) => name.startsWith(`/apis/${group}/`));
+      if (!isIncluded || seen.has(`${kind} ${name}`) || !isObject(value)) continue;
       const part: OpenApiPart = { kind, name, value: value as Json };
-      if (!writable(part)) continue;
+      if (!isExpressible(part)) continue;
       seen.add(`${kind} ${name}`);
       yield part;
     }
   }
 }
 
-/** Others may write what has no place in the protobuf form; both forms say the same. */
-function writable(part: OpenApiPart): boolean {
+/** Returns true if the protobuf form can express the part; other parts are dropped, so that both forms contain the same. */
+function isExpressible(part: OpenApiPart): boolean {
   try {
     for (const _ of protobufOf([part]));
     return true;

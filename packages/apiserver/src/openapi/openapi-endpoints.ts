@@ -18,7 +18,7 @@ const v2ProtobufTypes: ReadonlySet<string> = new Set([
   'com.github.proto-openapi.spec.v2@v1.0+protobuf',
   'com.github.proto-openapi.spec.v2.v1.0+protobuf',
 ]);
-/** Clients that ask for the older name cannot parse it in an answer. */
+/** Clients that request the older media type cannot parse the newer one in a response. */
 const v2Protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf';
 const longestTurnMs = 5;
 const yearSeconds = 31_536_000;
@@ -29,33 +29,36 @@ interface OpenApiSnapshot {
   readonly hash: string;
 }
 
+export interface OpenApiOptions {
+  readonly served: () => readonly Kind[];
+  /** The version of the cluster. */
+  readonly version: string;
+  /** Returns the v3 documents of other servers; requests for those are proxied before they reach this class. */
+  readonly remote?: () => AggregatedApis;
+  /** Returns the v2 documents of other servers, which are merged into the one v2 document. */
+  readonly others?: () => Promise<readonly AggregatedDocument[]>;
+  /** Returns the descriptions of built-in kinds. */
+  readonly descriptions?: () => string;
+}
+
 /**
- * OpenAPI of what is served. Documents are made when first asked for, a little at a time, and only their compressed bytes are kept.
- * They are known by a hash of what they are made from, so that the index of v3 can name them all without making one.
+ * Serves OpenAPI v2 and v3 of the served kinds. Documents are built on first request, in short turns of the event loop; only their
+ * compressed bytes are kept. A document is identified by a hash of its inputs, so that the v3 index lists all documents without building
+ * them.
  */
 export class OpenApiEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #version: string;
-  readonly #remote: () => AggregatedApis;
+  readonly #remoteDocuments: () => AggregatedApis;
   readonly #others: () => Promise<readonly AggregatedDocument[]>;
   readonly #descriptions: () => string;
   #commonHash: Buffer | undefined;
   #state: OpenApiSnapshot | undefined;
   #documents = new Map<string, Promise<StaticDocument>>();
 
-  /**
-   * `remote` names what documents of v3 other servers have; requests for those go on there before they get here. Of v2 there is one
-   * document for all: `others` brings theirs. `descriptions` is what documents of our own kinds say besides.
-   */
-  constructor(
-    served: () => readonly Kind[],
-    version: string,
-    remote: () => AggregatedApis = () => [],
-    others: () => Promise<readonly AggregatedDocument[]> = async () => [],
-    descriptions = allDescriptions,
-  ) {
+  constructor({ served, version, remote = () => [], others = async () => [], descriptions = allDescriptions }: OpenApiOptions) {
     this.#descriptions = descriptions;
-    this.#remote = remote;
+    this.#remoteDocuments = remote;
     this.#others = others;
     this.#served = served;
     this.#version = version;
@@ -83,8 +86,8 @@ export class OpenApiEndpoints {
     const key = `v2 ${form} ${tag}`;
     const document = await this.#document(key, () => {
       for (const old of this.#documents.keys()) if (old.startsWith(`v2 ${form} `) && old !== key) this.#documents.delete(old);
-      const own = openApiParts(served, 2, this.#version);
-      const parts = others.length === 0 ? own : withAggregatedDocuments(own, others);
+      const localParts = openApiParts(served, 2, this.#version);
+      const parts = others.length === 0 ? localParts : withAggregatedDocuments(localParts, others);
       return build(
         form === 'json' ? 'application/json' : v2Protobuf,
         form === 'json' ? jsonOf(parts, 2) : protobufOf(parts),
@@ -101,7 +104,7 @@ export class OpenApiEndpoints {
         { serverRelativeURL: `${path}?hash=${hash}` },
       ]),
     );
-    for (const { group, version, openApiHash } of this.#remote())
+    for (const { group, version, openApiHash } of this.#remoteDocuments())
       if (openApiHash !== undefined)
         paths[`apis/${group}/${version}`] ??= {
           serverRelativeURL: `/openapi/v3/apis/${group}/${version}${openApiHash === '' ? '' : `?hash=${encodeURIComponent(openApiHash)}`}`,
@@ -119,15 +122,15 @@ export class OpenApiEndpoints {
     const entry = this.#current().byPath.get(path);
     if (entry === undefined) return;
     const { kinds, hash } = entry;
-    const asked = query.first['hash'];
-    if (asked !== undefined && asked !== '' && asked !== hash) {
+    const requestedHash = query.first['hash'];
+    if (requestedHash !== undefined && requestedHash !== '' && requestedHash !== hash) {
       exchange.setHeader('Location', `${path}?hash=${hash}`);
       exchange.setHeader('Cache-Control', 'no-cache, private');
       exchange.send(301, '');
       return;
     }
     if (!acceptsJson(exchange.headers.accept)) throw notAcceptable(['application/json']);
-    if (asked === hash) {
+    if (requestedHash === hash) {
       exchange.setHeader('Cache-Control', `public, immutable, max-age=${yearSeconds}`);
       exchange.setHeader('Expires', new Date(Date.now() + yearSeconds * 1000).toUTCString());
     }
@@ -139,7 +142,7 @@ export class OpenApiEndpoints {
     );
   }
 
-  /** Made once, also when several ask at the same time; a failure is not kept. */
+  /** Builds a document once for concurrent requests; a failure is not kept. */
   #document(key: string, make: () => Promise<StaticDocument>): Promise<StaticDocument> {
     let document = this.#documents.get(key);
     if (document === undefined) {
@@ -152,7 +155,7 @@ export class OpenApiEndpoints {
     return document;
   }
 
-  /** What all documents have in common, as a hash: what is said of fields changes with releases of ours, and not with that of the API. */
+  /** Returns a hash of what all documents share: descriptions change with releases of Oarlock, not with the API. */
   #common(): Buffer {
     this.#commonHash ??= createHash('sha256').update(this.#version).update('\0').update(this.#descriptions()).digest();
     return this.#commonHash;
@@ -181,14 +184,14 @@ export class OpenApiEndpoints {
 
 const texts = new WeakMap<Kind, string>();
 
-/** Kinds stay the same objects as long as nothing about them changes. */
+/** Caches the JSON by kind: a Kind is replaced whenever it changes. */
 function kindText(kind: Kind): string {
   let text = texts.get(kind);
   if (text === undefined) texts.set(kind, (text = JSON.stringify(kind)));
   return text;
 }
 
-/** Gathers and compresses the pieces of a document, giving way to others in between. */
+/** Collects and compresses the parts of a document, yielding to the event loop between them. */
 async function build(contentType: string, pieces: Iterable<string | Buffer>, etag: string): Promise<StaticDocument> {
   const gzip = createGzip();
   const chunks: Buffer[] = [];

@@ -11,7 +11,6 @@ import { patch } from '../handlers/patch.ts';
 import { update } from '../handlers/update.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import type { ServedKind } from '../registry/served-kind.ts';
-import { subresourceStrategy } from '../registry/prepare.ts';
 import { createBinding } from '../handlers/subresources/binding.ts';
 import { listComponentStatuses, type Component } from '../handlers/subresources/component-statuses.ts';
 import { evict } from '../handlers/subresources/eviction.ts';
@@ -54,28 +53,30 @@ export class Dispatcher {
   /** Runs the steps after authorization. */
   dispatch(context: RequestContext): Promise<PipelineResponse> {
     const { resource, subresource, verb } = context.request;
-    const what = groupResource(resource);
-    const review = reviews[what];
-    if (review !== undefined && Object.hasOwn(reviews, what)) {
+    const resourceName = groupResource(resource);
+    const review = reviews[resourceName];
+    if (review !== undefined && Object.hasOwn(reviews, resourceName)) {
       const gvk = { group: resource.group, version: resource.version, kind: resource.kind };
       if (verb !== 'create' || subresource !== '') throw methodNotAllowed();
       return review(this.#registry, { gvk, schema: schemaOf(gvk), resource }, context);
     }
-    if (what === 'bindings' && subresource === '' && verb === 'create')
+    if (resourceName === 'bindings' && subresource === '' && verb === 'create')
       return createBinding(this.#registry, this.#registry.servedKind('', 'v1', 'pods'), context);
-    if (what === 'componentstatuses') return listComponentStatuses(this.#components(), context);
+    if (resourceName === 'componentstatuses') return listComponentStatuses(this.#components(), context);
     const kind = this.#registry.servedKind(resource.group, resource.version, resource.resource);
     if (kind.warning !== undefined) context.annotate('k8s.io/deprecated', 'true');
-    if (kind.warning === undefined) return this.#dispatchServed(kind, what, context);
+    if (kind.warning === undefined) return this.#dispatchServed(kind, resourceName, context);
     context.warn(kind.warning);
-    return this.#dispatchServed(kind, what, context).then((answer) =>
+    return this.#dispatchServed(kind, resourceName, context).then((answer) =>
       answer.kind === 'list' || answer.kind === 'watch' ? { ...answer, warnings: context.warnings } : answer,
     );
   }
 
-  #dispatchServed(kind: ServedKind, what: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchServed(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
     if (kind.customResource !== undefined) return this.#dispatchCustom(kind, context);
-    return context.request.subresource === '' ? this.#dispatchObject(kind, context) : this.#dispatchSubresource(kind, what, context);
+    return context.request.subresource === ''
+      ? this.#dispatchObject(kind, context)
+      : this.#dispatchSubresource(kind, resourceName, context);
   }
 
   #dispatchCustom(kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
@@ -93,7 +94,7 @@ export class Dispatcher {
         decodeBody(request.body, kind).metadata?.name ?? '',
         'create not allowed while custom resource definition is terminating',
       );
-    if (request.subresource === 'scale' && scale !== undefined) return customScale(this.#registry, kind, scale, context);
+    if (request.subresource === 'scale' && scale !== undefined) return customScale({ registry: this.#registry, kind, context }, scale);
     return request.subresource === ''
       ? this.#dispatchObject(kind, context)
       : this.#dispatchSubresource(kind, groupResource(request.resource), context);
@@ -124,9 +125,9 @@ export class Dispatcher {
     }
   }
 
-  #dispatchSubresource(kind: ServedKind, what: string, context: RequestContext): Promise<PipelineResponse> {
+  #dispatchSubresource(kind: ServedKind, resourceName: string, context: RequestContext): Promise<PipelineResponse> {
     const { request } = context;
-    const name = `${what}/${request.subresource}`;
+    const name = `${resourceName}/${request.subresource}`;
     const served = kind.kind.subresources.find((candidate) => candidate.name === request.subresource);
     if (served === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
     if (
@@ -136,14 +137,13 @@ export class Dispatcher {
       throw methodNotAllowed();
     const handler = Object.hasOwn(subresourceHandlers, name) ? subresourceHandlers[name] : undefined;
     if (handler !== undefined) return handler(this.#registry, kind, context);
-    const rules = subresourceStrategy(kind, request.subresource);
     switch (request.verb) {
       case 'get':
         return this.#dispatchObject(kind, context);
       case 'update':
-        return update(this.#registry, kind, context, rules);
+        return update(this.#registry, kind, context);
       case 'patch':
-        return patch(this.#registry, kind, context, rules);
+        return patch(this.#registry, kind, context);
       default:
         throw methodNotAllowed();
     }

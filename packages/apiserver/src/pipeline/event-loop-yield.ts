@@ -23,7 +23,7 @@ export class EventLoopYield {
     const now = this.#clock.monotonic();
     if (this.#began === undefined) {
       this.#began = now;
-      setImmediate(() => this.#turn());
+      setImmediate(() => this.#scheduleTurn());
       return undefined;
     }
     if (this.#waiting.length === 0 && now - this.#began < eventLoop.budgetMs) return undefined;
@@ -32,13 +32,13 @@ export class EventLoopYield {
     });
   }
 
-  #turn(): void {
+  #scheduleTurn(): void {
     if (this.#waiting.length === 0) {
       this.#began = undefined;
       return;
     }
     this.#began = this.#clock.monotonic();
     for (const go of this.#waiting.splice(0, eventLoop.hasWaiters ? resumedPerAwaitedTurn : resumedPerTurn)) go();
-    setImmediate(() => this.#turn());
+    setImmediate(() => this.#scheduleTurn());
   }
 }

@@ -10,7 +10,7 @@ import type { RegistryDependencies } from '../registry/registry-dependencies.ts'
 
 const group = 'rbac.authorization.k8s.io';
 const version = 'v1';
-const everything: readonly PolicyRule[] = [
+const clusterAdminRules: readonly PolicyRule[] = [
   { apiGroups: ['*'], resources: ['*'], verbs: ['*'] },
   { nonResourceURLs: ['*'], verbs: ['*'] },
 ];
@@ -25,8 +25,8 @@ interface BindingLike extends KubeObject {
 }
 
 /**
- * Rejects privilege escalation, as upstream's policy-based storage of RBAC does: a user who writes a role must hold its rules or have the
- * `escalate` verb; a user who writes a binding must hold the rules of its role or have the `bind` verb. Runs after all other plugins, so
+ * Rejects privilege escalation, as upstream's policy-based storage of RBAC does: to write a role, a user must hold its rules or have the
+ * `escalate` verb; to write a binding, a user must hold the rules of its role or have the `bind` verb. Runs after all other plugins, so
  * that it checks the object that is stored.
  */
 export function rbacEscalationCheck(registry: () => EscalationDependencies): AdmissionPlugin {
@@ -49,9 +49,9 @@ export function rbacEscalationCheck(registry: () => EscalationDependencies): Adm
   };
 }
 
-async function checkRole(needs: EscalationDependencies, request: AdmissionRequest, object: RoleLike): Promise<AdmissionDecision> {
+async function checkRole(registry: EscalationDependencies, request: AdmissionRequest, object: RoleLike): Promise<AdmissionDecision> {
   const { identity, namespace, name, resource, operation } = request;
-  const asked = {
+  const attributes = {
     kind: 'resource',
     identity,
     verb: 'escalate',
@@ -60,20 +60,20 @@ async function checkRole(needs: EscalationDependencies, request: AdmissionReques
     resource: resource.resource,
     subresource: '',
   } as const;
-  if ((await runAuthorizers(needs.authz, { ...asked, namespace, name: operation === 'CREATE' ? '' : name })).decision === 'allow')
+  if ((await runAuthorizers(registry.authz, { ...attributes, namespace, name: operation === 'CREATE' ? '' : name })).decision === 'allow')
     return allow;
-  const held = await rulesOf(needs, identity, namespace);
-  const refused = escalationError(identity, held, object.rules ?? []);
-  if (refused !== undefined) return refused;
+  const heldRules = await rulesOf(registry, identity, namespace);
+  const denial = escalationError(identity, heldRules, object.rules ?? []);
+  if (denial !== undefined) return denial;
   const old: RoleLike | undefined = request.old;
   const aggregates = (object.aggregationRule ?? old?.aggregationRule) !== undefined;
-  return aggregates && escalationError(identity, held, everything) !== undefined
+  return aggregates && escalationError(identity, heldRules, clusterAdminRules) !== undefined
     ? deny('must have cluster-admin privileges to use the aggregationRule')
     : allow;
 }
 
 async function checkBinding(
-  needs: EscalationDependencies,
+  registry: EscalationDependencies,
   { identity, namespace }: AdmissionRequest,
   { roleRef }: BindingLike,
 ): Promise<AdmissionDecision> {
@@ -81,11 +81,11 @@ async function checkBinding(
   const { kind, name } = roleRef;
   const resource = kind === 'ClusterRole' ? 'clusterroles' : 'roles';
   const asked = { kind: 'resource', identity, verb: 'bind', group, version, resource, subresource: '', namespace, name } as const;
-  if ((await runAuthorizers(needs.authz, asked)).decision === 'allow') return allow;
+  if ((await runAuthorizers(registry.authz, asked)).decision === 'allow') return allow;
   // a missing role is reported as NotFound, as upstream does
-  const served = needs.servedKind(group, version, resource);
-  const { object } = await needs.reader.getLatest(served, kind === 'ClusterRole' ? '' : namespace, name, undefined);
-  return escalationError(identity, await rulesOf(needs, identity, namespace), (object as RoleLike).rules ?? []) ?? allow;
+  const served = registry.servedKind(group, version, resource);
+  const { object } = await registry.reader.getLatest(served, { namespace: kind === 'ClusterRole' ? '' : namespace, name });
+  return escalationError(identity, await rulesOf(registry, identity, namespace), (object as RoleLike).rules ?? []) ?? allow;
 }
 
 interface EffectiveRules {
@@ -108,9 +108,9 @@ async function rulesOf({ authz }: EscalationDependencies, identity: Identity, na
 function escalationError(
   { name, groups }: Identity,
   { rules, errors }: EffectiveRules,
-  wanted: readonly PolicyRule[],
+  granted: readonly PolicyRule[],
 ): AdmissionDecision | undefined {
-  const missing = uncoveredRules(rules, wanted);
+  const missing = uncoveredRules(rules, granted);
   if (missing.length === 0) return undefined;
   const described = [...new Set(missing.map(describeRule))].sort().join('\n');
   const more = errors.length === 0 ? '' : `; resolution errors: [${errors.join(', ')}]`;

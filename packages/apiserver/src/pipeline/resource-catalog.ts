@@ -2,7 +2,14 @@ import { kinds, type Kind } from '@oarlock/api/kinds';
 import { groupResource } from '@oarlock/api/resource';
 import type { CustomResources } from '../custom-resources/custom-resources.ts';
 import type { ServiceAllocator } from '../registry/strategies/service-allocator.ts';
-import { servedKind, storedKind, cachedResource, type ServedKind, type StoredKind } from '../registry/served-kind.ts';
+import {
+  newServedKind,
+  storedKind,
+  cachedResource,
+  type ServedKind,
+  type StoredKind,
+  type VersionConversion,
+} from '../registry/served-kind.ts';
 import { versionConversions } from '../registry/strategies/conversions.ts';
 import { allStrategies, strategyOf } from '../registry/strategies/strategies.ts';
 import type { Strategy } from '../registry/strategy.ts';
@@ -30,6 +37,12 @@ const handledSubresources: ReadonlySet<string> = new Set([
 
 const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'resource'>) => `${group}/${version}/${resource}`;
 
+export interface ResourceCatalogOptions {
+  /** True if Services and endpoints may have loopback addresses, because all pods of the cluster do. */
+  readonly allowLoopback: boolean;
+  isEnabled(kind: Kind): boolean;
+}
+
 /** The kinds that this server serves, and their strategies. */
 export class ResourceCatalog {
   readonly resources: readonly CachedResource[];
@@ -44,15 +57,11 @@ export class ResourceCatalog {
   readonly #allowLoopback: boolean;
   #versions: { readonly of: readonly Kind[]; readonly by: Map<string, readonly ServedKind[]> } = { of: [], by: new Map() };
 
-  constructor(
-    ranges: ServiceAllocator,
-    allowLoopback: boolean,
-    enabled: (kind: Kind) => boolean = ({ servedByDefault }) => servedByDefault,
-  ) {
+  constructor(allocator: ServiceAllocator, { allowLoopback, isEnabled }: ResourceCatalogOptions) {
     this.#allowLoopback = allowLoopback;
-    this.#strategies = allStrategies(ranges);
+    this.#strategies = allStrategies(allocator);
     this.#builtinKinds = kinds
-      .filter((kind) => enabled(kind) && (isStored(kind) || isVirtual(kind)))
+      .filter((kind) => isEnabled(kind) && (isStored(kind) || isVirtual(kind)))
       .map((kind) => this.#withServedSubresources(kind));
     this.#storedKinds = storedKinds(this.#builtinKinds);
     this.resources = this.#storedKinds.map((kind) => cachedResource(kind, this.#strategy(kind)));
@@ -85,14 +94,12 @@ export class ResourceCatalog {
     for (const kind of this.#storedKinds) {
       const store = storedKind(kind, cacheOf(groupResource(kind)));
       stores.set(keyOf(kind), store);
-      if (served.has(keyOf(kind)))
-        this.#servedKinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), undefined, this.#allowLoopback));
+      if (served.has(keyOf(kind))) this.#servedKinds.set(keyOf(kind), this.#newServedKind(kind, store, undefined));
     }
     for (const kind of this.#builtinKinds) {
       const other = versionConversions.get(keyOf(kind));
       const store = other && stores.get(other.stored);
-      if (other && store)
-        this.#servedKinds.set(keyOf(kind), servedKind(kind, store, this.#strategy(kind), other.conversion, this.#allowLoopback));
+      if (other && store) this.#servedKinds.set(keyOf(kind), this.#newServedKind(kind, store, other.conversion));
     }
   }
 
@@ -115,17 +122,21 @@ export class ResourceCatalog {
     return versions;
   }
 
+  #newServedKind(kind: Kind, store: StoredKind, conversion: VersionConversion | undefined): ServedKind {
+    return newServedKind({ kind, store, strategy: this.#strategy(kind), conversion, allowLoopback: this.#allowLoopback });
+  }
+
   #strategy(kind: Kind): Strategy {
     return strategyOf(this.#strategies, kind);
   }
 
   #withServedSubresources(kind: Kind): Kind {
-    const what = groupResource(kind);
+    const resourceName = groupResource(kind);
     const rules = this.#strategy(kind).subresources ?? {};
     return {
       ...kind,
       subresources: kind.subresources.filter(
-        ({ name }) => name === 'status' || name in rules || handledSubresources.has(`${what}/${name}`),
+        ({ name }) => name === 'status' || name in rules || handledSubresources.has(`${resourceName}/${name}`),
       ),
     };
   }

@@ -7,32 +7,32 @@ type Level = 'ga' | 'beta' | 'alpha';
 const stabilityLevelOf = (version: string): Level => (version.includes('alpha') ? 'alpha' : version.includes('beta') ? 'beta' : 'ga');
 const groupVersionOf = ({ group, version }: Kind) => (group === '' ? version : `${group}/${version}`);
 /** Strips the path prefix that names of the core group may have. */
-const plain = (name: string) => (name === 'api/v1' || name.startsWith('api/v1/') ? name.slice('api/'.length) : name);
-const sweeping: ReadonlySet<string> = new Set(['api/all', 'api/ga', 'api/beta', 'api/alpha']);
+const withoutPathPrefix = (name: string) => (name === 'api/v1' || name.startsWith('api/v1/') ? name.slice('api/'.length) : name);
+const stabilityLevels: ReadonlySet<string> = new Set(['api/all', 'api/ga', 'api/beta', 'api/alpha']);
 
 const names: ReadonlySet<string> = new Set([
-  ...sweeping,
+  ...stabilityLevels,
   ...kinds.flatMap((kind) => [groupVersionOf(kind), `${groupVersionOf(kind)}/${kind.resource}`]),
 ]);
 
 /** Returns true if the name can be enabled or disabled. */
-export const isServable = (name: string): boolean => names.has(plain(name));
+export const isServable = (name: string): boolean => names.has(withoutPathPrefix(name));
 
 /**
  * Returns a filter for the kinds to serve: the default ones, as changed by the configuration. The most specific name wins.
  * @throws RangeError for an unknown name
  */
 export function enabledKinds(config: RuntimeConfig = {}): (kind: Kind) => boolean {
-  const wanted = new Map(Object.entries(config).map(([name, on]) => [plain(name), on]));
-  const unknown = [...wanted.keys()].filter((name) => !names.has(name));
+  const enabledByName = new Map(Object.entries(config).map(([name, on]) => [withoutPathPrefix(name), on]));
+  const unknown = [...enabledByName.keys()].filter((name) => !names.has(name));
   if (unknown.length > 0) throw new RangeError(`unknown api groups ${unknown.join(',')}`);
   return (kind) => {
     const groupVersion = groupVersionOf(kind);
     return (
-      wanted.get(`${groupVersion}/${kind.resource}`) ??
-      wanted.get(groupVersion) ??
-      wanted.get(`api/${stabilityLevelOf(kind.version)}`) ??
-      wanted.get('api/all') ??
+      enabledByName.get(`${groupVersion}/${kind.resource}`) ??
+      enabledByName.get(groupVersion) ??
+      enabledByName.get(`api/${stabilityLevelOf(kind.version)}`) ??
+      enabledByName.get('api/all') ??
       kind.servedByDefault
     );
   };

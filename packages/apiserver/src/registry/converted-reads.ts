@@ -33,12 +33,25 @@ export function splitFieldSelector(
   };
 }
 
+/** A read of a kind whose versions a webhook converts. */
+export interface ConvertedRead {
+  readonly kind: ServedKind;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** A watch of such a kind. */
+export interface ConvertedWatch extends ConvertedRead {
+  /** The part of the field selector that only converted objects can answer; undefined if there is none. */
+  readonly split: SplitFieldSelector | undefined;
+  /** The items that existed when the watch began and that the watch does not send itself. */
+  readonly before: readonly Item[];
+}
+
 /** Returns the items whose converted objects match the selector. */
 export async function filterConverted(
-  kind: ServedKind,
+  { kind, signal }: ConvertedRead,
   split: SplitFieldSelector,
   items: readonly Item[],
-  signal: AbortSignal | undefined,
 ): Promise<readonly Item[]> {
   await kind.customResource?.prepareConversion(items, signal);
   return items.filter((item) => split.matches(convertedItem(kind, item).object));
@@ -49,20 +62,13 @@ const convertedItem = ({ toServedItem: viewer }: ServedKind, item: Item): Encode
 /**
  * Converts the frames of a watch to the served version, batch by batch.
  *
- * With `split`, only frames of matching objects pass, with the event type that a watcher of the converted objects sees. `before` are the
- * items that existed when the watch began and that the watch does not send itself.
+ * With `split`, only frames of matching objects pass, with the event type that a watcher of the converted objects sees.
  */
-export function convertWatch(
-  kind: ServedKind,
-  watcher: Watcher,
-  split: SplitFieldSelector | undefined,
-  before: readonly Item[],
-  signal: AbortSignal | undefined,
-): WatchFrames {
+export function convertWatch(watcher: Watcher, watch: ConvertedWatch): WatchFrames {
   return {
     onTerminated: (listener) => watcher.onTerminated(listener),
     [Symbol.asyncIterator]() {
-      const batches = batchesOf(kind, watcher, split, before, signal);
+      const batches = batchesOf(watcher, watch);
       return {
         next: () => batches.next(),
         // ends a concurrent read from the watcher too
@@ -75,30 +81,19 @@ export function convertWatch(
   };
 }
 
-async function* batchesOf(
-  kind: ServedKind,
-  watcher: Watcher,
-  split: SplitFieldSelector | undefined,
-  before: readonly Item[],
-  signal: AbortSignal | undefined,
-): AsyncGenerator<readonly WatchFrame[]> {
+async function* batchesOf(watcher: Watcher, watch: ConvertedWatch): AsyncGenerator<readonly WatchFrame[]> {
+  const { kind, split, before, signal } = watch;
   const known = new Map<string, EncodedObject>();
-  if (split !== undefined)
-    for (const item of await filterConverted(kind, split, before, signal)) known.set(item.key, convertedItem(kind, item));
+  if (split !== undefined) for (const item of await filterConverted(watch, split, before)) known.set(item.key, convertedItem(kind, item));
   for await (const batch of watcher) {
     const items = batch.flatMap(({ item }) => (item instanceof Item ? [item] : []));
     await kind.customResource?.prepareConversion(items, signal);
-    const shown = batch.flatMap((frame) => frameOf(kind, frame, split, known) ?? []);
-    if (shown.length > 0) yield shown;
+    const convertedFrames = batch.flatMap((frame) => frameOf(watch, frame, known) ?? []);
+    if (convertedFrames.length > 0) yield convertedFrames;
   }
 }
 
-function frameOf(
-  kind: ServedKind,
-  frame: WatchFrame,
-  split: SplitFieldSelector | undefined,
-  known: Map<string, EncodedObject>,
-): WatchFrame | undefined {
+function frameOf({ kind, split }: ConvertedWatch, frame: WatchFrame, known: Map<string, EncodedObject>): WatchFrame | undefined {
   const { type, item, spanContext } = frame;
   if (!(item instanceof Item)) return frame;
   const view = convertedItem(kind, item);

@@ -19,8 +19,8 @@ const hasStatus = ({ kind }: ServedKind) => kind.subresources.some(({ name }) =>
 export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: string, context: StrategyContext): KubeObject {
   const { strategy } = kind;
   const metadata: Record<string, unknown> = {};
-  const given = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
-  for (const field in given) if (!systemFields.has(field)) metadata[field] = given[field];
+  const clientMetadata = (object.metadata ?? {}) as Readonly<Record<string, unknown>>;
+  for (const field in clientMetadata) if (!systemFields.has(field)) metadata[field] = clientMetadata[field];
   metadata['uid'] = uid;
   metadata['creationTimestamp'] = formatTime(context.now);
   if (strategy.generation !== undefined && strategy.generation !== false) metadata['generation'] = 1;
@@ -46,7 +46,7 @@ const defaultStatusStrategy: SubresourceStrategy = {
   },
 };
 
-/** Returns the strategy of a subresource that updates its object; undefined if the kind has none. */
+/** Returns the strategy of a subresource that updates its object; undefined if the kind has none, and for the object itself (''). */
 export function subresourceStrategy({ strategy, kind }: ServedKind, subresource: string): SubresourceStrategy | undefined {
   const rules = strategy.subresources?.[subresource];
   return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);

@@ -42,6 +42,13 @@ const minWatchMs = 30 * 60_000;
 /** KEP-3157. */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
+export interface LatestRead {
+  /** '' for cluster-scoped kinds. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Serves get, list and watch from the watch cache; only pages at revisions that left the cache are read from storage. */
 export class Reader {
   readonly #storage: StorageDriver;
@@ -66,7 +73,7 @@ export class Reader {
   }
 
   /** Returns the newest stored state of an object (a consistent read). @throws StatusError NotFound */
-  async getLatest(kind: ServedKind, namespace: string, name: string, signal?: AbortSignal): Promise<Item> {
+  async getLatest(kind: ServedKind, { namespace, name, signal }: LatestRead): Promise<Item> {
     await this.#cache.waitUntilFresh({ signal });
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
     if (item === undefined) throw notFound(kind.resource, name);
@@ -85,11 +92,13 @@ export class Reader {
 
   /** Returns the stored items that a list request selects. */
   async select(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<ListResult> {
-    const asked = parseListOptions(query, kind.fields);
-    const split = splitFieldSelector(kind, asked.fields);
-    const options = split === undefined ? asked : { ...asked, fields: split.stored, limit: 0 };
+    const parsed = parseListOptions(query, kind.fields);
+    const split = splitFieldSelector(kind, parsed.fields);
+    const options = split === undefined ? parsed : { ...parsed, fields: split.stored, limit: 0 };
     const listed = await this.#listPage(kind, namespace, options, signal);
-    return split === undefined ? listed : truncatePage(await filterConverted(kind, split, listed.items, signal), asked, listed.revision);
+    return split === undefined
+      ? listed
+      : truncatePage(await filterConverted({ kind, signal }, split, listed.items), parsed, listed.revision);
   }
 
   async #listPage(kind: ServedKind, namespace: string, options: ListOptions, signal: AbortSignal | undefined): Promise<ListResult> {
@@ -205,7 +214,7 @@ export class Reader {
     }
     if (kind.customResource?.convertsByWebhook !== true) return { kind: 'watch', resource: kind.resource, frames: watcher };
     const before = split === undefined || initial ? [] : (cache.eventsReplayedTo(keyPrefixOf(wanted), fromNow ? at : revision) ?? []);
-    return { kind: 'watch', resource: kind.resource, frames: convertWatch(kind, watcher, split, before, signal) };
+    return { kind: 'watch', resource: kind.resource, frames: convertWatch(watcher, { kind, split, before, signal }) };
   }
 
   /** Yields the current objects as ADDED events; with `end`, also the bookmark that ends the initial events (KEP-3157). */
@@ -219,9 +228,9 @@ export class Reader {
   }
 
   /** Waits until the cache has reached a revision: the newest if `revision` is undefined; 0 does not wait. */
-  async #waitForRevision(revision: number | undefined, asker: Caller): Promise<void> {
-    if (revision === undefined) await this.#cache.waitUntilFresh(asker);
-    else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, asker.signal)))
+  async #waitForRevision(revision: number | undefined, caller: Caller): Promise<void> {
+    if (revision === undefined) await this.#cache.waitUntilFresh(caller);
+    else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, caller.signal)))
       throw this.#futureRevisionError(revision);
   }
 

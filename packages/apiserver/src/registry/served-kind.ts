@@ -32,6 +32,17 @@ export interface VersionConversion {
   readonly fields?: FieldReaders;
 }
 
+/** A custom resource that a request creates or updates. */
+export interface CustomResourceWrite {
+  readonly object: KubeObject;
+  /** Undefined for a new object. */
+  readonly old: KubeObject | undefined;
+  /** '' for the object itself. */
+  readonly subresource: string;
+  /** The body that contained the object. */
+  readonly sent: unknown;
+}
+
 /** What a custom resource does differently from built-in kinds. */
 export interface CustomResourceRules {
   /** True while the CustomResourceDefinition is being deleted: new objects are rejected. */
@@ -40,8 +51,8 @@ export interface CustomResourceRules {
   readonly convertsByWebhook: boolean;
   /** Checks the types of metadata, prunes unknown fields and applies defaults. @throws StatusError BadRequest */
   withDefaults(object: KubeObject): KubeObject;
-  /** Returns the validation errors, instead of the validation of @oarlock/api. `sent` is the body that contained the object. */
-  validate(object: KubeObject, old: KubeObject | undefined, subresource: string, sent: unknown): readonly FieldError[];
+  /** Returns the validation errors, instead of the validation of @oarlock/api. */
+  validate(write: CustomResourceWrite): readonly FieldError[];
   /** Returns the fields that the schema does not declare, in the form of strict decoding errors. */
   unknownFields(object: KubeObject): readonly string[];
   /** Converts to the storage version. Strategies and validation see the served version. */
@@ -117,13 +128,17 @@ export function storedKind(kind: Kind, cache: ResourceCache): StoredKind {
   return { ...cache.resource, resource: resourceOf(kind), storagePrefix: `${storageRoot}${cache.resource.name}/`, cache };
 }
 
-export function servedKind(
-  kind: Kind,
-  store: StoredKind,
-  strategy: Strategy,
-  conversion: VersionConversion | undefined,
-  allowLoopback: boolean,
-): ServedKind {
+export interface ServedKindOptions {
+  readonly kind: Kind;
+  readonly store: StoredKind;
+  readonly strategy: Strategy;
+  /** Undefined for the storage version. */
+  readonly conversion: VersionConversion | undefined;
+  readonly allowLoopback: boolean;
+}
+
+/** Returns the served kind of a version of a built-in resource. */
+export function newServedKind({ kind, store, strategy, conversion, allowLoopback }: ServedKindOptions): ServedKind {
   const { group, version, namespaced } = kind;
   const gvk = { group, version, kind: kind.kind };
   return {
@@ -179,9 +194,9 @@ export function withEmptyFields(
 export function toServed(
   { toServedItem: viewer, customResource: custom }: ServedKind,
   item: Item,
-  asker?: Caller,
+  caller?: Caller,
 ): EncodedObject | Promise<EncodedObject> {
   if (viewer === undefined) return item;
-  const ready = custom?.prepareConversion([item], asker?.signal);
+  const ready = custom?.prepareConversion([item], caller?.signal);
   return ready === undefined ? viewer(item) : ready.then(() => viewer(item));
 }

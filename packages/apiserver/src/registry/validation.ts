@@ -9,7 +9,7 @@ export function validateForCreate(
   object: KubeObject,
   sent?: unknown,
 ): readonly FieldError[] {
-  if (custom !== undefined) return custom.validate(object, undefined, '', sent);
+  if (custom !== undefined) return custom.validate({ object, old: undefined, subresource: '', sent });
   return validateObject(gvk, object, undefined, { allowLoopback });
 }
 
@@ -21,6 +21,6 @@ export function validateForUpdate(
   subresource: string,
   sent?: unknown,
 ): readonly FieldError[] {
-  if (custom !== undefined) return custom.validate(object, old, subresource, sent);
+  if (custom !== undefined) return custom.validate({ object, old, subresource, sent });
   return validateObject(gvk, object, old, { allowLoopback, ...(subresource !== '' && { subresource }) });
 }

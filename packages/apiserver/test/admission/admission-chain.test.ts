@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import { allow, deny, type AdmissionPlugin, type AdmissionRequest } from '@oarlock/spi/admission';
-import { configMap, pod, refusal, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -101,7 +101,7 @@ describe('admission', () => {
   it('is the fault of the server where it makes what cannot be', async () => {
     const breaks = plugin(['configmaps'], ['CREATE'], { mutate: ({ object }) => ({ ...object, ...{ data: { a: 7 } } }) as KubeObject });
     await start({ admission: [breaks] });
-    expect(await refusal(server.create('configmaps', configMap('c')))).toMatchObject({
+    expect(await rejectionOf(server.create('configmaps', configMap('c')))).toMatchObject({
       code: 500,
       reason: 'InternalError',
       message: expect.stringContaining('cannot unmarshal number into Go struct field ConfigMap.data of type string') as string,
@@ -167,7 +167,7 @@ describe('admission', () => {
     const refuseBy = (verdict: ReturnType<typeof deny>) => plugin(['*'], ['*'], { validate: () => verdict });
     const status = async (verdict: ReturnType<typeof deny>) => {
       await start({ admission: [refuseBy(verdict)] });
-      const { status } = await refusal(server.create('configmaps', configMap('a')));
+      const { status } = await rejectionOf(server.create('configmaps', configMap('a')));
       expect((await server.list('configmaps')).names).toEqual([]);
       await server.stop();
       return status;
@@ -216,7 +216,7 @@ describe('admission', () => {
     });
     await start({ admission: [denyFinished] });
     await server.create('configmaps', configMap('a', { keep: 'yes' }));
-    expect((await refusal(server.remove('configmaps', 'a'))).code).toBe(403);
+    expect((await rejectionOf(server.remove('configmaps', 'a'))).code).toBe(403);
     // written behind the server's back: its cache may not know yet
     await server.storage.commit(
       [{ key: '/registry/configmaps/default/a', value: Buffer.from('{"metadata":{"name":"a","namespace":"default"}}') }],
@@ -254,7 +254,7 @@ describe('admission', () => {
     await start({ admission: [strict] });
     await server.create('configmaps', configMap('a'));
     idle = false;
-    expect((await refusal(server.create('configmaps', configMap('b')))).code).toBe(403);
+    expect((await rejectionOf(server.create('configmaps', configMap('b')))).code).toBe(403);
   });
 
   it('answers word for word what a refusal carries', async () => {
@@ -268,7 +268,7 @@ describe('admission', () => {
       code: 418,
     } as const;
     await start({ admission: [plugin(['*'], ['*'], { validate: () => deny('x', { status }) })] });
-    expect(await refusal(server.create('configmaps', configMap('a')))).toMatchObject({
+    expect(await rejectionOf(server.create('configmaps', configMap('a')))).toMatchObject({
       code: 418,
       message: 'not on a Sunday',
       reason: 'Teapot',
@@ -294,7 +294,7 @@ describe('admission', () => {
       annotate: (key: string, value: string) => void told.push(`${key}=${value}`),
       warn: (message: string) => void told.push(message),
     };
-    await refusal(server.handle('create', 'configmaps', request));
+    await rejectionOf(server.handle('create', 'configmaps', request));
     expect(told.filter((each) => !each.startsWith('authorization.'))).toEqual(['policy/key=value', 'take care']);
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
-import { refusal, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -11,7 +11,7 @@ afterEach(() => server.stop());
 describe('authorization', () => {
   it("refuses in upstream's words what nobody allows", async () => {
     await start({ authz: [{ authorize: () => ({ decision: 'no-opinion', reason: 'no rule' }) }] });
-    const status = async (call: Promise<unknown>) => (await refusal(call)).status;
+    const status = async (call: Promise<unknown>) => (await rejectionOf(call)).status;
     expect(await status(server.get('pods', 'a'))).toMatchObject({
       code: 403,
       reason: 'Forbidden',
@@ -46,7 +46,7 @@ describe('authorization', () => {
         throw new Error('the body was read');
       },
     };
-    expect((await refusal(server.create('configmaps', {}, { namespace: 'default', body }))).message).toMatch(/: c$/);
+    expect((await rejectionOf(server.create('configmaps', {}, { namespace: 'default', body }))).message).toMatch(/: c$/);
     expect(asked).toEqual(['a', 'b', 'c']);
   });
 
@@ -62,7 +62,7 @@ describe('authorization', () => {
         },
       ],
     });
-    expect((await refusal(server.get('pods', 'a', { subresource: 'exec' }))).code).toBe(403);
+    expect((await rejectionOf(server.get('pods', 'a', { subresource: 'exec' }))).code).toBe(403);
     expect(verbs).toEqual(['get', 'create']);
   });
 });

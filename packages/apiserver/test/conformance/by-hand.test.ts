@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { applyPatch, jsonPatch, strategicPatch, Wire, type Thing } from './cluster.ts';
 import { ready } from './operations.ts';
 
-/** What conformance asks of kinds that are done to in a way of their own. */
+/** Conformance behaviors of kinds that need operations of their own. */
 let wire: Wire;
 let namespace: string;
 beforeAll(async () => {
@@ -26,21 +26,21 @@ describe('by hand', () => {
       ['Secret', 'secrets', 'dmFsdWU='],
     ]) {
       const path = at(`/api/v1/namespaces/NS/${collection}/immutable`);
-      const made = await wire.create(path.slice(0, path.lastIndexOf('/')), {
+      const created = await wire.create(path.slice(0, path.lastIndexOf('/')), {
         apiVersion: 'v1',
         kind,
         metadata: { name: 'immutable' },
         data: { key: value },
       });
-      const changed = await wire.update(path, { ...made, data: { key: 'bmV3' } });
+      const changed = await wire.update(path, { ...created, data: { key: 'bmV3' } });
       const fixed = await wire.update(path, { ...changed, immutable: true });
-      const refused = async (body: object) => (await wire.refusal(wire.update(path, body))).status;
-      expect(await refused({ ...fixed, data: { key: 'b3RoZXI=' } })).toMatchObject({
+      const rejection = async (body: object) => (await wire.rejectionOf(wire.update(path, body))).status;
+      expect(await rejection({ ...fixed, data: { key: 'b3RoZXI=' } })).toMatchObject({
         code: 422,
         reason: 'Invalid',
         message: `${kind} "immutable" is invalid: data: Forbidden: field is immutable when \`immutable\` is set`,
       });
-      expect((await refused({ ...fixed, immutable: false })).message).toContain('immutable: Forbidden: field is immutable');
+      expect((await rejection({ ...fixed, immutable: false })).message).toContain('immutable: Forbidden: field is immutable');
       await wire.patch(path, { metadata: { labels: { still: 'allowed' } } });
       await wire.remove(path);
     }
@@ -99,7 +99,7 @@ describe('by hand', () => {
       expect((await wire.list(`${path.slice(0, path.lastIndexOf('/'))}?labelSelector=patched%3Dtrue`)).items).toHaveLength(1);
       expect(await wire.get(`${path}/status`)).toMatchObject({ status: { phase: 'Bound' } });
       expect(await wire.patch(`${path}/status`, condition)).toMatchObject(condition);
-      await settled(path, (object) => ({
+      await updateWithRetry(path, (object) => ({
         ...object,
         metadata: { ...object.metadata, labels: { ...object.metadata?.labels, updated: 'true' } },
       }));
@@ -110,8 +110,8 @@ describe('by hand', () => {
     await wire.until('/api/v1/persistentvolumes/e2e-pv', (object) => object === undefined);
   });
 
-  /** Updates it on what it is now, again while others are sooner. */
-  async function settled(path: string, change: (object: Thing) => object): Promise<Thing> {
+  /** Updates the current object; retries on conflicts with controllers. */
+  async function updateWithRetry(path: string, change: (object: Thing) => object): Promise<Thing> {
     for (;;) {
       const before = await wire.get(path);
       const answer = await wire.call('PUT', path, { body: change(before) });
@@ -242,37 +242,37 @@ describe('by hand', () => {
     expect(spec).toEqual({ finalizers: ['kubernetes'] });
   });
 
-  it('scales are shown as what is wanted and what there is', async () => {
+  it('scale returns the desired and the current replicas', async () => {
     const path = at('/api/v1/namespaces/NS/replicationcontrollers');
     const template = { metadata: { labels: { a: 'scaled' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
     const spec = { replicas: 0, selector: { a: 'scaled' }, template };
     await wire.create(path, { apiVersion: 'v1', kind: 'ReplicationController', metadata: { name: 'scaled' }, spec });
     const table = 'application/json;as=Table;v=v1;g=meta.k8s.io';
     const { bytes } = await wire.call('GET', `${path}/scaled/scale`, { accept: table });
-    const { columnDefinitions, rows: shown } = JSON.parse(bytes.toString()) as Table;
+    const { columnDefinitions, rows: tableRows } = JSON.parse(bytes.toString()) as Table;
     expect(columnDefinitions.map(({ name }) => name)).toEqual(['Name', 'Desired', 'Available', 'Age']);
-    expect(shown[0]?.cells.slice(0, 3)).toEqual(['scaled', 0, 0]);
+    expect(tableRows[0]?.cells.slice(0, 3)).toEqual(['scaled', 0, 0]);
     await wire.remove(`${path}/scaled`);
   });
 
-  it('who writes or reads Endpoints is told what to use instead', async () => {
+  it('requests for Endpoints return a deprecation warning', async () => {
     const path = at('/api/v1/namespaces/NS/endpoints');
     const body = { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'told' } };
     const { headers } = await wire.call('POST', path, { body });
-    const told = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"';
-    expect(headers['warning']).toBe(told);
-    expect((await wire.call('GET', path)).headers['warning']).toBe(told);
-    expect((await wire.call('GET', `${path}/told`)).headers['warning']).toBe(told);
+    const deprecationWarning = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"';
+    expect(headers['warning']).toBe(deprecationWarning);
+    expect((await wire.call('GET', path)).headers['warning']).toBe(deprecationWarning);
+    expect((await wire.call('GET', `${path}/told`)).headers['warning']).toBe(deprecationWarning);
     await wire.remove(`${path}/told`);
   });
 
-  it('every way of writing leads to the same object: apply, JSON patch, merge patch, strategic merge patch, update', async () => {
+  it('all kinds of writes result in the same object: apply, JSON patch, merge patch, strategic merge patch, update', async () => {
     const path = at('/api/v1/namespaces/NS/configmaps/ways');
     await wire.apply(path, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'ways' }, data: { a: '1' } });
     await wire.patch(path, [{ op: 'add', path: '/data/b', value: '2' }], jsonPatch);
     await wire.patch(path, { data: { c: '3' } });
     await wire.patch(path, { data: { d: '4' } }, strategicPatch);
-    const conflict = await wire.refusal(
+    const conflict = await wire.rejectionOf(
       wire.apply(path, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'ways' }, data: { a: '9' } }, 'fieldManager=other'),
     );
     expect(conflict.status).toMatchObject({

@@ -8,7 +8,7 @@ import type { Status } from '@oarlock/api/status';
 import { startCluster, type StartClusterOptions, type TestCluster } from '@oarlock/testing/start-cluster';
 import { parse } from 'yaml';
 
-/** As much of any object as these tests look at. */
+/** The members of objects that these tests read. */
 export interface Thing extends KubeObject {
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
@@ -25,7 +25,7 @@ export interface Answer {
   readonly bytes: Buffer;
 }
 export interface Asking {
-  /** An object is sent as JSON; bytes and text as they are. */
+  /** An object is sent as JSON; bytes and strings unchanged. */
   readonly body?: object | Buffer | string;
   readonly type?: string;
   readonly accept?: string;
@@ -43,8 +43,8 @@ export const jsonPatch = 'application/json-patch+json';
 export const applyPatch = 'application/apply-patch+yaml';
 const patienceMs = 280_000;
 
-/** A refusal, as whoever expects none sees it. */
-export class Refused extends Error {
+/** The error of a request that a test did not expect to be rejected. */
+export class Rejection extends Error {
   readonly code: number;
   readonly status: Status;
   constructor(what: string, code: number, status: Status) {
@@ -54,7 +54,7 @@ export class Refused extends Error {
   }
 }
 
-/** A whole cluster in this process, and HTTPS to it as kubectl would speak it. */
+/** A whole cluster in this process, and an HTTPS client with kubectl's protocol. */
 export class Wire {
   readonly cluster: TestCluster;
   readonly tls: { readonly ca: Buffer; readonly cert: Buffer; readonly key: Buffer };
@@ -82,7 +82,7 @@ export class Wire {
       }),
       ...more,
     });
-    // the port is chosen when the server starts; the cluster's own Service leads to it
+    // the port is chosen when the server starts; the cluster's own Service points to it
     const { subsets } = await cluster.client.get(endpoints, { namespace: 'default', name: 'kubernetes' });
     const config = parse(await readFile(cluster.kubeconfig, 'utf8')) as Kubeconfig;
     const bytes = (text: string | undefined) => Buffer.from(text ?? '', 'base64');
@@ -126,11 +126,11 @@ export class Wire {
     return { code: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(chunks) };
   }
 
-  /** @throws Refused */
+  /** @throws Rejection */
   async #ask<T>(method: string, path: string, asking: Asking = {}): Promise<T> {
     const { code, bytes } = await this.call(method, path, asking);
     const answer = JSON.parse(bytes.toString()) as T;
-    if (code > 299) throw new Refused(`${method} ${path}`, code, answer as Status);
+    if (code > 299) throw new Rejection(`${method} ${path}`, code, answer as Status);
     return answer;
   }
   get<T = Thing>(path: string): Promise<T> {
@@ -154,15 +154,15 @@ export class Wire {
   remove<T = Thing>(path: string, body?: object): Promise<T> {
     return this.#ask('DELETE', path, body && { body });
   }
-  /** The refusal that must come. */
-  async refusal(asked: Promise<unknown>): Promise<Refused> {
+  /** Returns the rejection of a request. */
+  async rejectionOf(asked: Promise<unknown>): Promise<Rejection> {
     try {
       await asked;
     } catch (error) {
-      if (error instanceof Refused) return error;
+      if (error instanceof Rejection) return error;
       throw error;
     }
-    throw new Error('it was not refused');
+    throw new Error('the request was not rejected');
   }
 
   async namespace(name: string, labels: Readonly<Record<string, string>> = {}): Promise<string> {
@@ -170,7 +170,7 @@ export class Wire {
     return name;
   }
 
-  /** What happens at `path` from now on, or from the list that names `resourceVersion`. Ends with the cluster. */
+  /** Watches `path` from now on, or from `resourceVersion`. Ends with the cluster. */
   async watch(path: string, resourceVersion?: string): Promise<Watching> {
     const from = resourceVersion ?? (await this.list(path)).metadata.resourceVersion;
     const abort = new AbortController();
@@ -181,7 +181,7 @@ export class Wire {
     return watching;
   }
 
-  /** The first state of the object at `path` that is as wanted. */
+  /** Returns the first state of the object at `path` that matches. */
   async until<T extends Thing = Thing>(path: string, wanted: (object: T | undefined) => boolean): Promise<T | undefined> {
     const slash = path.lastIndexOf('/');
     const [collection, name] = [path.slice(0, slash), path.slice(slash + 1)];
@@ -203,7 +203,7 @@ export interface WatchEvent {
   readonly object: Thing;
 }
 
-/** Events of one watch, in order. */
+/** The events of one watch, in order. */
 export class Watching {
   readonly #path: string;
   readonly #abort: AbortController;
@@ -220,7 +220,7 @@ export class Watching {
     this.#abort.abort();
   }
 
-  /** The next event that is as wanted. @throws Error when it does not come */
+  /** Returns the next event that matches. @throws Error on timeout */
   async next(wanted: (event: WatchEvent) => boolean = () => true): Promise<WatchEvent> {
     const timer = setTimeout(() => this.close(), patienceMs);
     try {
@@ -231,14 +231,14 @@ export class Watching {
         if (wanted(value)) return value;
       }
     } catch (error) {
-      throw new Error(`watch of ${this.#path}: what was waited for did not come; last was ${this.#seen}`, { cause: error });
+      throw new Error(`watch of ${this.#path}: the expected event did not arrive; the last one was ${this.#seen}`, { cause: error });
     } finally {
       clearTimeout(timer);
     }
-    throw new Error(`watch of ${this.#path} ended; last was ${this.#seen}`);
+    throw new Error(`watch of ${this.#path} ended; the last event was ${this.#seen}`);
   }
 
-  /** The next event of this kind. */
+  /** Returns the next event of this type. */
   type(type: WatchEvent['type']): Promise<WatchEvent> {
     return this.next((event) => event.type === type);
   }

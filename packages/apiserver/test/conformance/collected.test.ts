@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Wire, type Thing } from './cluster.ts';
 
-/** What controllers do about objects that go: garbage collection, the end of namespaces, and quotas that count. Pods run on the clock. */
+/** Behavior of controllers on deletion: garbage collection, namespace deletion, quota usage. Pods run on the clock. */
 let wire: Wire;
 beforeAll(async () => {
   wire = await Wire.start({ nodes: 2 });
@@ -17,7 +17,7 @@ const options = (propagationPolicy: string) => ({ kind: 'DeleteOptions', apiVers
 const core = (namespace: string, resource: string) => `/api/v1/namespaces/${namespace}/${resource}`;
 const apps = (namespace: string, resource: string) => `/apis/apps/v1/namespaces/${namespace}/${resource}`;
 
-/** The first state of a list that is as wanted. */
+/** Returns the first state of a list that matches. */
 async function untilList(path: string, wanted: (items: readonly Thing[]) => boolean): Promise<readonly Thing[]> {
   const { items, metadata } = await wire.list(path);
   const seen = new Map(items.map((item) => [item.metadata?.uid, item]));
@@ -80,7 +80,7 @@ describe('[sig-api-machinery] Garbage collector', () => {
 
   it('should keep the rc around until all its pods are deleted if the deleteOptions says so [Serial] [Conformance]', async () => {
     const path = await controller('gc-foreground', 10);
-    // one that does not go before it is let go
+    // a pod with a finalizer, which the test removes
     const [held] = (await wire.list(core('gc-foreground', 'pods'))).items;
     const pod = `${core('gc-foreground', 'pods')}/${held?.metadata?.name}`;
     await wire.patch(pod, { metadata: { finalizers: ['example.com/held'] } });
@@ -141,10 +141,10 @@ describe('[sig-api-machinery] OrderedNamespaceDeletion', () => {
     await wire.create(core(namespace, 'configmaps'), { apiVersion: 'v1', kind: 'ConfigMap', ...meta('later') });
     const path = `/api/v1/namespaces/${namespace}`;
     await wire.remove(path);
-    const told = (object: Thing | undefined) =>
+    const deletionCondition = (object: Thing | undefined) =>
       JSON.stringify(object?.status ?? {}).includes('"NamespaceContentRemaining","status":"True"') ||
       JSON.stringify(object?.status ?? {}).includes('"NamespaceFinalizersRemaining"');
-    await wire.until(path, told);
+    await wire.until(path, deletionCondition);
     expect((await wire.get(`${core(namespace, 'pods')}/held`)).metadata?.deletionTimestamp).toBeDefined();
     expect((await wire.get(`${core(namespace, 'configmaps')}/later`)).metadata?.deletionTimestamp).toBeUndefined();
     await wire.patch(`${core(namespace, 'pods')}/held`, { metadata: { finalizers: null } });
@@ -178,7 +178,7 @@ describe('[sig-api-machinery] ResourceQuota', () => {
   it.each(rows)('should create a ResourceQuota and capture the life of a %s [Conformance]', async (_, resource, collection, body) => {
     const namespace = await wire.namespace(`quota-${collection.split('/').at(-1)}`);
     const path = collection.replace('NS', namespace);
-    // the namespace brings a ConfigMap of its own
+    // the namespace contains the ConfigMap kube-root-ca.crt
     if (resource === 'configmaps') await wire.until(`${path}/kube-root-ca.crt`, (object) => object !== undefined);
     const before = (await wire.list(path)).items.length;
     const quotas = core(namespace, 'resourcequotas');
@@ -196,7 +196,7 @@ describe('[sig-api-machinery] ResourceQuota', () => {
     expect((await used(before))?.status).toMatchObject({ hard: { [resource]: String(before + 1) }, used: { resourcequotas: '1' } });
     await wire.create(path, { ...body, ...meta('counted') });
     await used(before + 1);
-    const { status } = await wire.refusal(wire.create(path, { ...body, ...meta('too-many') }));
+    const { status } = await wire.rejectionOf(wire.create(path, { ...body, ...meta('too-many') }));
     expect(status.message).toContain(
       `exceeded quota: test-quota, requested: ${resource}=1, used: ${resource}=${before + 1}, limited: ${resource}=${before + 1}`,
     );

@@ -3,19 +3,19 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
-/** The behaviours of a conformant cluster, in words. They are not part of the repository. */
+/** The behaviors of a conformant cluster. The file is not part of the repository. */
 const facts = fileURLToPath(new URL('../../../../../shared/spec/conformance-v1.36.yaml', import.meta.url));
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
 const areas = ['sig-api-machinery', 'sig-auth'];
 
-/** Without its marks (`[Conformance]`, `[Serial]`), which say how a behaviour is run. */
+/** Removes the tags (`[Conformance]`, `[Serial]`), which specify how a behavior is tested. */
 const bare = (title: string) =>
   title
     .replaceAll(/ ?\[(?!sig-)[A-Z][\w:.-]*\]/g, '')
     .replaceAll(/\s+/g, ' ')
     .trim();
 const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
-/** A title of `it.each` has holes, into which its rows are put. */
+/** Converts a title of `it.each` to a pattern: its placeholders match the values of its rows. */
 const holed = (text: string) =>
   new RegExp(
     `^${text
@@ -44,10 +44,10 @@ function sources(): readonly Source[] {
   });
 }
 
-/** Whether this source has a test that is called so: in one text, or in several that a group and its tests are called by. */
+/** Returns true if the source has a test of this title, in one literal or in a `describe` and an `it`. */
 function names({ text, titles }: Source, title: string): boolean {
   const words = title.split(' ');
-  // the area, at least one word of what it is about, and at least two of what it does
+  // the area, at least one word of the subject, and at least two words of the behavior
   for (let at = 2; at < words.length - 1; at++) {
     const [group, what] = [words.slice(1, at).join(' '), words.slice(at).join(' ')];
     if (!text.includes(group) || !text.includes((words[0] ?? '').slice(1, -1))) continue;
@@ -58,10 +58,10 @@ function names({ text, titles }: Source, title: string): boolean {
   return false;
 }
 
-describe.skipIf(!existsSync(facts))('behaviours of a conformant cluster that need no pods', () => {
+describe.skipIf(!existsSync(facts))('conformance behaviors without pods', () => {
   const behaviours = existsSync(facts) ? (parse(readFileSync(facts, 'utf8')) as readonly { readonly codename: string }[]) : [];
 
-  it.each(areas)('have a test of their name: %s', (area) => {
+  it.each(areas)('each has a test of its name: %s', (area) => {
     const titles = behaviours.map(({ codename }) => bare(codename)).filter((title) => title.startsWith(`[${area}] `));
     expect(titles.length).toBeGreaterThan(0);
     const tests = sources();

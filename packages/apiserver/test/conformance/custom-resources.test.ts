@@ -25,12 +25,12 @@ describe('[sig-api-machinery] CustomResourceDefinition resources [Privileged:Clu
 
   it('Simple CustomResourceDefinition listing custom resource definition objects works [Conformance]', async () => {
     const labels = { e2e: 'list-test' };
-    const made = Array.from({ length: 10 }, (_, i) => definition({ group: `list-${i}.example.com`, labels }));
-    await Promise.all(made.map((each) => establish(wire, each)));
+    const createdObject = Array.from({ length: 10 }, (_, i) => definition({ group: `list-${i}.example.com`, labels }));
+    await Promise.all(createdObject.map((each) => establish(wire, each)));
     const other = await establish(wire, definition({ group: 'list-other.example.com' }));
     const selected = `${definitionsPath}?labelSelector=e2e%3Dlist-test`;
     const names = async () => (await wire.list(selected)).items.map(({ metadata }) => metadata?.name);
-    expect(await names()).toEqual(made.map(({ metadata }) => metadata?.name));
+    expect(await names()).toEqual(createdObject.map(({ metadata }) => metadata?.name));
     await wire.remove(selected);
     await eventually(names, (left) => left.length === 0);
     expect((await wire.get(other)).metadata?.deletionTimestamp).toBeUndefined();
@@ -95,7 +95,7 @@ describe('[sig-api-machinery] CustomResourceDefinition resources [Privileged:Clu
       () => wire.get(`${objects(group)}/second`),
       (object) => object['b'] === 'B',
     );
-    // the first default was stored with the object, the second is only shown
+    // the first default was stored with the object, the second is applied on read
     expect(await wire.get(`${objects(group)}/second`)).toMatchObject({ a: 'A', b: 'B' });
     expect(await wire.get(`${objects(group)}/first`)).not.toHaveProperty('a');
   });
@@ -212,7 +212,7 @@ describe('[sig-api-machinery] FieldValidation', () => {
       metadata: { name: 'mytest', unknownMeta: 'x' },
       spec: { template: { apiVersion: 'foo/v1', kind: 'Sub', metadata: { name: 'sub', unknownSubMeta: 'y' } } },
     };
-    const { status } = await wire.refusal(wire.create(`${objects(group)}?fieldValidation=Strict`, body));
+    const { status } = await wire.rejectionOf(wire.create(`${objects(group)}?fieldValidation=Strict`, body));
     expect(status.code).toBe(400);
     expect(status.message).toContain('unknown field "metadata.unknownMeta"');
     expect(status.message).toContain('unknown field "spec.template.metadata.unknownSubMeta"');
@@ -231,9 +231,9 @@ describe('[sig-api-machinery] FieldValidation', () => {
       },
     };
     const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
-    const created = await wire.refusal(wire.create(`${path}?fieldValidation=Strict`, deployment));
+    const created = await wire.rejectionOf(wire.create(`${path}?fieldValidation=Strict`, deployment));
     expect(created.status.message).toContain('strict decoding error: unknown field "metadata.unknownMeta"');
-    const applied = await wire.refusal(wire.apply(`${path}/typed`, deployment, 'fieldManager=e2e&fieldValidation=Strict'));
+    const applied = await wire.rejectionOf(wire.apply(`${path}/typed`, deployment, 'fieldManager=e2e&fieldValidation=Strict'));
     expect(applied.status.message).toMatch(/unknownMeta: field not declared in schema|unknown field "metadata.unknownMeta"/);
   });
 });

@@ -32,9 +32,9 @@ interface Conditioned extends Thing {
   readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 /** Creates a definition and waits until it is established. */
-export async function establish(wire: Wire, made: Thing): Promise<string> {
-  await wire.create(definitionsPath, made);
-  const path = `${definitionsPath}/${made.metadata?.name}`;
+export async function establish(wire: Wire, created: Thing): Promise<string> {
+  await wire.create(definitionsPath, created);
+  const path = `${definitionsPath}/${created.metadata?.name}`;
   await wire.until<Conditioned>(
     path,
     (object) => object?.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') === true,
@@ -42,20 +42,20 @@ export async function establish(wire: Wire, made: Thing): Promise<string> {
   return path;
 }
 
-/** Asks until what is asked for is there: what follows a definition comes a moment after it. */
+/** Polls a path until the response matches: documents follow a definition with a delay. */
 export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
   const end = Date.now() + 30_000;
   for (;;) {
     const answer = await ask();
     if (holds(answer)) return answer;
-    if (Date.now() > end) throw new Error(`it did not come to hold; last was ${JSON.stringify(answer)?.slice(0, 2000)}`);
+    if (Date.now() > end) throw new Error(`the condition was not met; the last response was ${JSON.stringify(answer)?.slice(0, 2000)}`);
     await new Promise((resolve) => {
       setTimeout(resolve, 20);
     });
   }
 }
 
-/** An object of a definition's kind. */
+/** Returns an object of a definition's kind. */
 export const foo = (group: string, name: string, more: object = {}, version = 'v1') => ({
   apiVersion: `${group}/${version}`,
   kind: 'Foo',

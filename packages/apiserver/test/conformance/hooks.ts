@@ -11,7 +11,7 @@ export interface Review {
 /** The `response` of a review, without its uid. */
 export type Answering = (review: Review) => Json;
 
-/** A server of webhooks on this machine: admission and conversion. */
+/** A webhook server on this machine, for admission and conversion. */
 export class Hooks {
   readonly reviews: Review[] = [];
   readonly #answers = new Map<string, Answering>();
@@ -54,7 +54,7 @@ export class Hooks {
     });
   }
 
-  /** A `clientConfig` that leads to this answer. */
+  /** Returns a `clientConfig` for this response. */
   at(path: string, answer: Answering): { readonly url: string; readonly caBundle: string } {
     this.#answers.set(path, answer);
     const { port } = this.#server.address() as AddressInfo;

@@ -4,7 +4,7 @@ import { operations } from './operations.ts';
 import { policyRows } from './rows-policy.ts';
 import { thingRows } from './rows-things.ts';
 
-/** What conformance asks of kinds without a running pod: everything that can be done to them, in the order in which it is done there. */
+/** Conformance behaviors of kinds without running pods: all operations, in the order in which the suite runs them. */
 let wire: Wire;
 let namespace: string;
 beforeAll(async () => {

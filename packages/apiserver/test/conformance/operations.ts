@@ -10,16 +10,16 @@ export const ready = {
   lastTransitionTime: '2026-01-01T00:00:00Z',
 };
 
-/** What "supports API operations" is tried with. `NS` in paths stands for the namespace. */
+/** The inputs of an "API operations" behavior. `NS` in paths is replaced by the namespace. */
 export interface Row {
   readonly collection: string;
   readonly kind: string;
   readonly body: object;
-  /** A merge patch that is to show. Absent: a label. */
+  /** A merge patch whose effect must be visible; by default a label. */
   readonly change?: object;
-  /** Written to /status: by a patch and by an update. */
+  /** Written to the status subresource by a patch and by an update. */
   readonly status?: Readonly<Record<string, unknown>>;
-  /** Lists of the status that controllers write to, too: it is enough that ours is among theirs. */
+  /** Lists of the status that controllers also write: they must contain the test's entries. */
   readonly merges?: readonly string[];
   readonly subresources?: readonly string[];
 }
@@ -29,7 +29,7 @@ interface Discovered {
 
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** Discovery, then create, get, list, watch, patch, update, status, delete, deletecollection, each seen by a watch. */
+/** Tests discovery, create, get, list, watch, patch, update, status, delete and deletecollection; a watch must send each change. */
 export async function operations(wire: Wire, namespace: string, row: Row): Promise<void> {
   const { kind, body, change } = row;
   const collection = row.collection.replace('NS', namespace);
@@ -51,15 +51,15 @@ export async function operations(wire: Wire, namespace: string, row: Row): Promi
   const names = ['a', 'b', 'c'].map((letter) => `${suffix}-${letter}`);
   const [first = ''] = names;
   for (const name of names) {
-    const made = await wire.create(collection, object(name));
-    expect(made).toMatchObject({ kind, metadata: { name, labels } });
-    expect(made.metadata?.uid).toBeTruthy();
+    const created = await wire.create(collection, object(name));
+    expect(created).toMatchObject({ kind, metadata: { name, labels } });
+    expect(created.metadata?.uid).toBeTruthy();
     expect((await watch.type('ADDED')).object.metadata?.name).toBe(name);
   }
   const path = `${collection}/${first}`;
   expect((await wire.get(path)).metadata?.uid).toBeTruthy();
   expect((await wire.list(selected)).items.map(({ metadata }) => metadata?.name)).toEqual(names);
-  // once more over all namespaces
+  // the same list over all namespaces
   if (row.collection.includes('/namespaces/'))
     expect((await wire.list(selected.replace(`/namespaces/${namespace}`, ''))).items).toHaveLength(names.length);
   const dry = await wire.create(`${collection}?dryRun=All`, object(`${suffix}-dry`));
@@ -76,7 +76,7 @@ export async function operations(wire: Wire, namespace: string, row: Row): Promi
   }));
   expect(updated).toMatchObject({ metadata: { annotations: { patched: 'true', updated: 'true' } }, ...change });
   await watch.next(({ type, object: seen }) => type === 'MODIFIED' && seen.metadata?.annotations?.['updated'] === 'true');
-  const stale = await wire.refusal(wire.update(path, { ...object(first), metadata: { ...updated.metadata, resourceVersion: '1' } }));
+  const stale = await wire.rejectionOf(wire.update(path, { ...object(first), metadata: { ...updated.metadata, resourceVersion: '1' } }));
   expect(stale.status).toMatchObject({ reason: 'Conflict', code: 409 });
 
   const applied = await wire.apply(`${collection}/${suffix}-applied`, object(`${suffix}-applied`), 'fieldManager=e2e');
@@ -86,7 +86,7 @@ export async function operations(wire: Wire, namespace: string, row: Row): Promi
 
   await wire.remove(path);
   await watch.next(({ type, object: seen }) => type === 'DELETED' && seen.metadata?.name === first);
-  expect((await wire.refusal(wire.get(path))).code).toBe(404);
+  expect((await wire.rejectionOf(wire.get(path))).code).toBe(404);
   await wire.remove(selected);
   expect((await wire.list(selected)).items).toEqual([]);
   for (let left = 3; left > 0; left--) await watch.type('DELETED');
@@ -103,7 +103,7 @@ async function statuses(wire: Wire, path: string, { status, merges = [] }: Row):
   expect(patched).toMatchObject({ status: wanted });
   const updated = await retried(wire, path, '/status', (current) => ({ ...current, status }));
   expect(updated).toMatchObject({ status: wanted });
-  // the way to the object itself does not change the status
+  // a write of the object itself does not change the status
   const kept = await wire.patch(path, { status: null });
   expect(kept).toMatchObject({ status: wanted });
 }
@@ -111,7 +111,7 @@ async function statuses(wire: Wire, path: string, { status, merges = [] }: Row):
 async function retried(wire: Wire, path: string, subresource: string, change: (object: Thing) => object): Promise<Thing> {
   for (;;) {
     const answer = await wire.call('PUT', `${path}${subresource}`, { body: change(await wire.get(path)) });
-    // a controller was sooner
+    // a controller wrote first
     if (answer.code === 409) continue;
     expect(answer.code, answer.bytes.toString()).toBe(200);
     return JSON.parse(answer.bytes.toString()) as Thing;

@@ -3,7 +3,7 @@ import { applyPatch, json, Wire } from './cluster.ts';
 import { definition, establish, eventually, foo, open } from './definitions.ts';
 import type { Json } from './hooks.ts';
 
-/** What clients are told of kinds that definitions make: discovery and OpenAPI. */
+/** Publication of the kinds of definitions: discovery and OpenAPI. */
 let wire: Wire;
 let namespace: string;
 beforeAll(async () => {
@@ -98,13 +98,13 @@ describe('[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAd
     const strict = `${objects(group)}?fieldValidation=Strict`;
     const bars = (...list: readonly object[]) => ({ spec: { bars: list } });
     await wire.create(strict, foo(group, 'good', bars({ name: 'test', age: '10' })));
-    expect((await wire.refusal(wire.create(strict, foo(group, 'bad', bars({ name: 'test', unknown: 1 }))))).status.message).toContain(
+    expect((await wire.rejectionOf(wire.create(strict, foo(group, 'bad', bars({ name: 'test', unknown: 1 }))))).status.message).toContain(
       'strict decoding error: unknown field "spec.bars[0].unknown"',
     );
-    expect((await wire.refusal(wire.create(strict, foo(group, 'bad', bars({ age: '10' }))))).status.message).toContain(
+    expect((await wire.rejectionOf(wire.create(strict, foo(group, 'bad', bars({ age: '10' }))))).status.message).toContain(
       'spec.bars[0].name: Required value',
     );
-    const enumerated = await wire.refusal(wire.create(strict, foo(group, 'bad', bars({ name: 'a', feeling: 'Fine' }))));
+    const enumerated = await wire.rejectionOf(wire.create(strict, foo(group, 'bad', bars({ name: 'a', feeling: 'Fine' }))));
     expect(enumerated.status.message).toContain('spec.bars[0].feeling: Unsupported value: "Fine": supported values: "Great", "Down"');
     await wire.apply(
       `${objects(group)}/good`,
@@ -131,12 +131,12 @@ describe('[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAd
     await establish(wire, definition({ group, schema: of }));
     const [old, now] = await published(group, 'v1');
     expect(now).toMatchObject({ 'x-kubernetes-group-version-kind': [{ group, kind: 'Foo', version: 'v1' }] });
-    // clients of v2 know no preserved fields: of a root with them they are told nothing, that they refuse nothing
+    // v2 cannot express preserved unknown fields: a schema that preserves them at the root is omitted, so that clients reject nothing
     if ('x-kubernetes-preserve-unknown-fields' in of)
       expect(old).toEqual({ type: 'object', 'x-kubernetes-group-version-kind': [{ group, kind: 'Foo', version: 'v1' }] });
     else expect(JSON.stringify(old)).toContain('"x-kubernetes-preserve-unknown-fields":true');
-    const made = await wire.create(`${objects(group)}?fieldValidation=Strict`, foo(group, 'any', more));
-    expect(made).toMatchObject(more);
+    const created = await wire.create(`${objects(group)}?fieldValidation=Strict`, foo(group, 'any', more));
+    expect(created).toMatchObject(more);
     await wire.patch(`${objects(group)}/any?fieldManager=e2e&fieldValidation=Strict&force=true`, foo(group, 'any', more), applyPatch);
   });
 

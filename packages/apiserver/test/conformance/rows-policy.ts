@@ -7,7 +7,7 @@ const claim = { devices: { requests: [{ name: 'r', exactly: { deviceClassName: '
 const csr =
   'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIUU1IZ0NBUUF3RmpFVU1CSUdBMVVFQXd3TFpYaGhiWEJzWlM1amIyMHdXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBUQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K';
 
-/** Kinds that say how a cluster is run: admission, priorities, networks, devices. */
+/** Kinds of cluster policy: admission, priorities, networks, devices. */
 export const policyRows: readonly (readonly [title: string, row: Row])[] = [
   [
     '[sig-api-machinery] API priority and fairness should support FlowSchema API operations [Conformance]',

@@ -2,7 +2,7 @@ import type { Row } from './operations.ts';
 
 const storage = '/apis/storage.k8s.io/v1';
 
-/** Kinds of storage, and of what is in namespaces. */
+/** Storage kinds and namespaced kinds. */
 export const thingRows: readonly (readonly [title: string, row: Row])[] = [
   [
     '[sig-storage] CSIStorageCapacity should support CSIStorageCapacities API operations [Conformance]',

@@ -58,14 +58,14 @@ const marker = (name: string, data: object = {}) => ({
   data,
 });
 
-/** Registers it for as long as `run` takes; it is asked from the moment on that the API server has heard of it. */
-async function registered<T>(sort: Sort, made: Thing, heard: () => Promise<boolean>, run: () => Promise<T>): Promise<T> {
-  await wire.create(collections[sort], made);
+/** Registers the webhook while `run` runs; waits until the API server calls it. */
+async function registered<T>(sort: Sort, createdObject: Thing, isCalled: () => Promise<boolean>, run: () => Promise<T>): Promise<T> {
+  await wire.create(collections[sort], createdObject);
   try {
-    await eventually(heard, (there) => there);
+    await eventually(isCalled, (there) => there);
     return await run();
   } finally {
-    await wire.remove(`${collections[sort]}/${made.metadata?.name}`);
+    await wire.remove(`${collections[sort]}/${createdObject.metadata?.name}`);
   }
 }
 
@@ -86,12 +86,12 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     ['should be able to create and update mutating webhook configurations with match conditions [Conformance]', 'Mutating'],
   ] as const)('%s', async (_, sort) => {
     const first = [{ name: 'expression-1', expression: "object.metadata.namespace == 'production'" }];
-    const made = configuration(sort, `conditions-${sort.toLowerCase()}`, () => ({ allowed: true }), {
+    const createdObject = configuration(sort, `conditions-${sort.toLowerCase()}`, () => ({ allowed: true }), {
       resources: ['configmaps'],
       more: { matchConditions: first, namespaceSelector: { matchLabels: { nobody: 'yes' } } },
     });
-    await wire.create(collections[sort], made);
-    const path = `${collections[sort]}/${made.metadata?.name}`;
+    await wire.create(collections[sort], createdObject);
+    const path = `${collections[sort]}/${createdObject.metadata?.name}`;
     const stored = await wire.get<Thing & { readonly webhooks: readonly object[] }>(path);
     expect(stored.webhooks).toMatchObject([{ matchConditions: first }]);
     const second = [...first, { name: 'expression-2', expression: "object.metadata.namespace == 'staging'" }];
@@ -102,17 +102,22 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
 
   it('should reject validating webhook configurations with invalid match conditions [Conformance]', async () => {
     const more = { matchConditions: [{ name: 'invalid-expression-1', expression: '... [] bad expression' }] };
-    const made = configuration('Validating', 'invalid', () => ({ allowed: true }), { resources: ['configmaps'], more });
-    const { status } = await wire.refusal(wire.create(collections.Validating, made));
+    const createdObject = configuration('Validating', 'invalid', () => ({ allowed: true }), { resources: ['configmaps'], more });
+    const { status } = await wire.rejectionOf(wire.create(collections.Validating, createdObject));
     expect(status).toMatchObject({ code: 422, reason: 'Invalid' });
     expect(status.message).toContain('compilation failed');
   });
 
   it('should mutate pod and apply defaults after mutation [Conformance]', async () => {
     const container = { image: 'webhook-added-image', name: 'webhook-added-init-container' };
-    const made = configuration('Mutating', 'init', () => patching({ op: 'add', path: '/spec/initContainers', value: [container] }), {
-      resources: ['pods'],
-    });
+    const createdObject = configuration(
+      'Mutating',
+      'init',
+      () => patching({ op: 'add', path: '/spec/initContainers', value: [container] }),
+      {
+        resources: ['pods'],
+      },
+    );
     const pods = `/api/v1/namespaces/${namespace}/pods`;
     const pod = {
       apiVersion: 'v1',
@@ -124,7 +129,7 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
       wire.create<Thing & { readonly spec: { readonly initContainers?: readonly object[] } }>(`${pods}${query}`, pod);
     await registered(
       'Mutating',
-      made,
+      createdObject,
       async () => (await create('?dryRun=All')).spec.initContainers !== undefined,
       async () => {
         expect((await create()).spec.initContainers).toMatchObject([
@@ -153,11 +158,15 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
       schema: { openAPIV3Schema: { type: 'object', properties: { data: open } } },
     }));
     const path = await establish(wire, definition({ group, versions }));
-    const made = configuration('Mutating', 'stages', stages, { groups: [group], resources: ['foos'], operations: ['CREATE', 'UPDATE'] });
+    const createdObject = configuration('Mutating', 'stages', stages, {
+      groups: [group],
+      resources: ['foos'],
+      operations: ['CREATE', 'UPDATE'],
+    });
     const mutated = { 'mutation-start': 'yes', 'mutation-stage-1': 'yes' };
     await registered(
       'Mutating',
-      made,
+      createdObject,
       async () => (await wire.create(`${foos()}?dryRun=All`, foo('try', { 'mutation-start': 'yes' }))).data?.['mutation-stage-1'] === 'yes',
       async () => {
         expect((await wire.create(foos(), foo('cr-instance-1', { 'mutation-start': 'yes' }))).data).toEqual(mutated);
@@ -202,11 +211,11 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     await wire.remove(path);
   });
 
-  it('asks webhooks about the version that their rules name, also of built-in kinds (matchPolicy Equivalent, and not with Exact)', async () => {
+  it('calls webhooks with the version of their rules, also for built-in kinds (matchPolicy Equivalent, not with Exact)', async () => {
     const autoscalers = (version: string) => `/apis/autoscaling/${version}/namespaces/${namespace}/horizontalpodautoscalers`;
     const spec = { scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' }, maxReplicas: 3 };
     const autoscaler = { apiVersion: 'autoscaling/v2', kind: 'HorizontalPodAutoscaler', metadata: { generateName: 'hooked-' }, spec };
-    const made = (matchPolicy: string) =>
+    const createdObject = (matchPolicy: string) =>
       configuration('Mutating', 'equivalent', () => patching({ op: 'add', path: '/spec/targetCPUUtilizationPercentage', value: 55 }), {
         groups: ['autoscaling'],
         resources: ['horizontalpodautoscalers'],
@@ -214,7 +223,7 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
       });
     const create = () => wire.create(`${autoscalers('v2')}?dryRun=All`, autoscaler);
     const cpu = async () => JSON.stringify((await create()).spec).includes('"averageUtilization":55');
-    await registered('Mutating', made('Equivalent'), cpu, async () => {
+    await registered('Mutating', createdObject('Equivalent'), cpu, async () => {
       expect(hooks.reviews.at(-1)?.request).toMatchObject({
         kind: { version: 'v1' },
         requestKind: { version: 'v2' },
@@ -225,7 +234,7 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
       await wire.create(`${autoscalers('v1')}?dryRun=All`, { ...autoscaler, apiVersion: 'autoscaling/v1' });
       return JSON.stringify(hooks.reviews.at(-1)?.request['requestKind']).includes('"v1"');
     };
-    await registered('Mutating', made('Exact'), old, async () => {
+    await registered('Mutating', createdObject('Exact'), old, async () => {
       expect(await cpu()).toBe(false);
     });
   });
@@ -234,7 +243,7 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     Mutating: () => patching({ op: 'add', path: '/data/mutated', value: 'yes' }),
     Validating: () => ({ allowed: false, status: { message: 'no' } }),
   };
-  /** Whether a ConfigMap comes through as it is. */
+  /** Returns true if a ConfigMap is created unchanged. */
   const untouched = async () => {
     const { code, bytes } = await wire.call('POST', `${markers()}?dryRun=All`, { body: marker('list', { a: 'b' }) });
     return code === 201 && !bytes.includes('mutated');
@@ -245,12 +254,13 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
     ['patching/updating a validating webhook should work [Conformance]', 'Validating'],
   ] as const)('%s', async (_, sort) => {
     const name = `changing-${sort.toLowerCase()}`;
-    const made = (operations: readonly string[]) => configuration(sort, name, answers[sort], { resources: ['configmaps'], operations });
-    const rules = (operations: readonly string[]) => made(operations)['webhooks'];
+    const createdObject = (operations: readonly string[]) =>
+      configuration(sort, name, answers[sort], { resources: ['configmaps'], operations });
+    const rules = (operations: readonly string[]) => createdObject(operations)['webhooks'];
     const path = `${collections[sort]}/${name}`;
     await registered(
       sort,
-      made(['CREATE']),
+      createdObject(['CREATE']),
       async () => !(await untouched()),
       async () => {
         await wire.update(path, { ...(await wire.get(path)), webhooks: rules(['UPDATE']) });

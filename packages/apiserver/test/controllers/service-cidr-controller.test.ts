@@ -4,7 +4,7 @@ import type { Service } from '@oarlock/api/types/core-v1';
 import type { IPAddress, ServiceCIDR } from '@oarlock/api/types/networking-v1';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ServiceCidrController } from '../../src/controllers/service-cidr-controller.ts';
-import { facts, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { facts, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 let cidrs: ServiceCidrController;
@@ -70,7 +70,7 @@ describe('ServiceCIDR and IPAddress API', () => {
       },
       spec: { parentRef: { group: '', resource: 'services', namespace: 'default', name: 'a' } },
     });
-    expect((await refusal(service('b', { clusterIP: '10.96.0.9' }))).message).toContain(
+    expect((await rejectionOf(service('b', { clusterIP: '10.96.0.9' }))).message).toContain(
       'failed to allocate IP 10.96.0.9: provided IP is already allocated',
     );
     await server.remove('services', 'a');
@@ -84,11 +84,11 @@ describe('ServiceCIDR and IPAddress API', () => {
       metadata: { name: '10.96.0.50' },
       ...{ spec: { parentRef: { group: 'example.com', resource: 'gateways', name: 'g' } } },
     });
-    expect((await refusal(service('a', { clusterIP: '10.96.0.50' }))).message).toContain('provided IP is already allocated');
+    expect((await rejectionOf(service('a', { clusterIP: '10.96.0.50' }))).message).toContain('provided IP is already allocated');
   });
 
   it('should create Services and serve on different Service CIDRs', async () => {
-    expect((await refusal(service('a', { clusterIP: '10.200.0.9' }))).message).toContain('is not in the valid range');
+    expect((await rejectionOf(service('a', { clusterIP: '10.200.0.9' }))).message).toContain('is not in the valid range');
     await cidr('more', '10.200.0.0/28');
     await until('servicecidrs.networking.k8s.io', 'more', isReady('True'));
     expect((await service('a', { clusterIP: '10.200.0.9' })).spec?.clusterIP).toBe('10.200.0.9');
@@ -110,7 +110,7 @@ describe('ServiceCIDR and IPAddress API', () => {
         ],
       },
     });
-    expect((await refusal(service('b', { clusterIP: '10.200.0.10' }))).message).toContain('is not in the valid range');
+    expect((await rejectionOf(service('b', { clusterIP: '10.200.0.10' }))).message).toContain('is not in the valid range');
     await server.remove('services', 'a');
     await until('servicecidrs.networking.k8s.io', 'more', (object) => object === undefined);
   });

@@ -3,7 +3,7 @@ import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeCustomObject } from '../../src/custom-resources/custom-object-decoding.ts';
 import { encodingFor } from '../../src/negotiation/encoding.ts';
-import { refusal } from '../support/pipeline-fixture.ts';
+import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { Codec } from '../../src/watch-cache/item.ts';
 import { anything, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
 
@@ -17,11 +17,16 @@ const widget = (name: string, meta: object = {}, rest: object = {}): KubeObject 
   ...rest,
 });
 const decoded = (body: object) =>
-  decodeCustomObject(Buffer.from(JSON.stringify(body)), 'application/json', gvk, () => ({ type: 'any' }), 'Strict');
+  decodeCustomObject(Buffer.from(JSON.stringify(body)), {
+    type: 'application/json',
+    expected: gvk,
+    fields: () => ({ type: 'any' }),
+    fieldValidation: 'Strict',
+  });
 
-/** Where requests to an apiextensions server of upstream were answered in another way. */
-describe('custom resources as the apiextensions API server of Kubernetes has them', () => {
-  it('may be held by finalizers of any qualified name, of which clients are warned', async () => {
+/** Requests that upstream's apiextensions server answered differently in an earlier release. */
+describe("custom resource requests, as upstream's apiextensions server handles them", () => {
+  it('accept finalizers with any qualified name and warn about unqualified ones', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition());
     const warnings = async (verb: 'create' | 'update', object: KubeObject) => {
@@ -37,10 +42,10 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     const { metadata } = await server.get(widgets, 'a');
     const finalizers = [...(metadata?.finalizers ?? []), 'more'];
     expect(await warnings('update', widget('a', { resourceVersion: metadata?.resourceVersion, finalizers }))).toEqual([hint('more', '')]);
-    expect((await refusal(server.create(widgets, widget('b', { finalizers: ['not qualified'] })))).code).toBe(422);
+    expect((await rejectionOf(server.create(widgets, widget('b', { finalizers: ['not qualified'] })))).code).toBe(422);
   });
 
-  it('say their kind, their version and a name that is text', () => {
+  it('require apiVersion, kind and a name of type string', () => {
     expect(() => decoded({ metadata: { name: 'a' } })).toThrow(
       `the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '{"metadata":{"name":"a"}}' ({"metadata":{"name":"a"}})`,
     );
@@ -52,27 +57,27 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     );
   });
 
-  it('keep their uid and their name against patches, each with its own refusal', async () => {
+  it('reject patches that change uid or name, each with its message', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition());
     await server.create(widgets, widget('a'));
-    const refused = async (body: object) => (await refusal(server.patch(widgets, 'a', body, { patchType: 'merge' }))).status;
-    expect(await refused({ metadata: { uid: 'x' } })).toMatchObject({ code: 422, reason: 'Invalid' });
-    expect(await refused({ metadata: { name: 'b' } })).toMatchObject({
+    const rejection = async (body: object) => (await rejectionOf(server.patch(widgets, 'a', body, { patchType: 'merge' }))).status;
+    expect(await rejection({ metadata: { uid: 'x' } })).toMatchObject({ code: 422, reason: 'Invalid' });
+    expect(await rejection({ metadata: { name: 'b' } })).toMatchObject({
       code: 400,
       message: 'the name of the object (b) does not match the name on the URL (a)',
     });
-    expect(await refused({ metadata: { namespace: 'b' } })).toMatchObject({
+    expect(await rejection({ metadata: { namespace: 'b' } })).toMatchObject({
       code: 400,
       message: 'the namespace of the provided object does not match the namespace sent on the request',
     });
-    expect(await refused({ metadata: { name: null } })).toMatchObject({
+    expect(await rejection({ metadata: { name: null } })).toMatchObject({
       code: 400,
       message: 'the name of the object (a based on URL) was undeterminable: name must be provided',
     });
   });
 
-  it('have their kind in lists too', async () => {
+  it('return lists whose items have a kind', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition());
     await server.create(widgets, widget('a'));
@@ -86,20 +91,20 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     expect(JSON.parse(Buffer.concat(chunks).toString())).toMatchObject({ kind: 'Widget', apiVersion: 'example.com/v1' });
   });
 
-  it('have no fewer replicas than none, where they have a scale', async () => {
+  it('reject negative replicas of resources with a scale', async () => {
     const server = await startServer();
     const scale = { specReplicasPath: '.spec.n', statusReplicasPath: '.status.n' };
     const widgets = await establish(server, definition({ version: { subresources: { status: {}, scale } } }));
-    const refused = (await refusal(server.create(widgets, widget('a', {}, { spec: { n: -1 } })))).status;
-    expect(refused.message).toBe('Widget.example.com "a" is invalid: .spec.n: Invalid value: -1: should be a non-negative integer');
+    const rejection = (await rejectionOf(server.create(widgets, widget('a', {}, { spec: { n: -1 } })))).status;
+    expect(rejection.message).toBe('Widget.example.com "a" is invalid: .spec.n: Invalid value: -1: should be a non-negative integer');
     await server.create(widgets, widget('a', {}, { spec: { n: 0 } }));
     const status = { patchType: 'merge', subresource: 'status' } as const;
-    expect((await refusal(server.patch(widgets, 'a', { status: { n: -2 } }, status))).status.message).toContain(
+    expect((await rejectionOf(server.patch(widgets, 'a', { status: { n: -2 } }, status))).status.message).toContain(
       '.status.n: Invalid value: -2',
     );
   });
 
-  it('have host names as upstream understands them', async () => {
+  it('validate host names as upstream does', async () => {
     const server = await startServer();
     const schema: JSONSchemaProps = {
       ...anything,
@@ -117,7 +122,7 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     expect(await Promise.all(others.map(isTaken))).toEqual(others.map(() => false));
   });
 
-  it('show the values of scalars whose rules are broken, and no objects', async () => {
+  it('show scalar values in errors of rules, and no objects', async () => {
     const server = await startServer();
     const rules = [{ rule: 'false', message: 'no' }];
     const schema: JSONSchemaProps = {
@@ -131,12 +136,12 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
       },
     };
     const widgets = await establish(server, definition({ schema }));
-    const { status } = await refusal(server.create(widgets, widget('a', {}, { spec: { n: 3 } })));
+    const { status } = await rejectionOf(server.create(widgets, widget('a', {}, { spec: { n: 3 } })));
     expect(status.message).toContain('spec: Invalid value: no');
     expect(status.message).toContain('spec.n: Invalid value: 3: no');
   });
 
-  it('keep all digits of integers, from a default in a schema to the bytes that are stored', async () => {
+  it('keep all digits of integers, from a schema default to storage', async () => {
     const server = await startServer();
     const most = 9_223_372_036_854_775_807n;
     const schema: JSONSchemaProps = {
@@ -147,8 +152,8 @@ describe('custom resources as the apiextensions API server of Kubernetes has the
     await server.create(widgets, widget('a', {}, { spec: {} }));
     const answer = await server.handle('get', widgets, { namespace: 'default', name: 'a' });
     expect(answer.kind === 'object' && answer.item.json().toString()).toContain('"spec":{"n":9223372036854775807}');
-    const shown = await server.handle('get', definitions, { name: 'widgets.example.com' });
-    expect(shown.kind === 'object' && shown.item.json().toString()).toContain('"default":9223372036854775807');
+    const response = await server.handle('get', definitions, { name: 'widgets.example.com' });
+    expect(response.kind === 'object' && response.item.json().toString()).toContain('"default":9223372036854775807');
     expect(
       new Codec('v1', 'Widget', { preservesNumbers: true }).parse('a', Buffer.from(`{"metadata":{},"n":${most}}`), 1).object,
     ).toMatchObject({

@@ -35,8 +35,8 @@ function openApi(kinds: readonly Kind[], version: 2 | 3): Json {
 }
 const custom = (served: readonly Kind[]) => served.filter((kind) => publishedSchemaOf(kind) !== undefined);
 
-describe('what definitions define is published [sig-api-machinery CustomResourcePublishOpenAPI]', () => {
-  it('works for CRD with validation schema: in OpenAPI v3 as it is, in v2 as its readers understand it', async () => {
+describe('publication of custom resource definitions [sig-api-machinery CustomResourcePublishOpenAPI]', () => {
+  it('works for CRD with validation schema: v3 publishes the schema, v2 what its consumers support', async () => {
     const server = await startServer();
     await establish(
       server,
@@ -122,17 +122,17 @@ describe('what definitions define is published [sig-api-machinery CustomResource
 
   it('updates the published spec when one version gets renamed, and removes definition from spec when one version gets changed to not be served', async () => {
     const server = await startServer();
-    const made = definition({ schema, versions: [{ name: 'v1' }, { name: 'v2' }] });
-    await establish(server, made);
+    const created = definition({ schema, versions: [{ name: 'v1' }, { name: 'v2' }] });
+    await establish(server, created);
     const versions = () => custom(server.pipeline.servedKinds()).map(({ version }) => version);
     expect(versions()).toEqual(['v2', 'v1']);
     const before = JSON.stringify(custom(server.pipeline.servedKinds())[0]);
     const change = async (next: readonly object[]) => {
       const stored = await server.get(definitions, 'widgets.example.com');
-      await server.update(definitions, { ...stored, spec: { ...made.spec, versions: next } } as never);
-      await server.list(definitions); // the server has seen it
+      await server.update(definitions, { ...stored, spec: { ...created.spec, versions: next } } as never);
+      await server.list(definitions); // wait until the server serves the new definition
     };
-    const [v1, v2] = made.spec.versions;
+    const [v1, v2] = created.spec.versions;
     await change([v1 ?? {}, { ...v2, name: 'v4' }]);
     expect(versions()).toEqual(['v4', 'v1']);
     expect(JSON.stringify(custom(server.pipeline.servedKinds())[0])).not.toBe(before);
@@ -149,9 +149,9 @@ describe('what definitions define is published [sig-api-machinery CustomResource
 
 describe('field validation of custom resources [sig-api-machinery FieldValidation]', () => {
   const gvk = { group: 'example.com', version: 'v1', kind: 'Widget' };
-  async function fields(given: JSONSchemaProps) {
+  async function fields(schemaProps: JSONSchemaProps) {
     const server = await startServer();
-    await establish(server, definition({ schema: given }));
+    await establish(server, definition({ schema: schemaProps }));
     const kind = custom(server.pipeline.servedKinds())[0];
     return () => publishedSchemaOf(kind as Kind)?.fields ?? { type: 'any' as const };
   }
@@ -162,18 +162,17 @@ describe('field validation of custom resources [sig-api-machinery FieldValidatio
     const wrong = body(
       '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","odd":1},"spec":{"size":1,"size":2,"bad":1,"free":{"x":1,"x":2}}}',
     );
-    expect(decodeCustomObject(wrong, 'application/json', gvk, known, 'Warn').warnings).toEqual([
-      'duplicate field "spec.size"',
-      'duplicate field "spec.free.x"',
-      'unknown field "metadata.odd"',
-      'unknown field "spec.bad"',
-    ]);
-    expect(() => decodeCustomObject(wrong, 'application/json', gvk, known, 'Strict')).toThrow(
+    expect(decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Warn' }).warnings).toEqual(
+      ['duplicate field "spec.size"', 'duplicate field "spec.free.x"', 'unknown field "metadata.odd"', 'unknown field "spec.bad"'],
+    );
+    expect(() => decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' })).toThrow(
       'strict decoding error: duplicate field "spec.size"',
     );
-    expect(decodeCustomObject(wrong, 'application/json', gvk, known, 'Ignore').warnings).toEqual([]);
+    expect(
+      decodeCustomObject(wrong, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Ignore' }).warnings,
+    ).toEqual([]);
     const yaml = body('apiVersion: example.com/v1\nkind: Widget\nspec:\n  size: 1\n  size: 2\n  bad: 1\n');
-    expect(decodeCustomObject(yaml, 'application/yaml', gvk, known, 'Warn').warnings).toEqual([
+    expect(decodeCustomObject(yaml, { type: 'application/yaml', expected: gvk, fields: known, fieldValidation: 'Warn' }).warnings).toEqual([
       expect.stringContaining('key "size" already set in map'),
       'unknown field "spec.bad"',
     ]);
@@ -182,9 +181,11 @@ describe('field validation of custom resources [sig-api-machinery FieldValidatio
   it('should create/apply a CR with unknown fields for CRD with no validation schema', async () => {
     const known = await fields({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true });
     const free = body('{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"a":1},"more":{}}');
-    expect(decodeCustomObject(free, 'application/json', gvk, known, 'Strict').warnings).toEqual([]);
+    expect(
+      decodeCustomObject(free, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' }).warnings,
+    ).toEqual([]);
     const twice = body('{"apiVersion":"example.com/v1","kind":"Widget","spec":{"a":1,"a":2}}');
-    expect(() => decodeCustomObject(twice, 'application/json', gvk, known, 'Strict')).toThrow(
+    expect(() => decodeCustomObject(twice, { type: 'application/json', expected: gvk, fields: known, fieldValidation: 'Strict' })).toThrow(
       'strict decoding error: duplicate field "spec.a"',
     );
   });

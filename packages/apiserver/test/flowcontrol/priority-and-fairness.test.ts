@@ -12,7 +12,7 @@ import { estimateListWork, fairAllocation } from '../../src/flowcontrol/work-est
 import { shuffleShard, flowHash } from '../../src/flowcontrol/shuffle-shard.ts';
 import { requestInfo } from '../../src/http/request-info.ts';
 import { parseTarget } from '../../src/http/path.ts';
-import { settled, TestClock, TestServer } from '../support/pipeline-fixture.ts';
+import { settlePromises, TestClock, TestServer } from '../support/pipeline-fixture.ts';
 
 const authenticated = 'system:authenticated';
 const asking = (
@@ -186,7 +186,7 @@ describe('a level', () => {
     for (let i = 0; i < 40; i += 1) places.push(fairness.acquire(asking('jane', [])));
     await clock.advance(9_000);
     fairness.adjustConcurrencyLimits();
-    await settled();
+    await settlePromises();
     expect(limit('global-default')).toBeGreaterThan(before + 20);
     for (const place of await Promise.all(places)) place.release();
     const busy = Array.from({ length: 30 }, () => fairness.acquire(asking('system:serviceaccount:a:x', ['system:serviceaccounts'])));

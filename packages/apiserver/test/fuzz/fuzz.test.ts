@@ -8,7 +8,7 @@ import { admin, TestServer } from '../support/pipeline-fixture.ts';
 import { samples } from '../support/sample-objects.ts';
 import { anything, Dice, mutated, valueOf } from '../support/arbitrary-objects.ts';
 
-/** How long to go on, and from which seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
+/** The duration and the seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
 const seconds = Number(process.env['OARLOCK_FUZZ_SECONDS'] ?? '0');
 const seed = Number(process.env['OARLOCK_FUZZ_SEED'] ?? '1');
 const requests = 4000;
@@ -36,7 +36,7 @@ const verbs = [
   ...Array.from({ length: 10 }, () => 'patch' as const),
   ...(['get', 'get', 'list', 'list', 'delete', 'delete', 'deletecollection'] as const),
 ];
-/** Kubelets and what runs in pods answer these. */
+/** Kubelets and pods serve these subresources. */
 const elsewhere: ReadonlySet<string> = new Set(['proxy', 'exec', 'attach', 'portforward', 'log']);
 const patchTypes = ['json', 'merge', 'strategic', 'apply'] as const;
 const operations = ['add', 'remove', 'replace', 'move', 'copy', 'test', 'odd'];
@@ -123,14 +123,14 @@ function requestOf(dice: Dice, kind: Kind): ApiRequest {
 }
 
 it(
-  'answers whatever it is asked without a fault, and what it refuses changes nothing',
+  'returns no InternalError for random requests, and rejected requests change nothing',
   async () => {
     const end = Date.now() + seconds * 1000;
     let done = 0;
     for (let round = 0; round === 0 || done < requests || Date.now() < end; round++) {
       const dice = new Dice(seed + round);
       const server = await TestServer.start({ facts: { serviceCIDRs: ['10.96.0.0/16'] } });
-      // streams are answered by kubelets
+      // kubelets serve streams
       const served = kinds.filter((kind) =>
         server.pipeline
           .servedKinds()
@@ -146,10 +146,10 @@ it(
           if (response.kind === 'object') JSON.parse(response.item.json().toString());
         } catch (error) {
           if (!(error instanceof StatusError)) throw new Error(`${title()} failed`, { cause: error });
-          // Kubernetes answers the first so, too; and without a ServiceCIDR there are no addresses
+          // upstream returns 500 for the first, too; without a ServiceCIDR no address can be allocated
           if (error.code >= 500 && !/more than one PodDisruptionBudget|failed to allocate a serviceIP/.test(error.message))
             throw new Error(`${title()} ended in ${error.code} ${error.message}`, { cause: error });
-          expect((await server.storage.get('/nothing')).revision, `${title()} was refused with ${error.message}`).toBe(before);
+          expect((await server.storage.get('/nothing')).revision, `${title()} was rejected with ${error.message}`).toBe(before);
         }
       }
       await server.stop();

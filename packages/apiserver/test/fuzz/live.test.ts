@@ -10,7 +10,7 @@ import { enveloped } from '../support/protobuf-frames.ts';
 import { samples } from '../support/sample-objects.ts';
 import { anything, Dice, mutated, valueOf } from '../support/arbitrary-objects.ts';
 
-/** How long to go on, and from which seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
+/** The duration and the seed: `OARLOCK_FUZZ_SECONDS=600 OARLOCK_FUZZ_SEED=7`. */
 const seconds = Number(process.env['OARLOCK_FUZZ_SECONDS'] ?? '0');
 const seed = Number(process.env['OARLOCK_FUZZ_SEED'] ?? '1');
 const requests = 600;
@@ -73,7 +73,10 @@ const queries = [
   '=&&=',
   'a[]=b',
 ];
-/** What would end the conversation for all who come later: hooks that fail, servers of other groups, levels without seats, rules against everybody. */
+/**
+ * Objects that would make all later requests fail: failing webhooks, proxied groups, priority levels without seats, deny rules for all
+ * users.
+ */
 const left: ReadonlySet<string> = new Set([
   'mutatingwebhookconfigurations.admissionregistration.k8s.io',
   'validatingwebhookconfigurations.admissionregistration.k8s.io',
@@ -81,7 +84,7 @@ const left: ReadonlySet<string> = new Set([
   'flowschemas.flowcontrol.apiserver.k8s.io',
   'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io',
 ]);
-/** Nobody works on without these: as in Kubernetes, who takes all roles away takes the controllers' rights, until a server starts again. */
+/** Objects that the cluster needs: deleting all roles removes the controllers' permissions until a server restarts, as in Kubernetes. */
 const collective = /\/(?:namespaces|(?:cluster)?roles|(?:cluster)?rolebindings)$/;
 const served = kinds.filter((kind) => kind.servedByDefault && !left.has(groupResource(kind)));
 const custom = { apiVersion: 'fuzz.example.com/v1', kind: 'Thing' };
@@ -191,7 +194,7 @@ function question(dice: Dice): Question {
   const query = dice.chance(0.5) ? Array.from({ length: 1 + dice.below(3) }, () => dice.pick(queries)) : [];
   const accept = dice.pick(accepts);
   const finish = (method: string, path: string, more: Asking = {}): Question => {
-    // a watch would go on for half an hour
+    // a watch would run for half an hour
     const all = query.some((part) => part.startsWith('watch=')) && method === 'GET' ? [...query, 'timeoutSeconds=1'] : query;
     return { method, path: `${path}${all.length > 0 ? `?${all.join('&')}` : ''}`, asking: { accept, ...more } };
   };
@@ -280,11 +283,11 @@ function question(dice: Dice): Question {
   }
 }
 
-/** What Kubernetes answers with 500, too: others were asked, and failed. */
+/** Rejections with 500 that upstream returns, too: a webhook or extension server failed. */
 const theirs =
   /more than one PodDisruptionBudget|Too large resource version|conversion webhook|failed calling webhook|failed to allocate a serviceIP|failed to configure/;
 
-/** The first of them; a cluster that is broken would fill any list. */
+/** The maximum number of reported faults; a broken cluster would fill any list. */
 const faults: string[] = [];
 const enough = 25;
 
@@ -305,7 +308,7 @@ async function ask({ method, path, asking }: Question, title: string): Promise<v
 }
 
 it(
-  'answers whatever a running cluster is asked without a fault, in every form, and goes on',
+  'returns no unexpected error for random requests in all formats, and keeps running',
   async () => {
     const end = Date.now() + seconds * 1000;
     for (let done = 0, round = 0; (done < requests || Date.now() < end) && faults.length < enough; round++) {
@@ -316,11 +319,11 @@ it(
     }
     expect(faults).toEqual([]);
     expect((await wire.call('GET', '/livez')).code).toBe(200);
-    // a policy that happened to be for everything would be for what comes now, too
+    // a policy that matches everything would affect all later requests
     for (const bindings of ['validatingadmissionpolicybindings', 'mutatingadmissionpolicybindings'])
       await wire.remove(`/apis/admissionregistration.k8s.io/v1/${bindings}`);
-    const made = await wire.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { generateName: 'after-' } });
-    await wire.until(`/api/v1/namespaces/${made.metadata?.name}/configmaps/kube-root-ca.crt`, (object) => object !== undefined);
+    const created = await wire.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { generateName: 'after-' } });
+    await wire.until(`/api/v1/namespaces/${created.metadata?.name}/configmaps/kube-root-ca.crt`, (object) => object !== undefined);
   },
   Math.max(120_000, (seconds + 90) * 1000),
 );

@@ -221,7 +221,7 @@ describe('OpenAPI', () => {
       .filter(([, { description }]) => description === undefined)
       .map(([name]) => name);
     expect(lacking).toEqual([]);
-    expect(definitions['io.k8s.api.apps.v1.Deployment']?.properties?.['spec']).toMatchObject({ description: 'What is wanted.' });
+    expect(definitions['io.k8s.api.apps.v1.Deployment']?.properties?.['spec']).toMatchObject({ description: 'The desired state.' });
   });
 
   it('v2 is available as protobuf under both media types', async () => {

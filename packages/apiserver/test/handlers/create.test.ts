@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -8,8 +8,8 @@ beforeEach(async () => {
 afterEach(() => server.stop());
 
 describe('create', () => {
-  it('says who and how old the object is, and takes no word for it', async () => {
-    const made = await server.create(
+  it('sets uid and creation time, whatever the client sends', async () => {
+    const createdObject = await server.create(
       'configmaps',
       configMap(
         'a',
@@ -24,7 +24,7 @@ describe('create', () => {
         },
       ),
     );
-    expect(made.metadata).toEqual({
+    expect(createdObject.metadata).toEqual({
       name: 'a',
       namespace: 'default',
       uid: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4/),
@@ -33,14 +33,14 @@ describe('create', () => {
     });
   });
 
-  it('answers 201 with the object at its revision', async () => {
+  it('returns 201 with the object and its resourceVersion', async () => {
     const response = await server.handle('create', 'configmaps', { namespace: 'default', body: configMap('a') });
     expect(response).toMatchObject({ kind: 'object', code: 201, item: { revision: 1 } });
   });
 
-  it('refuses a name that is taken, and says when its owner is going', async () => {
+  it('rejects an existing name, and reports if its object is being deleted', async () => {
     await server.create('configmaps', configMap('a'));
-    expect((await refusal(server.create('configmaps', configMap('a')))).status).toMatchObject({
+    expect((await rejectionOf(server.create('configmaps', configMap('a')))).status).toMatchObject({
       code: 409,
       reason: 'AlreadyExists',
       message: 'configmaps "a" already exists',
@@ -48,20 +48,20 @@ describe('create', () => {
     });
     await server.create('configmaps', configMap('b', {}, { finalizers: ['example.com/hold'] }));
     await server.remove('configmaps', 'b');
-    expect((await refusal(server.create('configmaps', configMap('b')))).message).toBe(
+    expect((await rejectionOf(server.create('configmaps', configMap('b')))).message).toBe(
       'object is being deleted: configmaps "b" already exists',
     );
   });
 
-  it("makes names of upstream's alphabet, at most 63 characters long", async () => {
-    const made = await server.create('configmaps', configMap('', {}, { generateName: 'web-' }));
-    expect(made.metadata?.name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
-    expect(made.metadata?.generateName).toBe('web-');
+  it("generates names of upstream's alphabet with at most 63 characters", async () => {
+    const createdObject = await server.create('configmaps', configMap('', {}, { generateName: 'web-' }));
+    expect(createdObject.metadata?.name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+    expect(createdObject.metadata?.generateName).toBe('web-');
     const long = await server.create('configmaps', configMap('', {}, { generateName: 'x'.repeat(80) }));
     expect(long.metadata?.name).toHaveLength(63);
   });
 
-  it('tries other names before it gives up on making one', async () => {
+  it('retries other generated names before it fails', async () => {
     let call = 0;
     const names: string[] = [];
     const fixed = { next: () => (call++ < 15 ? 0 : 0.5), uuid: () => '00000000-0000-4000-8000-000000000000' };
@@ -72,7 +72,7 @@ describe('create', () => {
     await other.stop();
     const stuck = await TestServer.start({ random: { ...fixed, next: () => 0 } });
     await stuck.create('configmaps', configMap('', {}, { generateName: 'a-' }));
-    expect((await refusal(stuck.create('configmaps', configMap('', {}, { generateName: 'a-' })))).status).toMatchObject({
+    expect((await rejectionOf(stuck.create('configmaps', configMap('', {}, { generateName: 'a-' })))).status).toMatchObject({
       reason: 'AlreadyExists',
       message: 'configmaps "a-bbbbb" already exists, the server was not able to generate a unique name for the object',
       details: { retryAfterSeconds: 1 },
@@ -80,9 +80,9 @@ describe('create', () => {
     await stuck.stop();
   });
 
-  it('holds the object to the request', async () => {
+  it('checks the object against the request', async () => {
     const message = async (body: unknown, options: object = {}) =>
-      (await refusal(server.create('configmaps', body as never, { namespace: 'default', ...options }))).message;
+      (await rejectionOf(server.create('configmaps', body as never, { namespace: 'default', ...options }))).message;
     expect(await message(configMap('a', {}, { namespace: 'other' }))).toBe(
       'the namespace of the provided object does not match the namespace sent on the request',
     );
@@ -107,8 +107,8 @@ describe('create', () => {
     expect(await message(configMap('a'), { query: { fieldManager: 'x'.repeat(129) } })).toContain('may not be more than 128 bytes');
   });
 
-  it("validates with upstream's words and causes", async () => {
-    const error = await refusal(server.create('configmaps', configMap('Bad_Name')));
+  it("validates with upstream's messages and causes", async () => {
+    const error = await rejectionOf(server.create('configmaps', configMap('Bad_Name')));
     expect(error.status).toMatchObject({
       code: 422,
       reason: 'Invalid',
@@ -117,35 +117,35 @@ describe('create', () => {
     expect(error.message).toMatch(
       /^ConfigMap "Bad_Name" is invalid: metadata\.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain/,
     );
-    expect((await refusal(server.create('configmaps', configMap('')))).message).toBe(
+    expect((await rejectionOf(server.create('configmaps', configMap('')))).message).toBe(
       'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required',
     );
-    expect((await refusal(server.create('pods', pod('a', { containers: [] })))).message).toBe(
+    expect((await rejectionOf(server.create('pods', pod('a', { containers: [] })))).message).toBe(
       'Pod "a" is invalid: spec.containers: Required value',
     );
     expect((await server.list('configmaps')).names).toEqual([]);
   });
 
-  it('drops what the schema does not know, and keeps its hands off what it was given', async () => {
+  it('drops unknown fields and does not modify the body', async () => {
     const body = { ...configMap('a'), nonsense: 1, data: { x: 'y' } };
-    const made = await server.create('configmaps', body);
-    expect(made).not.toHaveProperty('nonsense');
+    const createdObject = await server.create('configmaps', body);
+    expect(createdObject).not.toHaveProperty('nonsense');
     expect(Object.isFrozen(body)).toBe(false);
   });
 
-  it('only pretends to in a dry run', async () => {
+  it('does not write in a dry run', async () => {
     const query = { dryRun: 'All' };
-    const made = await server.create('configmaps', configMap('a'), { query });
-    expect(made.metadata).toMatchObject({ name: 'a', uid: expect.any(String) as string });
+    const createdObject = await server.create('configmaps', configMap('a'), { query });
+    expect(createdObject.metadata).toMatchObject({ name: 'a', uid: expect.any(String) as string });
     expect((await server.list('configmaps')).names).toEqual([]);
     await server.create('configmaps', configMap('a'));
-    expect((await refusal(server.create('configmaps', configMap('a'), { query }))).reason).toBe('AlreadyExists');
-    expect((await refusal(server.create('configmaps', configMap('B'), { query }))).reason).toBe('Invalid');
+    expect((await rejectionOf(server.create('configmaps', configMap('a'), { query }))).reason).toBe('AlreadyExists');
+    expect((await rejectionOf(server.create('configmaps', configMap('B'), { query }))).reason).toBe('Invalid');
   });
 });
 
-describe('what kinds are made of', () => {
-  it('pods begin pending, in the right class of service', async () => {
+describe('object creation by kind', () => {
+  it('sets the phase and QoS class of pods', async () => {
     const status = async (name: string, resources: object, more: object = {}) =>
       ((await server.create('pods', pod(name, { containers: [{ name: 'main', image: 'i', resources }], ...more }))) as { status?: unknown })
         .status;
@@ -167,8 +167,8 @@ describe('what kinds are made of', () => {
     expect(await server.get('pods', 'a')).toMatchObject({ metadata: { generation: 1 } });
   });
 
-  it('pods are placed by their own labels where their terms say so', async () => {
-    const made = await server.create(
+  it('adds pod labels to affinity and spread terms with matchLabelKeys', async () => {
+    const createdObject = await server.create(
       'pods',
       pod(
         'a',
@@ -198,7 +198,7 @@ describe('what kinds are made of', () => {
         { labels: { rev: '7' } },
       ),
     );
-    expect(made).toMatchObject({
+    expect(createdObject).toMatchObject({
       spec: {
         affinity: {
           podAntiAffinity: {
@@ -212,55 +212,55 @@ describe('what kinds are made of', () => {
     });
   });
 
-  it('pods with a name that is no host name come with a warning', async () => {
+  it('warns about pod names that are not DNS labels', async () => {
     const response = await server.handle('create', 'pods', { namespace: 'default', body: pod('a.b') });
     expect(response.kind === 'object' && response.warnings[0]).toContain(
       "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended",
     );
   });
 
-  it('namespaces are active, labelled and held by their content', async () => {
-    const made = await server.create('namespaces', { kind: 'Namespace', apiVersion: 'v1', metadata: { generateName: 'team-' } });
-    expect(made).toMatchObject({
-      metadata: { labels: { 'kubernetes.io/metadata.name': made.metadata?.name } },
+  it('sets phase, label and finalizer of namespaces', async () => {
+    const createdObject = await server.create('namespaces', { kind: 'Namespace', apiVersion: 'v1', metadata: { generateName: 'team-' } });
+    expect(createdObject).toMatchObject({
+      metadata: { labels: { 'kubernetes.io/metadata.name': createdObject.metadata?.name } },
       spec: { finalizers: ['kubernetes'] },
       status: { phase: 'Active' },
     });
   });
 
-  it('secrets keep their text as data', async () => {
-    const made = await server.create('secrets', {
+  it('moves stringData of secrets to data', async () => {
+    const createdObject = await server.create('secrets', {
       kind: 'Secret',
       apiVersion: 'v1',
       metadata: { name: 's' },
       ...{ stringData: { user: 'bob' }, data: { pass: 'eA==' } },
     });
-    expect(made).toMatchObject({ data: { user: 'Ym9i', pass: 'eA==' }, type: 'Opaque' });
-    expect(made).not.toHaveProperty('stringData');
+    expect(createdObject).toMatchObject({ data: { user: 'Ym9i', pass: 'eA==' }, type: 'Opaque' });
+    expect(createdObject).not.toHaveProperty('stringData');
     expect((await server.list('secrets', { fieldSelector: 'type=Opaque' })).names).toEqual(['s']);
   });
 
-  it('workloads have no status yet and count their generations', async () => {
+  it('drops the status of workloads and sets their generation', async () => {
     const template = { metadata: { labels: { app: 'x' } }, spec: { containers: [{ name: 'main', image: 'i' }] } };
-    const made = await server.create('deployments.apps', {
+    const createdObject = await server.create('deployments.apps', {
       kind: 'Deployment',
       apiVersion: 'apps/v1',
       metadata: { name: 'd' },
       ...{ spec: { selector: { matchLabels: { app: 'x' } }, template }, status: { replicas: 9 } },
     });
-    expect(made).toMatchObject({ metadata: { generation: 1 }, spec: { replicas: 1, progressDeadlineSeconds: 600 }, status: {} });
-    expect((made as { status?: object }).status).toEqual({});
+    expect(createdObject).toMatchObject({ metadata: { generation: 1 }, spec: { replicas: 1, progressDeadlineSeconds: 600 }, status: {} });
+    expect((createdObject as { status?: object }).status).toEqual({});
   });
 
-  it('jobs select their pods by uid', async () => {
-    const made = await server.create('jobs.batch', {
+  it('sets the selector of jobs by uid', async () => {
+    const createdObject = await server.create('jobs.batch', {
       kind: 'Job',
       apiVersion: 'batch/v1',
       metadata: { name: 'j' },
       ...{ spec: { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'i' }] } } } },
     });
-    const uid = made.metadata?.uid;
-    expect(made).toMatchObject({
+    const uid = createdObject.metadata?.uid;
+    expect(createdObject).toMatchObject({
       spec: {
         selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } },
         template: { metadata: { labels: { 'controller-uid': uid, 'job-name': 'j', 'batch.kubernetes.io/job-name': 'j' } } },
@@ -268,7 +268,7 @@ describe('what kinds are made of', () => {
     });
   });
 
-  it('nodes bring their status; certificate requests are signed with who asks', async () => {
+  it('keeps the status of nodes, and sets the requester of certificate requests', async () => {
     expect(
       await server.create('nodes', { kind: 'Node', apiVersion: 'v1', metadata: { name: 'n' }, ...{ status: { capacity: { cpu: '4' } } } }),
     ).toMatchObject({ status: { capacity: { cpu: '4' }, allocatable: { cpu: '4' } } });
@@ -281,14 +281,14 @@ describe('what kinds are made of', () => {
           request: Buffer.from('-----BEGIN CERTIFICATE REQUEST-----').toString('base64'),
           signerName: 'example.com/x',
           usages: ['client auth'],
-          username: 'somebody else',
+          username: 'someone-else',
         },
       },
     });
     expect(csr).toMatchObject({ spec: { username: 'admin', groups: ['system:masters', 'system:authenticated'] } });
   });
 
-  it('everything that has storage verbs can be made and found', async () => {
+  it('supports every kind with storage verbs', async () => {
     const served = server.pipeline.servedKinds().filter(({ verbs }) => verbs.includes('create') && verbs.includes('list'));
     expect(served.length).toBeGreaterThan(55);
     for (const kind of served) {

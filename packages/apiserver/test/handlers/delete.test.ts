@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
-import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -17,37 +17,37 @@ const job = (name: string): KubeObject => ({
 });
 
 describe('delete', () => {
-  it('answers with a Status, or with the object where upstream does', async () => {
-    const made = await server.create('configmaps', configMap('a'));
+  it('returns a Status, or the object where upstream does', async () => {
+    const created = await server.create('configmaps', configMap('a'));
     expect(await server.remove('configmaps', 'a')).toEqual({
       kind: 'Status',
       apiVersion: 'v1',
       metadata: {},
       status: 'Success',
-      details: { name: 'a', kind: 'configmaps', uid: made.metadata?.uid },
+      details: { name: 'a', kind: 'configmaps', uid: created.metadata?.uid },
     });
     await server.create('serviceaccounts', { kind: 'ServiceAccount', apiVersion: 'v1', metadata: { name: 's' } });
     expect(await server.remove('serviceaccounts', 's')).toMatchObject({
       kind: 'ServiceAccount',
       metadata: { name: 's', resourceVersion: '4' },
     });
-    expect((await refusal(server.remove('configmaps', 'a'))).status).toMatchObject({ code: 404, message: 'configmaps "a" not found' });
+    expect((await rejectionOf(server.remove('configmaps', 'a'))).status).toMatchObject({ code: 404, message: 'configmaps "a" not found' });
   });
 
-  it('holds to preconditions', async () => {
-    const made = await server.create('configmaps', configMap('a'));
-    const uid = made.metadata?.uid ?? '';
-    expect((await refusal(server.remove('configmaps', 'a', { body: { preconditions: { uid: 'other' } } }))).status).toMatchObject({
+  it('checks preconditions', async () => {
+    const created = await server.create('configmaps', configMap('a'));
+    const uid = created.metadata?.uid ?? '';
+    expect((await rejectionOf(server.remove('configmaps', 'a', { body: { preconditions: { uid: 'other' } } }))).status).toMatchObject({
       code: 409,
       message: `Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record (${uid}). The object might have been deleted and then recreated`,
     });
-    expect((await refusal(server.remove('configmaps', 'a', { body: { preconditions: { resourceVersion: '7' } } }))).message).toContain(
+    expect((await rejectionOf(server.remove('configmaps', 'a', { body: { preconditions: { resourceVersion: '7' } } }))).message).toContain(
       'the ResourceVersion in the precondition (7) does not match the ResourceVersion in record (1). The object might have been modified',
     );
     await server.remove('configmaps', 'a', { body: { preconditions: { uid, resourceVersion: '1' } } });
   });
 
-  it('waits for finalizers; taking the last one away deletes', async () => {
+  it('waits for finalizers; removing the last one deletes the object', async () => {
     const watching = await server.watch('configmaps');
     await server.create('configmaps', configMap('a', {}, { finalizers: ['example.com/one', 'example.com/two'] }));
     await server.clock.advance(5_000);
@@ -59,18 +59,18 @@ describe('delete', () => {
     });
     await server.clock.advance(5_000);
     expect((await server.remove('configmaps', 'a')).metadata).toEqual(held.metadata);
-    expect((await refusal(server.patch('configmaps', 'a', { metadata: { finalizers: ['example.com/three'] } }))).message).toContain(
+    expect((await rejectionOf(server.patch('configmaps', 'a', { metadata: { finalizers: ['example.com/three'] } }))).message).toContain(
       'no new finalizers can be added if the object is being deleted, found new finalizers []string{"example.com/three"}',
     );
     const kept = await server.patch('configmaps', 'a', { metadata: { finalizers: ['example.com/two'], deletionTimestamp: null } });
     expect(kept.metadata?.deletionTimestamp).toBe(at(5));
     const gone = await server.patch('configmaps', 'a', { metadata: { finalizers: null }, data: { last: 'words' } });
     expect(gone).toMatchObject({ data: { last: 'words' }, metadata: { name: 'a', resourceVersion: '4' } });
-    expect((await refusal(server.get('configmaps', 'a'))).reason).toBe('NotFound');
+    expect((await rejectionOf(server.get('configmaps', 'a'))).reason).toBe('NotFound');
     expect(await watching.take(4)).toEqual(['ADDED a', 'MODIFIED a', 'MODIFIED a', 'DELETED a']);
   });
 
-  it('leaves word for the garbage collector', async () => {
+  it('sets the finalizers for the garbage collector', async () => {
     const finalizers = async (
       body: object | undefined,
       of = 'configmaps',
@@ -86,21 +86,21 @@ describe('delete', () => {
     expect(await finalizers({ orphanDependents: true })).toEqual(['example.com/hold', 'orphan']);
     expect(await finalizers({ propagationPolicy: 'Background' })).toEqual(['example.com/hold']);
     expect(await finalizers(undefined)).toEqual(['example.com/hold']);
-    // jobs orphan their pods when nobody says, for the sake of old clients
+    // jobs orphan their pods by default, for old clients
     expect(await finalizers(undefined, 'jobs.batch', job)).toEqual(['example.com/hold', 'orphan']);
     expect(await finalizers({ propagationPolicy: 'Background' }, 'jobs.batch', job)).toEqual(['example.com/hold']);
   });
 
-  it('answers 202 to who asked for dependents to go and has to wait', async () => {
+  it('returns 202 with orphanDependents=false while the object is held', async () => {
     await server.create('configmaps', configMap('a', {}, { finalizers: ['example.com/hold'] }));
     expect(
       await server.handle('delete', 'configmaps', { namespace: 'default', name: 'a', body: { orphanDependents: false } }),
     ).toMatchObject({ code: 202 });
   });
 
-  it('refuses options that make no sense', async () => {
+  it('rejects invalid options', async () => {
     await server.create('configmaps', configMap('a'));
-    const message = async (body: object) => (await refusal(server.remove('configmaps', 'a', { body }))).message;
+    const message = async (body: object) => (await rejectionOf(server.remove('configmaps', 'a', { body }))).message;
     expect(await message({ propagationPolicy: 'Sideways' })).toBe(
       'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"',
     );
@@ -111,7 +111,7 @@ describe('delete', () => {
     expect(await message({ gracePeriodSeconds: 'soon' })).toContain('cannot unmarshal string');
   });
 
-  it('pretends to in a dry run, and reads its options from the query, too', async () => {
+  it('supports dry run, and options in the query', async () => {
     await server.create('configmaps', configMap('a'));
     await server.remove('configmaps', 'a', { query: { dryRun: 'All' } });
     await server.remove('configmaps', 'a', { body: { dryRun: ['All'] } });
@@ -122,7 +122,7 @@ describe('delete', () => {
     });
   });
 
-  it('deletes collections by selector, whatever else is deleted meanwhile', async () => {
+  it('deletes collections by selector, also during concurrent deletions', async () => {
     for (const [name, on] of [
       ['a', 'yes'],
       ['b', 'no'],
@@ -138,8 +138,8 @@ describe('delete', () => {
   });
 });
 
-describe('the end of a pod', () => {
-  it('comes after its grace period, which can only become shorter', async () => {
+describe('pod deletion', () => {
+  it('waits for the grace period, which can only be shortened', async () => {
     await server.create('pods', pod('a', { nodeName: 'n' }));
     const first = await server.remove('pods', 'a');
     expect(first.metadata).toMatchObject({ deletionTimestamp: at(30), deletionGracePeriodSeconds: 30, generation: 2 });
@@ -159,7 +159,7 @@ describe('the end of a pod', () => {
     expect(await watching.take(2)).toEqual(['ADDED a', 'DELETED a']);
   });
 
-  it('comes at once when it runs nowhere or no more, or when it is forced', async () => {
+  it('is immediate if the pod is unscheduled, terminated or force deleted', async () => {
     await server.create('pods', pod('unscheduled'));
     expect((await server.remove('pods', 'unscheduled')).metadata).toMatchObject({
       deletionGracePeriodSeconds: 0,
@@ -177,19 +177,19 @@ describe('the end of a pod', () => {
     expect((await server.list('pods')).names).toEqual(['hasty']);
   });
 
-  it('waits for finalizers, too', async () => {
+  it('waits for finalizers', async () => {
     await server.create('pods', pod('a', {}, { finalizers: ['example.com/hold'] }));
     expect((await server.remove('pods', 'a')).metadata).toMatchObject({ deletionGracePeriodSeconds: 0, deletionTimestamp: at(0) });
     await server.patch('pods', 'a', { metadata: { finalizers: null } });
     expect((await server.list('pods')).names).toEqual([]);
   });
 
-  it('still takes reports, which do not undo it', async () => {
-    const made = await server.create<KubeObject & { status: object }>('pods', pod('a', { nodeName: 'n' }));
+  it('accepts status updates, which do not undo it', async () => {
+    const created = await server.create<KubeObject & { status: object }>('pods', pod('a', { nodeName: 'n' }));
     await server.remove('pods', 'a');
     const reported = await server.update(
       'pods',
-      { ...made, metadata: { name: 'a', namespace: 'default' }, ...{ status: { ...made.status, phase: 'Running' } } },
+      { ...created, metadata: { name: 'a', namespace: 'default' }, ...{ status: { ...created.status, phase: 'Running' } } },
       { subresource: 'status' },
     );
     expect(reported).toMatchObject({
@@ -199,7 +199,7 @@ describe('the end of a pod', () => {
   });
 });
 
-describe('the end of a namespace', () => {
+describe('namespace deletion', () => {
   const finalize = async (finalizers: readonly string[]) => {
     const current = await server.get('namespaces', 'team');
     return server.update('namespaces', { ...current, ...{ spec: { finalizers } } }, { subresource: 'finalize' });
@@ -208,7 +208,7 @@ describe('the end of a namespace', () => {
     await server.create('namespaces', { kind: 'Namespace', apiVersion: 'v1', metadata: { name: 'team' } });
   });
 
-  it('is announced, and comes when its content is gone', async () => {
+  it('marks the namespace, and completes when its content is deleted', async () => {
     const going = await server.remove('namespaces', 'team');
     expect(going).toMatchObject({
       metadata: { deletionTimestamp: at(0) },
@@ -225,7 +225,7 @@ describe('the end of a namespace', () => {
       { subresource: 'status' },
     );
     await finalize([]);
-    expect((await refusal(server.get('namespaces', 'team'))).reason).toBe('NotFound');
+    expect((await rejectionOf(server.get('namespaces', 'team'))).reason).toBe('NotFound');
   });
 
   it('waits for other finalizers after its own', async () => {
@@ -236,7 +236,7 @@ describe('the end of a namespace', () => {
     expect((await server.list('namespaces')).names).toEqual([]);
   });
 
-  it('is not brought about by updates', async () => {
+  it('is not caused by updates', async () => {
     const current = await server.get('namespaces', 'team');
     const updated = await server.update('namespaces', { ...current, ...{ spec: { finalizers: [] }, status: { phase: 'Terminating' } } });
     expect(updated).toMatchObject({ spec: { finalizers: ['kubernetes'] }, status: { phase: 'Active' } });
@@ -266,10 +266,10 @@ describe('events', () => {
     expect((await server.list('events')).names).toEqual([]);
   });
 
-  it('are one thing under two groups', async () => {
+  it('are served by two groups as one object', async () => {
     await server.create('events', event('e'));
-    const shown = await server.get('events.events.k8s.io', 'e');
-    expect(shown).toMatchObject({
+    const served = await server.get('events.events.k8s.io', 'e');
+    expect(served).toMatchObject({
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
       regarding: { kind: 'Pod', name: 'p' },
@@ -278,7 +278,7 @@ describe('events', () => {
       deprecatedSource: { component: 'kubelet' },
     });
     const watching = await server.watch('events.events.k8s.io', { fieldSelector: 'regarding.name=p' });
-    expect((await watching.next())?.item.object).toEqual(shown);
+    expect((await watching.next())?.item.object).toEqual(served);
     await server.create('events.events.k8s.io', {
       kind: 'Event',
       apiVersion: 'events.k8s.io/v1',
@@ -309,7 +309,7 @@ describe('events', () => {
 });
 
 describe('autoscalers', () => {
-  it('are one thing in two versions', async () => {
+  it('are served in two versions as one object', async () => {
     const v2 = {
       group: 'autoscaling',
       version: 'v2',

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { StatusError } from '@oarlock/api/status';
-import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -29,14 +29,14 @@ const lease = (name: string, more: KubeObject['metadata'] = {}): KubeObject => (
 });
 
 describe('update', () => {
-  it('replaces what is at the given version', async () => {
-    const made = await server.create('configmaps', configMap('a', { x: '1' }));
-    const next = await server.update('configmaps', { ...made, ...{ data: { x: '2' } } });
+  it('replaces the object at the given resourceVersion', async () => {
+    const created = await server.create('configmaps', configMap('a', { x: '1' }));
+    const next = await server.update('configmaps', { ...created, ...{ data: { x: '2' } } });
     expect(next).toMatchObject({
       data: { x: '2' },
-      metadata: { uid: made.metadata?.uid, creationTimestamp: made.metadata?.creationTimestamp, resourceVersion: '2' },
+      metadata: { uid: created.metadata?.uid, creationTimestamp: created.metadata?.creationTimestamp, resourceVersion: '2' },
     });
-    const error = await refusal(server.update('configmaps', { ...made, ...{ data: { x: '3' } } }));
+    const error = await rejectionOf(server.update('configmaps', { ...created, ...{ data: { x: '3' } } }));
     expect(error.status).toMatchObject({
       code: 409,
       reason: 'Conflict',
@@ -46,62 +46,65 @@ describe('update', () => {
     });
   });
 
-  it('overwrites whatever is there without a version, where the kind allows it', async () => {
+  it('overwrites any version without a resourceVersion, if the kind allows it', async () => {
     await server.create('configmaps', configMap('a'));
     expect(await server.update('configmaps', configMap('a', { x: 'y' }))).toMatchObject({ data: { x: 'y' } });
     await server.create('leases.coordination.k8s.io', lease('l'));
-    expect((await refusal(server.update('leases.coordination.k8s.io', lease('l')))).status).toMatchObject({
+    expect((await rejectionOf(server.update('leases.coordination.k8s.io', lease('l')))).status).toMatchObject({
       code: 422,
       message: 'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update',
     });
   });
 
-  it('makes what is not there only of kinds that allow it', async () => {
-    expect((await refusal(server.update('configmaps', configMap('a')))).reason).toBe('NotFound');
+  it('creates missing objects only of kinds that allow it', async () => {
+    expect((await rejectionOf(server.update('configmaps', configMap('a')))).reason).toBe('NotFound');
     const response = await server.handle('update', 'leases.coordination.k8s.io', { namespace: 'default', name: 'l', body: lease('l') });
     expect(response).toMatchObject({ kind: 'object', code: 201 });
-    expect((await refusal(server.update('leases.coordination.k8s.io', lease('m', { uid: 'x' })))).status).toMatchObject({ code: 409 });
+    expect((await rejectionOf(server.update('leases.coordination.k8s.io', lease('m', { uid: 'x' })))).status).toMatchObject({ code: 409 });
   });
 
-  it('writes nothing when nothing changes, whatever order the fields have', async () => {
-    const made = await server.create('configmaps', configMap('a', { x: '1', y: '2' }));
+  it('does not write without a change, whatever the field order', async () => {
+    const created = await server.create('configmaps', configMap('a', { x: '1', y: '2' }));
     const same = await server.update('configmaps', {
       ...{ data: { y: '2', x: '1' } },
-      metadata: made.metadata ?? {},
+      metadata: created.metadata ?? {},
       apiVersion: 'v1',
       kind: 'ConfigMap',
     } as KubeObject);
-    expect(same.metadata?.resourceVersion).toBe(made.metadata?.resourceVersion);
+    expect(same.metadata?.resourceVersion).toBe(created.metadata?.resourceVersion);
     expect(server.pipeline.revision).toBe(1);
     expect((await server.patch('configmaps', 'a', {})).metadata?.resourceVersion).toBe('1');
   });
 
-  it('holds the object to the URL and to its identity', async () => {
-    const made = await server.create('configmaps', configMap('a'));
+  it('checks the object against the URL and its identity', async () => {
+    const created = await server.create('configmaps', configMap('a'));
     const message = async (body: KubeObject, options: object = {}) =>
-      (await refusal(server.update('configmaps', body, { name: 'a', namespace: 'default', ...options }))).message;
+      (await rejectionOf(server.update('configmaps', body, { name: 'a', namespace: 'default', ...options }))).message;
     expect(await message(configMap('b'))).toBe('the name of the object (b) does not match the name on the URL (a)');
     expect(await message(configMap('a', {}, { namespace: 'other' }))).toBe(
       'the namespace of the provided object does not match the namespace sent on the request',
     );
     expect(await message(configMap('a', {}, { uid: 'other' }))).toContain(
-      `Precondition failed: UID in precondition: other, UID in object meta: ${made.metadata?.uid}`,
+      `Precondition failed: UID in precondition: other, UID in object meta: ${created.metadata?.uid}`,
     );
     expect(await message(configMap('a', {}, { finalizers: ['bare'] }))).toContain(
       'name is neither a standard finalizer name nor is it fully qualified',
     );
   });
 
-  it('counts generations of the spec alone; of annotations, too, for deployments', async () => {
-    const made = await server.create<KubeObject & { spec: object }>('deployments.apps', deployment('d'));
-    const scaled = await server.update<typeof made>('deployments.apps', { ...made, spec: { ...made.spec, replicas: 3 } } as KubeObject);
+  it('increments the generation for spec changes; for deployments also for annotations', async () => {
+    const created = await server.create<KubeObject & { spec: object }>('deployments.apps', deployment('d'));
+    const scaled = await server.update<typeof created>('deployments.apps', {
+      ...created,
+      spec: { ...created.spec, replicas: 3 },
+    } as KubeObject);
     expect(scaled.metadata?.generation).toBe(2);
-    const labelled = await server.update<typeof made>('deployments.apps', {
+    const labelled = await server.update<typeof created>('deployments.apps', {
       ...scaled,
       metadata: { ...scaled.metadata, labels: { a: 'b' }, generation: 99 },
     });
     expect(labelled.metadata?.generation).toBe(2);
-    const annotated = await server.update<typeof made>('deployments.apps', {
+    const annotated = await server.update<typeof created>('deployments.apps', {
       ...labelled,
       metadata: { ...labelled.metadata, annotations: { a: 'b' } },
     });
@@ -117,8 +120,8 @@ describe('update', () => {
     });
   });
 
-  it("keeps a pod's status and spec apart", async () => {
-    const made = await server.create<KubeObject & { spec: object; status: object }>(
+  it('separates status and spec of a pod', async () => {
+    const created = await server.create<KubeObject & { spec: object; status: object }>(
       'pods',
       pod('a', {}, { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n', uid: '1' }] }),
     );
@@ -128,10 +131,10 @@ describe('update', () => {
       podIPs: [{ ip: '10.0.0.1' }],
       conditions: [{ type: 'Ready', status: 'True', observedGeneration: 4 }],
     };
-    const { ownerReferences: _owners, ...metadata } = made.metadata ?? {};
-    const reported = await server.update<typeof made>(
+    const { ownerReferences: _owners, ...metadata } = created.metadata ?? {};
+    const reported = await server.update<typeof created>(
       'pods',
-      { ...made, metadata, spec: { ...made.spec, nodeName: 'elsewhere' }, status } as KubeObject,
+      { ...created, metadata, spec: { ...created.spec, nodeName: 'elsewhere' }, status } as KubeObject,
       { subresource: 'status' },
     );
     expect(reported).toMatchObject({
@@ -146,23 +149,26 @@ describe('update', () => {
     );
     expect(again).toMatchObject({ status: { conditions: [{ type: 'Ready', status: 'False', observedGeneration: 4 }] } });
     expect(
-      (await refusal(server.update('pods', { ...again, ...{ spec: { ...reported.spec, restartPolicy: 'Never' } } }))).message,
+      (await rejectionOf(server.update('pods', { ...again, ...{ spec: { ...reported.spec, restartPolicy: 'Never' } } }))).message,
     ).toContain('pod updates may not change fields other than');
-    const image = { containers: [{ ...(made.spec as { containers: object[] }).containers[0], image: 'other' }] };
+    const image = { containers: [{ ...(created.spec as { containers: object[] }).containers[0], image: 'other' }] };
     expect(await server.update('pods', { ...again, ...{ spec: { ...reported.spec, ...image } } })).toMatchObject({
       metadata: { generation: 2 },
       status: { phase: 'Running' },
     });
   });
 
-  it('adds ephemeral containers and resizes containers through their subresources', async () => {
-    const made = await server.create<KubeObject & { spec: { containers: object[] } }>(
+  it('adds ephemeral containers and resizes containers through subresources', async () => {
+    const created = await server.create<KubeObject & { spec: { containers: object[] } }>(
       'pods',
       pod('a', { containers: [{ name: 'main', image: 'i', resources: { requests: { cpu: '1' } } }] }),
     );
-    const debugged = await server.update<typeof made>(
+    const debugged = await server.update<typeof created>(
       'pods',
-      { ...made, spec: { ...made.spec, dnsPolicy: 'Default', ephemeralContainers: [{ name: 'debug', image: 'busybox' }] } } as KubeObject,
+      {
+        ...created,
+        spec: { ...created.spec, dnsPolicy: 'Default', ephemeralContainers: [{ name: 'debug', image: 'busybox' }] },
+      } as KubeObject,
       { subresource: 'ephemeralcontainers' },
     );
     expect(debugged).toMatchObject({
@@ -181,9 +187,9 @@ describe('update', () => {
     });
   });
 
-  it('keeps immutable data', async () => {
+  it('rejects changes of immutable data', async () => {
     await server.create('configmaps', { ...configMap('a', { x: '1' }), ...{ immutable: true } });
-    expect((await refusal(server.update('configmaps', { ...configMap('a', { x: '2' }), ...{ immutable: true } }))).message).toContain(
+    expect((await rejectionOf(server.update('configmaps', { ...configMap('a', { x: '2' }), ...{ immutable: true } }))).message).toContain(
       'data: Forbidden: field is immutable when `immutable` is set',
     );
     await server.create('secrets', {
@@ -192,23 +198,23 @@ describe('update', () => {
       metadata: { name: 's' },
       ...{ immutable: true, data: { a: 'eA==' } },
     });
-    expect((await refusal(server.patch('secrets', 's', { data: { a: 'eQ==' } }))).message).toContain(
+    expect((await rejectionOf(server.patch('secrets', 's', { data: { a: 'eQ==' } }))).message).toContain(
       'data: Forbidden: field is immutable when `immutable` is set',
     );
   });
 
-  it('pretends to in a dry run', async () => {
-    const made = await server.create('configmaps', configMap('a'));
+  it('does not write in a dry run', async () => {
+    const created = await server.create('configmaps', configMap('a'));
     const query = { dryRun: 'All' };
     expect(await server.update('configmaps', configMap('a', { x: 'y' }), { query })).toMatchObject({ data: { x: 'y' } });
     expect(await server.patch('configmaps', 'a', { data: { x: 'y' } }, { query })).toMatchObject({ data: { x: 'y' } });
-    expect(await server.get('configmaps', 'a')).toEqual(made);
+    expect(await server.get('configmaps', 'a')).toEqual(created);
   });
 
-  it('lets one of many racing writers of a version win', async () => {
-    const made = await server.create('configmaps', configMap('a'));
+  it('accepts one of several concurrent writes of a version', async () => {
+    const created = await server.create('configmaps', configMap('a'));
     const results = await Promise.allSettled(
-      Array.from({ length: 20 }, (_, i) => server.update('configmaps', { ...made, ...{ data: { i: String(i) } } })),
+      Array.from({ length: 20 }, (_, i) => server.update('configmaps', { ...created, ...{ data: { i: String(i) } } })),
     );
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     for (const result of results) if (result.status === 'rejected') expect((result.reason as StatusError).reason).toBe('Conflict');
@@ -216,7 +222,7 @@ describe('update', () => {
 });
 
 describe('patch', () => {
-  it('takes JSON patches, merge patches and strategic merge patches', async () => {
+  it('supports JSON patch, merge patch and strategic merge patch', async () => {
     await server.create('deployments.apps', deployment('d'));
     expect(
       await server.patch('deployments.apps', 'd', [{ op: 'replace', path: '/spec/replicas', value: 2 }], { patchType: 'json' }),
@@ -234,16 +240,16 @@ describe('patch', () => {
     expect(added.spec.template.spec.containers.map(({ name }) => name).sort()).toEqual(['main', 'side']);
   });
 
-  it('applies them to the newest state when others write at the same time', async () => {
+  it('applies to the newest object during concurrent writes', async () => {
     await server.create('configmaps', configMap('a'));
     await Promise.all(Array.from({ length: 20 }, (_, i) => server.patch('configmaps', 'a', { data: { [`k${i}`]: 'v' } })));
     expect(Object.keys((await server.get<KubeObject & { data: object }>('configmaps', 'a')).data)).toHaveLength(20);
   });
 
-  it('is refused when it does not fit', async () => {
+  it('is rejected if it does not apply', async () => {
     await server.create('configmaps', configMap('a'));
     const of = async (body: unknown, patchType: 'json' | 'merge' | 'strategic' = 'merge', options: object = {}) =>
-      (await refusal(server.patch('configmaps', 'a', body, { patchType, ...options }))).status;
+      (await rejectionOf(server.patch('configmaps', 'a', body, { patchType, ...options }))).status;
     expect(await of([{ op: 'remove', path: '/data/none' }], 'json')).toMatchObject({ code: 422, reason: 'Invalid' });
     expect(await of('text')).toMatchObject({ code: 400 });
     expect(await of({ data: { x: 1 } })).toMatchObject({ code: 422, message: expect.stringContaining('patch: Invalid value') as string });
@@ -255,13 +261,13 @@ describe('patch', () => {
     expect(await of({}, 'merge', { query: { force: 'true' } })).toMatchObject({
       message: 'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
     });
-    expect((await refusal(server.patch('configmaps', 'b', {}))).reason).toBe('NotFound');
+    expect((await rejectionOf(server.patch('configmaps', 'b', {}))).reason).toBe('NotFound');
   });
 
-  it('says which types there are', async () => {
+  it('lists the supported patch types', async () => {
     await server.create('configmaps', configMap('a'));
     const { patchType: _none, ...options } = { patchType: 'merge' as const, name: 'a', namespace: 'default', body: {} };
-    expect((await refusal(server.object('patch', 'configmaps', options))).status).toMatchObject({
+    expect((await rejectionOf(server.object('patch', 'configmaps', options))).status).toMatchObject({
       code: 415,
       reason: 'UnsupportedMediaType',
       message:

@@ -33,7 +33,7 @@ describe('Accept', () => {
   });
 
   it.each(['application/vnd.kubernetes.protobuf', 'text/html', 'application/json;q=0', 'application/json;as=Table;g=meta.k8s.io;v=v9'])(
-    'refuses %s',
+    'rejects %s',
     (accept) => {
       expect(() => negotiateAccept(accept)).toThrow(expect.objectContaining({ code: 406, reason: 'NotAcceptable' }));
     },
@@ -72,11 +72,11 @@ describe('Accept', () => {
       'application/json, application/yaml, application/vnd.kubernetes.protobuf',
     ],
     ['application/yaml;stream=watch', 'objects', 'application/json, application/yaml, application/vnd.kubernetes.protobuf'],
-  ] as const)('refuses %s, offering %s', (accept, offer, offered) => {
+  ] as const)('rejects %s if the endpoint offers %s', (accept, offer, offered) => {
     expect(() => negotiateAccept(accept, offer)).toThrow(`only the following media types are accepted: ${offered}`);
   });
 
-  it('gives equal headers one answer, also the thousandth', () => {
+  it('returns the same format object for equal headers', () => {
     const first = negotiateAccept(table);
     expect(negotiateAccept(table)).toBe(first);
     for (let i = 0; i < 2000; i += 1) negotiateAccept(`application/json;x=${i}`);
@@ -84,7 +84,7 @@ describe('Accept', () => {
   });
 });
 
-it('knows media types and encodings', () => {
+it('parses media types and encodings', () => {
   expect(mediaTypeOf('Application/JSON; charset=utf-8')).toBe('application/json');
   expect(mediaTypeOf(undefined)).toBe('');
   expect(['gzip', 'deflate, gzip;q=0.5', 'gzip;q=0', 'br', undefined].map(acceptsGzip)).toEqual([true, true, false, false, false]);

@@ -13,8 +13,8 @@ import { enveloped, wrapped } from '../support/protobuf-frames.ts';
 import { randomObject } from '../support/random-objects.ts';
 import { budgetBytes, deploymentBytes, quotaBytes, reviewBytes } from '../support/protobuf-bodies.ts';
 
-describe('protobuf bodies', () => {
-  it('keep zeros that were set and drop those that stand for nothing', () => {
+describe('protobuf body', () => {
+  it('keeps zeros of pointer fields and drops zeros that mean absent', () => {
     expect(decodeProtobuf(deploymentBytes)).toEqual({
       kind: 'Deployment',
       apiVersion: 'apps/v1',
@@ -32,7 +32,7 @@ describe('protobuf bodies', () => {
     });
   });
 
-  it('have quantities, numbers or text, and kinds of other groups', () => {
+  it('decodes quantities, int-or-string values and kinds of other groups', () => {
     expect(decodeProtobuf(quotaBytes)).toMatchObject({ spec: { hard: { cpu: '1', memory: '1Gi' } } });
     expect(decodeProtobuf(budgetBytes)).toMatchObject({
       kind: 'PodDisruptionBudget',
@@ -44,7 +44,7 @@ describe('protobuf bodies', () => {
     });
   });
 
-  it('are refused when they are broken, and never crash', () => {
+  it('is rejected without a crash if it is malformed', () => {
     for (const body of [
       Buffer.alloc(0),
       Buffer.from('k8s'),
@@ -68,9 +68,9 @@ describe('protobuf bodies', () => {
   });
 });
 
-describe('objects of every kind', () => {
+describe('protobuf of every kind', () => {
   const named = kinds.map(({ group, version, kind }) => ({ apiVersion: apiVersionOf({ group, version }), kind }));
-  it.each(named)('$apiVersion $kind come back from protobuf as they were', ({ apiVersion, kind }) => {
+  it.each(named)('decodes $apiVersion $kind to the encoded object', ({ apiVersion, kind }) => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         const object = randomObject(apiVersion, kind, seed);
@@ -81,7 +81,7 @@ describe('objects of every kind', () => {
     );
   });
 
-  it('are in lists with items under one number', () => {
+  it('decodes the items of lists', () => {
     for (const { apiVersion, kind } of named) {
       const list = messageOf(apiVersion, `${kind}List`);
       if (list === undefined) continue;
@@ -89,16 +89,16 @@ describe('objects of every kind', () => {
     }
   });
 
-  it('keep zeros of fields that JSON always has', () => {
+  it('keeps zeros of fields that JSON always contains', () => {
     const status = { name: 'a', ready: false, restartCount: 0, image: '', imageID: '', state: {}, lastState: {} };
     const pod = { kind: 'Pod', apiVersion: 'v1', status: { containerStatuses: [status], observedGeneration: 0 } } as KubeObject;
     expect(decodeProtobuf(enveloped(pod))).toEqual({ kind: 'Pod', apiVersion: 'v1', status: { containerStatuses: [status] } });
   });
 
-  it('do not nest without end in raw values', () => {
+  it('limits the nesting of raw values', () => {
     let bytes = enveloped({ kind: 'ControllerRevision', apiVersion: 'apps/v1', revision: 1 } as KubeObject);
     for (let depth = 0; depth < 300; depth++) bytes = wrapped('apps/v1', 'ControllerRevision', delimited(2, delimited(1, bytes)));
-    expect(() => decodeProtobuf(bytes)).toThrow('it nests too deep');
+    expect(() => decodeProtobuf(bytes)).toThrow('nesting too deep');
   });
 });
 
@@ -111,10 +111,10 @@ function delimited(number: number, bytes: Buffer): Buffer {
 
 const folder = fileURLToPath(new URL('../../../../../shared/spec/roundtrip-v1.36/', import.meta.url));
 const samples = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.pb')) : [];
-/** No object, so that its envelope names no kind. */
+/** An object without kind, whose envelope has no type metadata. */
 const event = { apiVersion: 'v1', kind: 'WatchEvent' };
-describe.skipIf(samples.length === 0)('samples of every kind', () => {
-  it.each(samples)('%s means its JSON, and the JSON comes back to the same meaning', (name) => {
+describe.skipIf(samples.length === 0)('protobuf of every sample', () => {
+  it.each(samples)('%s: protobuf and JSON have the same meaning', (name) => {
     const json = JSON.parse(readFileSync(`${folder}${name.replace(/\.pb$/, '.json')}`, 'utf8')) as KubeObject;
     const object = name === 'core.v1.WatchEvent.pb' ? { ...event, ...json } : json;
     const decoded = decodeProtobuf(readFileSync(`${folder}${name}`), event);
@@ -124,7 +124,7 @@ describe.skipIf(samples.length === 0)('samples of every kind', () => {
   });
 });
 
-it('takes evictions of the version before, which older clients send', () => {
+it('decodes evictions of policy/v1beta1, which older clients send', () => {
   const eviction = { kind: 'Eviction', apiVersion: 'policy/v1', metadata: { name: 'a' }, deleteOptions: { gracePeriodSeconds: 3 } };
   const older = Buffer.from(enveloped(eviction).toString('latin1').replace('\n\x15\n\tpolicy/v1', '\n\x1a\n\x0epolicy/v1beta1'), 'latin1');
   expect(decodeProtobuf(older)).toEqual({ ...eviction, apiVersion: 'policy/v1beta1' });

@@ -33,7 +33,7 @@ it.each([
   expect(humanDuration(milliseconds)).toBe(text);
 });
 
-it('knows no age without a time', () => {
+it('returns unknown without a time', () => {
   expect([since(undefined, now), since(null, now), since('', now), since('yesterday', now)]).toEqual([
     '<unknown>',
     '<unknown>',
@@ -42,7 +42,7 @@ it('knows no age without a time', () => {
   ]);
 });
 
-/** Cells by the names of their columns. */
+/** Returns the cells by the names of their columns. */
 function show(group: string, name: string, object: object): Record<string, unknown> {
   const printer = printerFor(resource(group, 'v1', name, 'Any', true));
   const full = { ...object, metadata: { name: 'x', creationTimestamp: '2026-06-01T11:00:00Z', ...(object as KubeObject).metadata } };
@@ -118,10 +118,10 @@ const podStatus = (object: object) => {
   return [Ready, Status, Restarts];
 };
 
-describe('pods', () => {
+describe('pod printer', () => {
   const spec = { nodeName: 'n1', containers: [container('a'), container('b')] };
 
-  it('say what they do', () => {
+  it('shows the state', () => {
     expect(podStatus({ spec, status: { phase: 'Pending' } })).toEqual(['0/2', 'Pending', '0']);
     expect(podStatus({ spec, status: { phase: 'Running', containerStatuses: [running('a'), running('b')] } })).toEqual([
       '2/2',
@@ -134,7 +134,7 @@ describe('pods', () => {
     expect(podStatus({ spec, status: { phase: 'Failed', reason: 'Evicted' } })).toEqual(['0/2', 'Evicted', '0']);
   });
 
-  it('name what the first container says, and restarts with the latest', () => {
+  it('shows the reason of the first container and the restarts of the last', () => {
     const crash = running('a', {
       ready: false,
       restartCount: 3,
@@ -158,7 +158,7 @@ describe('pods', () => {
     ]);
   });
 
-  it('are not completed while a container runs', () => {
+  it('is not Completed while a container runs', () => {
     const statuses = [running('a', { ready: false, state: { terminated: { exitCode: 0, reason: 'Completed' } } }), running('b')];
     expect(podStatus({ spec, status: { phase: 'Running', containerStatuses: statuses } })).toEqual(['1/2', 'NotReady', '0']);
     expect(
@@ -166,7 +166,7 @@ describe('pods', () => {
     ).toEqual(['1/2', 'Running', '0']);
   });
 
-  it('say how far they have got', () => {
+  it('shows the progress of init containers', () => {
     const init = { ...spec, initContainers: [container('i'), container('j')] };
     const done = { name: 'i', restartCount: 0, state: { terminated: { exitCode: 0 } } };
     const at = (...initContainerStatuses: object[]) =>
@@ -185,7 +185,7 @@ describe('pods', () => {
     expect(at(done, { name: 'j', state: { terminated: { exitCode: 1, reason: 'Error' } } })).toBe('Init:Error');
   });
 
-  it('count sidecars', () => {
+  it('counts sidecars', () => {
     const sidecar = { ...spec, initContainers: [container('s', { restartPolicy: 'Always' })] };
     const initContainerStatuses = [running('s', { restartCount: 4 })];
     expect(
@@ -200,7 +200,7 @@ describe('pods', () => {
     expect(podStatus({ ...gone, status: { phase: 'Succeeded' } })[1]).toBe('Succeeded');
   });
 
-  it('show where they are to who looks wide', () => {
+  it('shows addresses and gates in wide columns', () => {
     const gates = { readinessGates: [{ conditionType: 'a' }, { conditionType: 'b' }] };
     expect(
       show('', 'pods', {
@@ -214,10 +214,10 @@ describe('pods', () => {
   });
 });
 
-describe('other kinds', () => {
+describe('printers of other kinds', () => {
   const template = { spec: { containers: [container('a'), container('b')] } };
 
-  it('count pods', () => {
+  it('show the pod counts of workloads', () => {
     expect(
       show('apps', 'deployments', {
         spec: {
@@ -267,7 +267,7 @@ describe('other kinds', () => {
     });
   });
 
-  it('show how services are reached', () => {
+  it('show how services are exposed', () => {
     const ports = [
       { port: 80, nodePort: 30080, protocol: 'TCP' },
       { port: 53, protocol: 'UDP' },
@@ -367,7 +367,7 @@ describe('other kinds', () => {
     ).toMatchObject({ 'Last Seen': '10s', Object: 'node', Source: 'c', Message: 'hi', 'First Seen': '2m', Count: 3 });
   });
 
-  it('show volumes', () => {
+  it('show volumes and claims', () => {
     expect(
       show('', 'persistentvolumes', {
         spec: {
@@ -398,7 +398,7 @@ describe('other kinds', () => {
     ).toMatchObject({ Name: 'x (default)', ReclaimPolicy: 'Delete', VolumeBindingMode: 'Immediate', AllowVolumeExpansion: false });
   });
 
-  it('show who is given what', () => {
+  it('show the subjects of bindings', () => {
     const subjects = [
       { kind: 'User', name: 'u' },
       { kind: 'Group', name: 'g' },
@@ -427,7 +427,7 @@ describe('other kinds', () => {
     ).toMatchObject({ Reference: 'Deployment/d', Targets: 'cpu: <unknown>/80%', MinPods: '<unset>', MaxPods: 5, Replicas: 2 });
   });
 
-  it('are shown even when nothing is known of them', () => {
+  it('show objects without spec and status', () => {
     for (const { group, resource: name } of kinds) expect(() => show(group, name, {})).not.toThrow();
   });
 });

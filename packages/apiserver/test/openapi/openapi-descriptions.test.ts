@@ -5,7 +5,7 @@ import { fieldDescriptions } from '../../src/openapi/internal/field-descriptions
 import { podFieldDescriptions } from '../../src/openapi/internal/pod-field-descriptions.ts';
 import { SchemaDefinitions } from '../../src/openapi/internal/schema-definitions.ts';
 
-it('are described by definitions and fields that there are', () => {
+it('describe existing definitions and fields', () => {
   const known = new Map<string, Set<string>>();
   for (const text of Object.values(schemaTable))
     for (const [name, row] of Object.entries(JSON.parse(text) as Record<string, object>))
@@ -14,7 +14,7 @@ it('are described by definitions and fields that there are', () => {
     for (const field of Object.keys(fields)) expect(known.get(definition), `${definition}.${field}`).toContain(field);
 });
 
-it.each([2, 3] as const)('are published in OpenAPI %i, beside what they refer to', (version) => {
+it.each([2, 3] as const)('are published in OpenAPI %i, beside references', (version) => {
   const definitions = new SchemaDefinitions(version);
   definitions.refTo('apps/v1.Deployment');
   const bodies = new Map(definitions.bodies());

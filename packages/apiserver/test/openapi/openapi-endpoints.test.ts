@@ -7,7 +7,7 @@ import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
 const served = kinds.filter(({ group }) => group === 'coordination.k8s.io');
 const query: Query = { first: {}, all: new Map() } as unknown as Query;
 
-/** The index of OpenAPI v3, which names documents by their hashes. */
+/** Returns the index of OpenAPI v3, which identifies documents by their hashes. */
 async function indexOf(endpoints: OpenApiEndpoints): Promise<{ readonly index: string; readonly etag: string }> {
   let [index, etag] = ['', ''];
   const exchange: Pick<Exchange, 'headers' | 'method' | 'setHeader' | 'send'> = {
@@ -23,17 +23,10 @@ async function indexOf(endpoints: OpenApiEndpoints): Promise<{ readonly index: s
   await endpoints.send(exchange as Exchange, '/openapi/v3', query);
   return { index, etag };
 }
-const withDescriptions = (text: string) =>
-  new OpenApiEndpoints(
-    () => served,
-    'v1.36.0',
-    undefined,
-    undefined,
-    () => text,
-  );
+const withDescriptions = (text: string) => new OpenApiEndpoints({ served: () => served, version: 'v1.36.0', descriptions: () => text });
 
-describe('hashes of OpenAPI documents', () => {
-  it('change with what is said of fields, and with nothing else', async () => {
+describe('hash of an OpenAPI document', () => {
+  it('changes only with the field descriptions', async () => {
     const first = await indexOf(withDescriptions('one'));
     expect(first.index).toMatch(/\?hash=[0-9A-F]{64}/);
     expect(await indexOf(withDescriptions('one'))).toEqual(first);
@@ -42,8 +35,8 @@ describe('hashes of OpenAPI documents', () => {
     expect(other.etag).not.toBe(first.etag);
   });
 
-  it('are of what is said in fact', async () => {
-    const own = await indexOf(new OpenApiEndpoints(() => served, 'v1.36.0'));
+  it('covers the descriptions of the built-in kinds', async () => {
+    const own = await indexOf(new OpenApiEndpoints({ served: () => served, version: 'v1.36.0' }));
     expect(own.index).not.toBe((await indexOf(withDescriptions(''))).index);
   });
 });

@@ -8,7 +8,7 @@ import { loopbackHandler } from '../../src/pipeline/loopback-handler.ts';
 import { EventLoopYield } from '../../src/pipeline/event-loop-yield.ts';
 import { admin, allowAll, configMap, facts, TestClock, testKeys } from '../support/pipeline-fixture.ts';
 
-it('lets requests pass until the loop was held for a while, then makes them wait for their turn', async () => {
+it('admits requests until the turn is over, then queues them', async () => {
   const clock = new TestClock();
   const turns = new EventLoopYield(clock);
   expect(turns.yieldIfDue()).toBeUndefined();
@@ -30,7 +30,7 @@ it('lets requests pass until the loop was held for a while, then makes them wait
   expect(order).toEqual(Array.from({ length: 40 }, (_, i) => i));
 });
 
-it('keeps the event loop turning while clients in this process write in a loop', async () => {
+it('keeps the event loop running while loopback clients write in a loop', async () => {
   const pipeline = new Pipeline({
     storage: new MemoryStorage(),
     authz: [allowAll],
@@ -68,6 +68,6 @@ it('keeps the event loop turning while clients in this process write in a loop',
   );
   writing = false;
   await pipeline.stop();
-  // without turns there would be one at most
+  // without yielding there would be at most one turn
   expect(turns).toBeGreaterThan(10);
 });

@@ -5,7 +5,7 @@ import { StatusError } from '@oarlock/api/status';
 import { StorageError } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { loopbackHandler } from '../../src/pipeline/loopback-handler.ts';
-import { admin, configMap, pod, refusal, resourceNamed, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
+import { admin, configMap, pod, rejectionOf, resourceNamed, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -13,7 +13,7 @@ const start = async (options: ServerOptions = {}) => {
   return server;
 };
 afterEach(() => server.stop());
-describe('faults', () => {
+describe('errors', () => {
   const faulty = (fault: Error) =>
     new Proxy(new MemoryStorage(), {
       get: (target, name) => {
@@ -29,13 +29,13 @@ describe('faults', () => {
     [new Error('a bug'), 500, 'InternalError'],
   ] as const)('of storage become a Status: %s', async (fault, code, reason) => {
     await start({ storage: faulty(fault) });
-    const error = await refusal(server.create('configmaps', configMap('a')));
+    const error = await rejectionOf(server.create('configmaps', configMap('a')));
     expect(error.status).toMatchObject({ code, reason });
     expect(error.message).toContain(fault.message);
     expect((await server.list('configmaps')).names).toEqual([]);
   });
 
-  it("of plugins are the server's, and let nobody in", async () => {
+  it('of plugins are InternalErrors and never allow a request', async () => {
     await start({
       authz: [
         {
@@ -45,43 +45,45 @@ describe('faults', () => {
         },
       ],
     });
-    expect((await refusal(server.list('configmaps'))).status).toMatchObject({
+    expect((await rejectionOf(server.list('configmaps'))).status).toMatchObject({
       code: 500,
       reason: 'InternalError',
       message: 'Internal error occurred: broken',
     });
   });
 
-  it("are not what a client's going away is", async () => {
+  it('differ from the abort of the caller', async () => {
     await start();
     await server.create('configmaps', configMap('a'));
-    expect((await refusal(server.patch('configmaps', 'a', { data: { a: 'b' } }, { signal: AbortSignal.abort() }))).status).toMatchObject({
+    expect(
+      (await rejectionOf(server.patch('configmaps', 'a', { data: { a: 'b' } }, { signal: AbortSignal.abort() }))).status,
+    ).toMatchObject({
       code: 504,
     });
   });
 });
 
-describe('the loopback handler', () => {
-  it('hands on the cached objects themselves', async () => {
+describe('loopback handler', () => {
+  it('returns the cached objects themselves', async () => {
     await start();
     const handler = loopbackHandler(server.pipeline, (method, path) => Promise.resolve(`${method} ${path}`));
     const request = { resource: configMaps, subresource: '', namespace: 'default', name: '', query: {}, identity: admin };
-    const made = await handler.handle({ ...request, verb: 'create', body: configMap('a') });
-    expect(made).toMatchObject({ kind: 'object', code: 201, object: { metadata: { name: 'a' } }, warnings: [] });
+    const created = await handler.handle({ ...request, verb: 'create', body: configMap('a') });
+    expect(created).toMatchObject({ kind: 'object', code: 201, object: { metadata: { name: 'a' } }, warnings: [] });
     const listed = await handler.handle({ ...request, verb: 'list' });
-    if (made.kind !== 'object' || listed.kind !== 'list') throw new Error('wrong kinds');
+    if (created.kind !== 'object' || listed.kind !== 'list') throw new Error('wrong kinds');
     expect(listed.list).toMatchObject({ kind: 'ConfigMapList', apiVersion: 'v1', metadata: { resourceVersion: '1' } });
-    expect(listed.list.items[0]).toBe(made.object);
+    expect(listed.list.items[0]).toBe(created.object);
     const watched = await handler.handle({ ...request, verb: 'watch', query: { resourceVersion: '0' } });
     if (watched.kind !== 'watch') throw new Error('no watch');
     for await (const [event] of watched.events) {
-      expect(event).toEqual({ type: 'ADDED', object: made.object });
+      expect(event).toEqual({ type: 'ADDED', object: created.object });
       break;
     }
     expect(await handler.handlePath('GET', '/version', undefined, admin)).toBe('GET /version');
   });
 
-  it('neither keeps nor freezes what the caller can still change', async () => {
+  it('neither keeps nor freezes objects of the caller', async () => {
     await start();
     const handler = loopbackHandler(server.pipeline, () => Promise.resolve(undefined));
     const body = { ...configMap('a'), data: { x: 'y' } };
@@ -99,7 +101,7 @@ describe('the loopback handler', () => {
     expect(await server.get('configmaps', 'a')).toMatchObject({ data: { x: 'y' } });
   });
 
-  it('opens no streams', async () => {
+  it('rejects interactive streams', async () => {
     await start();
     await server.create('nodes', {
       kind: 'Node',
@@ -115,13 +117,13 @@ describe('the loopback handler', () => {
   });
 });
 
-describe('several servers over one store', () => {
-  it("see each other's writes at once, and lose none", async () => {
+describe('several servers over one storage', () => {
+  it("read each other's writes at once, and lose none", async () => {
     await start();
     const other = await TestServer.start({ storage: server.storage });
     for (let i = 0; i < 20; i++) {
-      const made = await (i % 2 === 0 ? server : other).create('configmaps', configMap(`c${i}`));
-      expect(await (i % 2 === 0 ? other : server).get('configmaps', `c${i}`)).toEqual(made);
+      const created = await (i % 2 === 0 ? server : other).create('configmaps', configMap(`c${i}`));
+      expect(await (i % 2 === 0 ? other : server).get('configmaps', `c${i}`)).toEqual(created);
     }
     await Promise.all(
       Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? server : other).patch('configmaps', 'c0', { data: { [`k${i}`]: 'v' } })),
@@ -131,10 +133,10 @@ describe('several servers over one store', () => {
   });
 });
 
-it('names every served kind by its group and version', async () => {
+it('includes every served kind by group and version', async () => {
   await start();
   expect(() => resourceNamed('nothing.example.com')).toThrow();
   expect(
-    (await refusal(server.list({ group: 'example.com', version: 'v1', resource: 'things', kind: 'Thing', namespaced: true }))).status,
+    (await rejectionOf(server.list({ group: 'example.com', version: 'v1', resource: 'things', kind: 'Thing', namespaced: true }))).status,
   ).toMatchObject({ code: 404, message: 'the server could not find the requested resource' });
 });

@@ -2,14 +2,14 @@ import type { PolicyRule } from '@oarlock/api/types/rbac-v1';
 import type { Identity } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
 import { afterEach, describe, expect, it } from 'vitest';
-import { refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 const group = 'rbac.authorization.k8s.io';
 const apiVersion = `${group}/v1`;
 const ada: Identity = { name: 'ada', groups: ['devs', 'system:authenticated'] };
 const pods: PolicyRule = { apiGroups: [''], resources: ['pods', 'pods/log'], verbs: ['get', 'list'] };
 
-/** Lets everybody write anything but escalate and bind, and says what they hold. */
+/** Allows all writes except escalate and bind, and lists the rules of a user. */
 const chain = (held: readonly PolicyRule[], special: readonly string[] = []): Authorizer[] => [
   {
     authorize: ({ verb }) =>
@@ -47,13 +47,13 @@ const binding = (kind: string, name: string, of = 'RoleBinding') => ({
 const as = { identity: ada };
 
 describe('privilege escalation through roles and bindings', () => {
-  it('is refused for rules that the writer does not hold, all of them named', async () => {
+  it('is rejected for rules that the writer does not hold, all of which the message lists', async () => {
     await start([pods]);
     const wanted: PolicyRule[] = [
       { apiGroups: ['', 'apps'], resources: ['pods', 'secrets'], verbs: ['get', 'delete'] },
       { nonResourceURLs: ['/metrics'], verbs: ['get'] },
     ];
-    const { status } = await refusal(server.create(`clusterroles.${group}`, clusterRole(wanted), as));
+    const { status } = await rejectionOf(server.create(`clusterroles.${group}`, clusterRole(wanted), as));
     expect(status).toMatchObject({ code: 403, reason: 'Forbidden' });
     expect(status.message).toBe(
       `clusterroles.rbac.authorization.k8s.io "r" is forbidden: user "ada" (groups=["devs" "system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n` +
@@ -67,7 +67,7 @@ describe('privilege escalation through roles and bindings', () => {
     );
   });
 
-  it('is no matter for rules that are held, for masters, and for whoever may escalate', async () => {
+  it('is allowed for rules that the writer holds, for system:masters, and with the escalate verb', async () => {
     await start([pods]);
     await server.create(`roles.${group}`, role([{ apiGroups: [''], resources: ['pods/log'], verbs: ['get'], resourceNames: ['x'] }]), as);
     await server.create(`clusterroles.${group}`, clusterRole([{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]));
@@ -76,25 +76,25 @@ describe('privilege escalation through roles and bindings', () => {
     await server.create(`roles.${group}`, role([{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]), as);
   });
 
-  it('is refused on update and patch, too, but not for what the garbage collector does', async () => {
+  it('is rejected on update and patch, except for changes of the garbage collector', async () => {
     await start([pods]);
     await server.create(`roles.${group}`, role([{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }]));
     const held = await server.get(`roles.${group}`, 'r');
     await server.update(`roles.${group}`, { ...held, metadata: { ...held.metadata, finalizers: ['example.com/x'] } }, as);
     const stars = { rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }] };
-    expect((await refusal(server.patch(`roles.${group}`, 'r', stars, as))).message).toContain(
+    expect((await rejectionOf(server.patch(`roles.${group}`, 'r', stars, as))).message).toContain(
       '{APIGroups:["*"], Resources:["*"], Verbs:["*"]}',
     );
     expect(
-      (await refusal(server.update(`roles.${group}`, role([{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }]), as))).code,
+      (await rejectionOf(server.update(`roles.${group}`, role([{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }]), as))).code,
     ).toBe(403);
     await server.update(`roles.${group}`, role([pods]), as);
   });
 
-  it('is refused through aggregation for everybody who does not hold everything', async () => {
+  it('is rejected through aggregation unless the writer holds all permissions', async () => {
     await start([pods]);
     const aggregationRule = { clusterRoleSelectors: [{ matchLabels: { mine: 'true' } }] };
-    expect((await refusal(server.create(`clusterroles.${group}`, clusterRole([], { aggregationRule }), as))).message).toContain(
+    expect((await rejectionOf(server.create(`clusterroles.${group}`, clusterRole([], { aggregationRule }), as))).message).toContain(
       'must have cluster-admin privileges to use the aggregationRule',
     );
     await server.stop();
@@ -105,17 +105,21 @@ describe('privilege escalation through roles and bindings', () => {
     await server.create(`clusterroles.${group}`, clusterRole([], { aggregationRule }), as);
   });
 
-  it('is refused through bindings of roles that hold more, and allowed to whoever may bind', async () => {
+  it('is rejected through bindings to roles with more rules, and allowed with the bind verb', async () => {
     await start([pods]);
     await server.create(`clusterroles.${group}`, clusterRole([{ apiGroups: [''], resources: ['secrets'], verbs: ['*'] }]));
     await server.create(`roles.${group}`, role([pods]));
-    const refused = await refusal(server.create(`clusterrolebindings.${group}`, binding('ClusterRole', 'r', 'ClusterRoleBinding'), as));
-    expect(refused.message).toMatch(
+    const rejection = await rejectionOf(
+      server.create(`clusterrolebindings.${group}`, binding('ClusterRole', 'r', 'ClusterRoleBinding'), as),
+    );
+    expect(rejection.message).toMatch(
       /^clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: user "ada" .*\n\{APIGroups:\[""\], Resources:\["secrets"\], Verbs:\["\*"\]\}$/,
     );
-    expect((await refusal(server.create(`rolebindings.${group}`, binding('ClusterRole', 'r'), as))).code).toBe(403);
+    expect((await rejectionOf(server.create(`rolebindings.${group}`, binding('ClusterRole', 'r'), as))).code).toBe(403);
     await server.create(`rolebindings.${group}`, binding('Role', 'r'), as);
-    const missing = await refusal(server.create(`rolebindings.${group}`, { ...binding('Role', 'nowhere'), metadata: { name: 'c' } }, as));
+    const missing = await rejectionOf(
+      server.create(`rolebindings.${group}`, { ...binding('Role', 'nowhere'), metadata: { name: 'c' } }, as),
+    );
     expect(missing.status).toMatchObject({ code: 404, message: 'roles.rbac.authorization.k8s.io "nowhere" not found' });
     await server.stop();
     await start([], ['bind']);
@@ -123,8 +127,8 @@ describe('privilege escalation through roles and bindings', () => {
   });
 });
 
-describe('a rules review', () => {
-  it('lists what the chain can say', async () => {
+describe('rules review', () => {
+  it('lists the rules of all authorizers', async () => {
     await start([pods, { nonResourceURLs: ['/metrics'], verbs: ['get'] }]);
     const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', ...{ spec: { namespace: 'default' } } };
     expect(await server.create('selfsubjectrulesreviews.authorization.k8s.io', review, as)).toMatchObject({

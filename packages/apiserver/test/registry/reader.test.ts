@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
-import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -9,31 +9,31 @@ beforeEach(async () => {
 afterEach(() => server.stop());
 
 describe('get', () => {
-  it('sees every write that was acknowledged', async () => {
+  it('returns every acknowledged write', async () => {
     for (let i = 0; i < 20; i++) {
-      const made = await server.create('configmaps', configMap(`c${i}`));
-      expect(await server.get('configmaps', `c${i}`)).toEqual(made);
+      const created = await server.create('configmaps', configMap(`c${i}`));
+      expect(await server.get('configmaps', `c${i}`)).toEqual(created);
     }
   });
 
-  it('names what is not there', async () => {
-    const error = await refusal(server.get('configmaps', 'nobody'));
+  it('names the missing object', async () => {
+    const error = await rejectionOf(server.get('configmaps', 'nobody'));
     expect(error.status).toMatchObject({
       reason: 'NotFound',
       code: 404,
       message: 'configmaps "nobody" not found',
       details: { name: 'nobody', kind: 'configmaps' },
     });
-    expect((await refusal(server.get('deployments.apps', 'nobody'))).message).toBe('deployments.apps "nobody" not found');
+    expect((await rejectionOf(server.get('deployments.apps', 'nobody'))).message).toBe('deployments.apps "nobody" not found');
   });
 
-  it('waits for a resourceVersion, and says when it is too far ahead', async () => {
+  it('waits for a resourceVersion, and rejects one too far in the future', async () => {
     const { metadata } = await server.create('configmaps', configMap('a'));
     expect(await server.get('configmaps', 'a', { query: { resourceVersion: metadata?.resourceVersion ?? '' } })).toMatchObject({
       metadata: { name: 'a' },
     });
     expect(await server.get('configmaps', 'a', { query: { resourceVersion: '0' } })).toMatchObject({ metadata: { name: 'a' } });
-    const ahead = refusal(server.get('configmaps', 'a', { query: { resourceVersion: '1000' } }));
+    const ahead = rejectionOf(server.get('configmaps', 'a', { query: { resourceVersion: '1000' } }));
     await server.clock.advance(3_000);
     expect((await ahead).status).toMatchObject({
       code: 504,
@@ -41,13 +41,13 @@ describe('get', () => {
       message: `Timeout: Too large resource version: 1000, current: ${metadata?.resourceVersion}`,
       details: { retryAfterSeconds: 1, causes: [{ reason: 'ResourceVersionTooLarge' }] },
     });
-    expect((await refusal(server.get('configmaps', 'a', { query: { resourceVersion: 'x' } }))).status).toMatchObject({
+    expect((await rejectionOf(server.get('configmaps', 'a', { query: { resourceVersion: 'x' } }))).status).toMatchObject({
       code: 400,
       message: 'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax',
     });
   });
 
-  it('gives the same frozen object to everybody', async () => {
+  it('returns the same frozen object to all callers', async () => {
     await server.create('configmaps', configMap('a', { key: 'grüße' }));
     const [one, two] = [
       await server.handle('get', 'configmaps', { namespace: 'default', name: 'a' }),
@@ -59,7 +59,7 @@ describe('get', () => {
     expect(Object.isFrozen((one.item.object as { data?: object }).data)).toBe(true);
   });
 
-  it('reads what another program wrote, whatever order its fields have', async () => {
+  it('reads objects that another program wrote, whatever their field order', async () => {
     const storage = new MemoryStorage();
     await storage.commit(
       [
@@ -89,7 +89,7 @@ describe('list', () => {
       });
   };
 
-  it('has one namespace or all of them, in order', async () => {
+  it('lists one namespace or all of them, in order', async () => {
     await fill(2, 'b');
     await fill(2, 'a');
     expect((await server.list('configmaps')).items.map(({ object: { metadata } }) => `${metadata?.namespace}/${metadata?.name}`)).toEqual([
@@ -113,14 +113,14 @@ describe('list', () => {
       'c2',
     ]);
     expect((await server.list('configmaps', { fieldSelector: 'metadata.name=c1,metadata.namespace=other' })).names).toEqual([]);
-    expect((await refusal(server.list('configmaps', { fieldSelector: 'data.x=y' }))).status).toMatchObject({
+    expect((await rejectionOf(server.list('configmaps', { fieldSelector: 'data.x=y' }))).status).toMatchObject({
       code: 400,
       message: 'field label not supported: data.x',
     });
-    expect((await refusal(server.list('configmaps', { labelSelector: 'a in' }))).code).toBe(400);
+    expect((await rejectionOf(server.list('configmaps', { labelSelector: 'a in' }))).code).toBe(400);
   });
 
-  it('finds pods by the fields that upstream has', async () => {
+  it("selects pods by upstream's fields", async () => {
     await server.create('pods', pod('a', { nodeName: 'n1', restartPolicy: 'Never' }));
     await server.create('pods', pod('b', { hostNetwork: true }));
     const by = async (fieldSelector: string) => (await server.list('pods', { fieldSelector })).names;
@@ -133,7 +133,7 @@ describe('list', () => {
     expect(await by('spec.schedulerName=default-scheduler,spec.restartPolicy=Never')).toEqual(['a']);
   });
 
-  it('pages over one state although it changes', async () => {
+  it('pages over one snapshot while objects change', async () => {
     await fill(5);
     const first = await server.list('configmaps', { limit: '2' });
     expect(first.names).toEqual(['c0', 'c1']);
@@ -151,7 +151,7 @@ describe('list', () => {
     expect((await server.list('configmaps')).names).toEqual(['c0', 'c1', 'c3', 'c4', 'c9']);
   });
 
-  it('does not count what remains under a selector', async () => {
+  it('omits remainingItemCount with a selector', async () => {
     await fill(6);
     const first = await server.list('configmaps', { limit: '2', labelSelector: 'parity=even' });
     expect(first.names).toEqual(['c0', 'c2']);
@@ -161,7 +161,7 @@ describe('list', () => {
     ).toEqual(['c4']);
   });
 
-  it('reads an exact revision', async () => {
+  it('lists at an exact revision', async () => {
     await fill(2);
     const { metadata } = await server.list('configmaps');
     await server.remove('configmaps', 'c0');
@@ -176,31 +176,31 @@ describe('list', () => {
     ).toEqual(['c1']);
   });
 
-  it('goes on from storage where the cache begins later, and says when that has forgotten, too', async () => {
+  it("continues from storage before the cache's first revision, and reports compaction", async () => {
     await fill(4);
     const first = await server.list('configmaps', { limit: '1' });
     await server.remove('configmaps', 'c1');
-    // a server that starts now has no past of its own
+    // a new server has no events of earlier revisions
     const late = await TestServer.start({ storage: server.storage });
     const second = await late.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' });
     expect(second.names).toEqual(['c1', 'c2']);
     expect(second.metadata).toMatchObject({ remainingItemCount: 1 });
     await server.storage.compact(late.pipeline.revision);
-    const gone = await refusal(late.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' }));
+    const gone = await rejectionOf(late.list('configmaps', { limit: '2', continue: first.metadata.continue ?? '' }));
     expect(gone.status).toMatchObject({ code: 410, reason: 'Expired' });
     expect(gone.message).toMatch(/^The provided continue parameter is too old to display a consistent list result\./);
     const rest = await late.list('configmaps', { continue: gone.status.metadata.continue ?? '' });
     expect(rest.names).toEqual(['c2', 'c3']);
-    expect((await refusal(late.list('configmaps', { resourceVersion: '1', resourceVersionMatch: 'Exact' }))).status).toMatchObject({
+    expect((await rejectionOf(late.list('configmaps', { resourceVersion: '1', resourceVersionMatch: 'Exact' }))).status).toMatchObject({
       code: 410,
       message: 'The resourceVersion for the provided list is too old.',
     });
     await late.stop();
   });
 
-  it('refuses options that contradict each other as upstream does', async () => {
+  it('rejects conflicting options as upstream does', async () => {
     await fill(2);
-    const message = async (query: Record<string, string>) => (await refusal(server.list('configmaps', query))).message;
+    const message = async (query: Record<string, string>) => (await rejectionOf(server.list('configmaps', query))).message;
     expect(await message({ resourceVersionMatch: 'Exact' })).toBe(
       'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided',
     );

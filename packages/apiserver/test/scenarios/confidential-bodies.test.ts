@@ -2,13 +2,13 @@ import { trace, type Span, type Tracer } from '@opentelemetry/api';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AuditEvent } from '@oarlock/spi/audit';
 import { AuditTrail } from '../../src/audit/audit-trail.ts';
-import { refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 const marker = 'cGxhbnRlZC1tYXJrZXI=';
 let server: TestServer;
 afterEach(() => server.stop());
 
-/** Records everything that is written to spans. */
+/** Records all values that are written to spans. */
 function recorder(): { readonly tracer: Tracer; readonly text: () => string } {
   const records: unknown[] = [];
   const span = {
@@ -42,7 +42,7 @@ describe('spans of rejected writes of Secrets', () => {
     ['a patch of a path that is missing', [{ op: 'replace', path: `/data/${marker}/x`, value: marker }], 'json'],
     ['a patch of an immutable field', { type: marker }, 'strategic'],
     ['a patch to another shape', { stringData: [marker] }, 'strategic'],
-  ] as const)('%s leaves nothing of the object in them', async (_, patch, patchType) => {
+  ] as const)('%s: contain no value of the object', async (_, patch, patchType) => {
     const { tracer, text } = recorder();
     server = await TestServer.start({ tracer });
     await server.create('secrets', secret);
@@ -54,7 +54,7 @@ describe('spans of rejected writes of Secrets', () => {
   it('a failed patch does not quote the stored object to the caller', async () => {
     server = await TestServer.start();
     await server.create('secrets', secret);
-    const { status } = await refusal(server.patch('secrets', 's', { data: 7 }));
+    const { status } = await rejectionOf(server.patch('secrets', 's', { data: 7 }));
     expect(JSON.stringify(status)).not.toContain(marker);
   });
 });
@@ -94,7 +94,7 @@ describe('audit events of level Metadata', () => {
     ['', 'secrets', ''],
     ['authentication.k8s.io', 'tokenreviews', ''],
     ['', 'serviceaccounts', 'token'],
-  ])('%s %s %s: keep the reason of a rejection or fault without its text', (group, resource, subresource) => {
+  ])('%s %s %s: keep the reason of an error without its message', (group, resource, subresource) => {
     const rejected = eventOf(group, resource, subresource, (trail) => trail.recordRejection(failed));
     expect(rejected?.responseStatus).toEqual({ metadata: {}, status: 'Failure', reason: 'Invalid', code: 422 });
     const panicked = eventOf(group, resource, subresource, (trail) => trail.recordPanic(new Error(marker)));

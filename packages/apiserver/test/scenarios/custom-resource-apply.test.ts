@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { refusal, type TestServer } from '../support/pipeline-fixture.ts';
+import { rejectionOf, type TestServer } from '../support/pipeline-fixture.ts';
 import { custom, definition, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
@@ -63,7 +63,7 @@ const fieldsOf = (object: KubeObject, manager: string) =>
   object.metadata?.managedFields?.find((entry) => entry.manager === manager)?.fieldsV1;
 
 describe('[sig-api-machinery] applied custom resources', () => {
-  it('FieldValidation should create/apply a valid CR for CRD with validation schema: lists and maps merge as the schema says', async () => {
+  it('FieldValidation should create/apply a valid CR for CRD with validation schema: lists and maps are merged by the schema', async () => {
     const { server, widgets } = await started();
     const widget = (spec: object) => custom(widgets, 'a', { spec });
     await applied(
@@ -98,7 +98,7 @@ describe('[sig-api-machinery] applied custom resources', () => {
         'f:tags': { 'v:"a"': {}, 'v:"b"': {} },
       },
     });
-    expect((await refusal(applied(server, widgets, widget({ selector: { z: 'y' } }), 'two'))).message).toBe(
+    expect((await rejectionOf(applied(server, widgets, widget({ selector: { z: 'y' } }), 'two'))).message).toBe(
       'Apply failed with 1 conflict: conflict with "one": .spec.selector',
     );
     const less = await applied(server, widgets, widget({ tags: ['a'], free: {} }), 'one');
@@ -107,23 +107,23 @@ describe('[sig-api-machinery] applied custom resources', () => {
     expect(less.spec).not.toHaveProperty('size');
   });
 
-  it('FieldValidation should create/apply an invalid CR with extra properties for CRD with validation schema: it is refused', async () => {
+  it('FieldValidation should create/apply an invalid CR with extra properties for CRD with validation schema: it is rejected', async () => {
     const { server, widgets } = await started();
-    expect((await refusal(applied(server, widgets, custom(widgets, 'a', { spec: { odd: 1 } }), 'one'))).message).toBe(
+    expect((await rejectionOf(applied(server, widgets, custom(widgets, 'a', { spec: { odd: 1 } }), 'one'))).message).toBe(
       'failed to create typed patch object (/a; example.com/v1, Kind=Widget): .spec.odd: field not declared in schema',
     );
   });
 
   it('FieldValidation should create/apply a CR with unknown fields for CRD with no validation schema', async () => {
     const { server, widgets } = await started({ schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } });
-    const made = await applied(server, widgets, custom(widgets, 'a', { spec: { odd: { x: [1, 2] } }, other: 1 }), 'one');
-    expect(fieldsOf(made, 'one')).toEqual({ 'f:other': {}, 'f:spec': { '.': {}, 'f:odd': { '.': {}, 'f:x': {} } } });
+    const created = await applied(server, widgets, custom(widgets, 'a', { spec: { odd: { x: [1, 2] } }, other: 1 }), 'one');
+    expect(fieldsOf(created, 'one')).toEqual({ 'f:other': {}, 'f:spec': { '.': {}, 'f:odd': { '.': {}, 'f:x': {} } } });
     const next = await applied(server, widgets, custom(widgets, 'a', { other: 2 }), 'one');
     expect(next).toMatchObject({ other: 2 });
     expect(next.spec).toBeUndefined();
   });
 
-  it('own their status and their scale apart', async () => {
+  it('have separate managers of status and scale', async () => {
     const { server, widgets } = await started();
     await applied(server, widgets, custom(widgets, 'a', { spec: { replicas: 2 }, status: { x: 1 } }), 'one');
     const next = await applied(server, widgets, custom(widgets, 'a', { spec: { replicas: 9 }, status: { x: 1 } }), 'two', {}, 'status');
@@ -131,7 +131,7 @@ describe('[sig-api-machinery] applied custom resources', () => {
     expect(fieldsOf(next, 'two')).toEqual({ 'f:status': { 'f:x': {} } });
     expect(fieldsOf(next, 'one')).toEqual({ 'f:spec': { 'f:replicas': {} } });
     const scale = { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'a' }, spec: { replicas: 5 } };
-    expect((await refusal(applied(server, widgets, scale, 'three', {}, 'scale'))).message).toBe(
+    expect((await rejectionOf(applied(server, widgets, scale, 'three', {}, 'scale'))).message).toBe(
       'Apply failed with 1 conflict: conflict with "one": .spec.replicas',
     );
     await applied(server, widgets, scale, 'three', { force: 'true' }, 'scale');

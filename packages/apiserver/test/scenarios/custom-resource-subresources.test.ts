@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { printerFor } from '../../src/negotiation/table/printers.ts';
-import { refusal } from '../support/pipeline-fixture.ts';
+import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { compileJsonPath } from '../../src/custom-resources/internal/json-path.ts';
 import { custom, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
 
@@ -35,13 +35,13 @@ interface Widget extends KubeObject {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-describe('the status of custom resources', () => {
-  it('is written by itself, and the rest without it; only the rest counts as a generation', async () => {
+describe('custom resource status', () => {
+  it('is written only through its subresource; only other changes increment the generation', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition({ version }));
-    const made = await server.create<Widget>(widgets, custom(widgets, 'a', { spec: { color: 'red' }, status: { seen: 1 } }));
-    expect(made.status).toBeUndefined();
-    const updated = await server.update<Widget>(widgets, { ...made, spec: { color: 'blue' }, status: { seen: 2 } } as Widget);
+    const created = await server.create<Widget>(widgets, custom(widgets, 'a', { spec: { color: 'red' }, status: { seen: 1 } }));
+    expect(created.status).toBeUndefined();
+    const updated = await server.update<Widget>(widgets, { ...created, spec: { color: 'blue' }, status: { seen: 2 } } as Widget);
     expect([updated.status, updated.metadata?.generation]).toEqual([undefined, 2]);
     const reported = await server.update<Widget>(
       widgets,
@@ -56,19 +56,19 @@ describe('the status of custom resources', () => {
     expect([labelled.metadata?.generation, labelled.status]).toEqual([2, { seen: 4 }]);
   });
 
-  it('is as any other field where there is no subresource', async () => {
+  it('is an ordinary field without the subresource', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition());
-    const made = await server.create<Widget>(widgets, custom(widgets, 'a', { status: { seen: 1 } }));
-    expect(made.status).toEqual({ seen: 1 });
+    const created = await server.create<Widget>(widgets, custom(widgets, 'a', { status: { seen: 1 } }));
+    expect(created.status).toEqual({ seen: 1 });
     const updated = await server.patch<Widget>(widgets, 'a', { status: { seen: 2 } });
     expect([updated.status, updated.metadata?.generation]).toEqual([{ seen: 2 }, 2]);
-    expect((await refusal(server.get(widgets, 'a', { subresource: 'status' }))).code).toBe(404);
+    expect((await rejectionOf(server.get(widgets, 'a', { subresource: 'status' }))).code).toBe(404);
   });
 });
 
-describe('the scale of custom resources', () => {
-  it('is read and written by the paths of the definition', async () => {
+describe('custom resource scale', () => {
+  it('reads and writes the paths of the definition', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition({ version }));
     await server.create(widgets, custom(widgets, 'a', { spec: { replicas: 2 } }));
@@ -87,16 +87,16 @@ describe('the scale of custom resources', () => {
     expect(patched.spec).toEqual({ replicas: 6 });
     const stored = await server.get<Widget>(widgets, 'a');
     expect([stored.spec, stored.status, stored.metadata?.generation]).toEqual([{ replicas: 6 }, { replicas: 1, selector: 'a=b' }, 3]);
-    const negative = await refusal(server.patch(widgets, 'a', { spec: { replicas: -1 } }, { subresource: 'scale' }));
+    const negative = await rejectionOf(server.patch(widgets, 'a', { spec: { replicas: -1 } }, { subresource: 'scale' }));
     expect(negative.message).toContain('spec.replicas: Invalid value: -1: must be greater than or equal to 0');
-    expect((await refusal(server.patch(widgets, 'a', { spec: { replicas: 10 } }, { subresource: 'scale' }))).code).toBe(422);
+    expect((await rejectionOf(server.patch(widgets, 'a', { spec: { replicas: 10 } }, { subresource: 'scale' }))).code).toBe(422);
     const stale = { ...scale, spec: { replicas: 1 } } as Widget;
-    expect((await refusal(server.update(widgets, stale, { subresource: 'scale' }))).code).toBe(409);
+    expect((await rejectionOf(server.update(widgets, stale, { subresource: 'scale' }))).code).toBe(409);
   });
 });
 
-describe('columns of custom resources', () => {
-  it('show what paths lead to', async () => {
+describe('custom resource columns', () => {
+  it('show the values of their paths', async () => {
     const server = await startServer();
     const columns = [
       { name: 'Color', type: 'string', jsonPath: '.spec.color' },
@@ -157,7 +157,7 @@ describe('columns of custom resources', () => {
 });
 
 describe('selectable fields [sig-api-machinery CustomResourceFieldSelectors]', () => {
-  it('select in lists, watches and deletions of collections', async () => {
+  it('select in lists, watches and collection deletions', async () => {
     const server = await startServer();
     const selectableFields = [{ jsonPath: '.spec.color' }, { jsonPath: '.spec.on' }, { jsonPath: '.spec.count' }];
     const widgets = await establish(server, definition({ version: { ...version, selectableFields } }));
@@ -166,7 +166,7 @@ describe('selectable fields [sig-api-machinery CustomResourceFieldSelectors]', (
     expect((await server.list(widgets, { fieldSelector: 'spec.color=red' })).names).toEqual(['a']);
     expect((await server.list(widgets, { fieldSelector: 'spec.on=true,spec.count=1' })).names).toEqual(['a']);
     expect((await server.list(widgets, { fieldSelector: 'spec.color!=red' })).names).toEqual(['b']);
-    const unknown = await refusal(server.list(widgets, { fieldSelector: 'spec.replicas=1' }));
+    const unknown = await rejectionOf(server.list(widgets, { fieldSelector: 'spec.replicas=1' }));
     expect([unknown.code, unknown.message]).toEqual([400, 'field label not supported: spec.replicas']);
     const watch = await server.watch(widgets, { fieldSelector: 'spec.color=blue' });
     expect(await watch.take(1)).toEqual(['ADDED b']);
@@ -179,16 +179,16 @@ describe('selectable fields [sig-api-machinery CustomResourceFieldSelectors]', (
   });
 });
 
-describe('what all objects do, custom resources do', () => {
-  it('names are generated, labels select, finalizers hold, JSON patches apply, dry runs leave no trace', async () => {
+describe('custom resource metadata', () => {
+  it('supports generated names, label selectors, finalizers, JSON patches and dry runs', async () => {
     const server = await startServer();
     const widgets = await establish(server, definition({ scope: 'Cluster' }));
-    const made = await server.create(widgets, {
+    const created = await server.create(widgets, {
       apiVersion: 'example.com/v1',
       kind: 'Widget',
       metadata: { generateName: 'w-', labels: { x: '1' } },
     });
-    const name = made.metadata?.name ?? '';
+    const name = created.metadata?.name ?? '';
     expect(name).toMatch(/^w-[a-z0-9]{5}$/);
     expect((await server.list(widgets, { labelSelector: 'x in (1,2)' })).names).toEqual([name]);
     const patched = await server.patch<Widget>(widgets, name, [{ op: 'add', path: '/spec', value: { a: [1] } }], { patchType: 'json' });
@@ -199,15 +199,17 @@ describe('what all objects do, custom resources do', () => {
     const deleting = await server.remove(widgets, name);
     expect(deleting.metadata?.deletionTimestamp).toBeDefined();
     await server.patch(widgets, name, { metadata: { finalizers: [] } });
-    expect((await refusal(server.get(widgets, name))).code).toBe(404);
+    expect((await rejectionOf(server.get(widgets, name))).code).toBe(404);
     await server.create(widgets, custom(widgets, 'versioned'));
-    const blind = await refusal(server.update(widgets, custom(widgets, 'versioned', { spec: { a: 1 } })));
+    const blind = await rejectionOf(server.update(widgets, custom(widgets, 'versioned', { spec: { a: 1 } })));
     expect([blind.code, blind.message]).toEqual([422, expect.stringContaining('metadata.resourceVersion: Invalid value: ')]);
-    const wrong = await refusal(server.create(widgets, custom(widgets, 'Bad_Name')));
+    const wrong = await rejectionOf(server.create(widgets, custom(widgets, 'Bad_Name')));
     expect(wrong.message).toContain('metadata.name: Invalid value: "Bad_Name"');
-    const typed = await refusal(server.create(widgets, { ...custom(widgets, 'a'), metadata: { name: 'a', labels: { a: 1 } } } as never));
+    const typed = await rejectionOf(
+      server.create(widgets, { ...custom(widgets, 'a'), metadata: { name: 'a', labels: { a: 1 } } } as never),
+    );
     expect(typed.code).toBe(400);
-    expect((await refusal(server.patch(definitions, 'widgets.example.com', { spec: { group: 'other.com' } }))).message).toContain(
+    expect((await rejectionOf(server.patch(definitions, 'widgets.example.com', { spec: { group: 'other.com' } }))).message).toContain(
       'spec.group: Invalid value: "other.com": field is immutable',
     );
   });

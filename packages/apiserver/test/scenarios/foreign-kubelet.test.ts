@@ -11,7 +11,7 @@ import type { ServingCertificateVerification } from '../../src/proxy/proxy-clien
 import { ProxyAddresses } from '../../src/proxy/proxy-addresses.ts';
 import { KubeletProxy } from '../../src/proxy/kubelet-proxy.ts';
 
-describe('a kubelet with a certificate of its own', () => {
+describe('kubelet with a self-signed certificate', () => {
   let directory: string;
   let keys: ClusterKeys;
   let kubelet: Server;
@@ -63,14 +63,14 @@ describe('a kubelet with a certificate of its own', () => {
     [true, true],
     [true, false],
     ['own', true],
-  ] as const)('is not believed: verify %s, own %s', async (verify, own) => {
+  ] as const)('is rejected: verify %s, own %s', async (verify, own) => {
     await expect(read(verify, own)).rejects.toThrow(/unable to verify|self.signed|signature/i);
   });
 
   it.each([
     [false, true],
     ['own', false],
-  ] as const)('is believed: verify %s, own %s', async (verify, own) => {
+  ] as const)('is accepted: verify %s, own %s', async (verify, own) => {
     expect(await read(verify, own)).toBe('a line\n');
   });
 });

@@ -3,10 +3,10 @@ import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { registerObjectCountMetrics } from '../../src/metrics/object-count-metrics.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
-import { configMap, refusal, TestServer as Core } from '../support/pipeline-fixture.ts';
+import { configMap, rejectionOf, TestServer as Core } from '../support/pipeline-fixture.ts';
 import { startServer, type TestServer } from '../support/start-server.ts';
 
-/** Behaviours of a conformant cluster, under the names that they are known by, over HTTP and the whole pipeline. */
+/** Conformance behaviors under their names, over HTTP and the whole pipeline. */
 let core: Core;
 let server: TestServer<Pipeline>;
 beforeEach(async () => {
@@ -77,7 +77,7 @@ describe('[sig-api-machinery] AggregatedDiscovery', () => {
     expect(found.sort()).toEqual(builtIn.map(({ group, version: served, resource }) => `${group}/${served}/${resource}`).sort());
   });
 
-  it('should support aggregated discovery interface [Conformance]: the first form that is known, and the old one last', async () => {
+  it('should support aggregated discovery interface [Conformance]: prefers the first supported form, and the legacy form last', async () => {
     const accept = `${form('v3')},${form('v2')},${form('v2beta1')},application/json`;
     expect((await get('/apis', accept)).headers['content-type']).toBe(form('v2'));
     expect((await get('/apis', `${form('v3')},application/json`)).json()).toMatchObject({ kind: 'APIGroupList' });
@@ -103,8 +103,8 @@ describe('[sig-api-machinery] Servers with support for Table transformation', ()
         headers: { accept, 'content-type': 'application/json' },
         body,
       });
-    const refused = await ask('application/json;as=Table;v=v1;g=meta.k8s.io');
-    expect([refused.code, refused.json()]).toEqual([406, expect.objectContaining({ kind: 'Status', reason: 'NotAcceptable' })]);
+    const rejection = await ask('application/json;as=Table;v=v1;g=meta.k8s.io');
+    expect([rejection.code, rejection.json()]).toEqual([406, expect.objectContaining({ kind: 'Status', reason: 'NotAcceptable' })]);
     expect((await ask('application/json;as=Table;v=v1;g=meta.k8s.io,application/json')).json()).toMatchObject({
       status: { allowed: true },
     });
@@ -135,7 +135,7 @@ describe('[sig-api-machinery] Servers with support for API chunking', () => {
       names.push(...items.map((item) => item.metadata.name));
       expect(metadata.remainingItemCount ?? 0).toBe(total - names.length);
       token = metadata.continue ?? '';
-      // what is written meanwhile does not show
+      // later writes do not appear in the pages
       await core.create('configmaps', configMap(`late-${names.length}`));
     } while (token !== '');
     expect(names).toEqual(Array.from({ length: total }, (_, i) => `map-${String(i).padStart(2, '0')}`));
@@ -148,7 +148,7 @@ describe('[sig-api-machinery] Servers with support for API chunking', () => {
     await core.storage.compact(core.pipeline.revision);
     const late = await Core.start({ storage: core.storage, clock: core.clock });
     try {
-      const gone = await refusal(late.list('configmaps', { limit: '10', continue: first.metadata.continue ?? '' }));
+      const gone = await rejectionOf(late.list('configmaps', { limit: '10', continue: first.metadata.continue ?? '' }));
       const { metadata } = gone.status as unknown as { metadata: { continue: string } };
       expect(gone.status).toMatchObject({ code: 410, reason: 'Expired' });
       const rest = await late.list('configmaps', { limit: '100', continue: metadata.continue });
@@ -244,7 +244,7 @@ describe('[sig-api-machinery] Watchers', () => {
 describe('WatchList (KEP-3157)', () => {
   const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: 'true' };
   it.each(['', '0', '1'])(
-    'brings the state from resourceVersion %j, a bookmark that says so, and what happens then',
+    'sends the state from resourceVersion %j, the bookmark that ends it, and later events',
     async (resourceVersion) => {
       await core.create('configmaps', configMap('a'));
       const last = await core.create('configmaps', configMap('b'));
@@ -265,7 +265,7 @@ describe('WatchList (KEP-3157)', () => {
     },
   );
 
-  it('brings no state to who does not want it', async () => {
+  it('sends no state without sendInitialEvents', async () => {
     await core.create('configmaps', configMap('a'));
     const watch = await core.watch('configmaps', { ...query, sendInitialEvents: 'false', resourceVersion: '' });
     await core.create('configmaps', configMap('b'));
@@ -275,7 +275,7 @@ describe('WatchList (KEP-3157)', () => {
 });
 
 describe('metrics', () => {
-  it('count what is stored', async () => {
+  it('count the stored objects', async () => {
     await core.create('configmaps', configMap('a'));
     await core.create('configmaps', configMap('b'));
     const registry = new Registry();
@@ -289,7 +289,7 @@ describe('metrics', () => {
     expect(text).toContain('apiserver_storage_objects{resource="deployments.apps"} 0');
   });
 
-  it('have the names of the main series', async () => {
+  it("have upstream's names", async () => {
     await core.create('configmaps', configMap('a'));
     const answer = await server.http1('GET', '/api/v1/configmaps?watch=1&timeoutSeconds=0&resourceVersion=0&limit=1', {
       headers: { accept: 'application/yaml' },

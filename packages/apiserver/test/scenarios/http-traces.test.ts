@@ -10,7 +10,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { request } from 'node:https';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import type { ApiServer } from '../../src/api-server.ts';
+import type { ApiServer } from '../../src/server/api-server.ts';
 import apiserver from '../../src/plugin.ts';
 import { testKeys } from '../support/keys.ts';
 
@@ -51,7 +51,7 @@ function recorder(): { readonly tracer: Tracer; readonly spans: Seen[] } {
   return { tracer, spans };
 }
 
-it('shows authentication first below a write that came over HTTP, and hands on what caused it', async () => {
+it('records authentication first in the trace of an HTTP write, and passes the span context to the watch event', async () => {
   const keys = await testKeys();
   const { tracer, spans } = recorder();
   const host = new PluginHost({ tracer: () => tracer });

@@ -7,7 +7,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
-/** How often the event loop turns until something has happened. */
+/** Returns how many event loop turns pass until `work` is done. */
 async function turnsUntil(work: Promise<unknown>): Promise<number> {
   let [turns, over] = [0, false];
   const count = () => {
@@ -24,19 +24,19 @@ async function turnsUntil(work: Promise<unknown>): Promise<number> {
 const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 'v']));
 const large = { bytes: 2_400_000 };
 
-describe('a large body', () => {
-  it('lets others have their turn between any two steps of its creation', async () => {
+describe('large body', () => {
+  it('yields the event loop between the steps of a create', async () => {
     const turns = await turnsUntil(server.create('configmaps', configMap('large', keys(180_000)), { ...large, query: { dryRun: 'All' } }));
     expect(turns).toBeGreaterThanOrEqual(5);
   });
 
-  it('and of its change', async () => {
+  it('yields the event loop between the steps of an update', async () => {
     await server.create('configmaps', configMap('large'));
     const turns = await turnsUntil(server.update('configmaps', configMap('large', keys(1_000)), large));
     expect(turns).toBeGreaterThanOrEqual(4);
   });
 
-  it('is overtaken by requests that came after it', async () => {
+  it('is overtaken by later requests', async () => {
     await server.create('configmaps', configMap('small'));
     const done: string[] = [];
     const slow = server.create('configmaps', configMap('large', keys(50_000)), large).then(() => done.push('large'));
@@ -51,7 +51,7 @@ describe('a large body', () => {
     expect(done).toEqual(['small', 'small', 'small', 'large']);
   });
 
-  it('costs small ones no turn', async () => {
+  it('small bodies do not yield', async () => {
     const turns = await turnsUntil(server.create('configmaps', configMap('small'), { bytes: 100, query: { dryRun: 'All' } }));
     expect(turns).toBeLessThanOrEqual(1);
   });

@@ -5,7 +5,7 @@ import { loopbackClient, LoopbackTransport } from '@oarlock/client/loopback-clie
 import { SharedInformerFactory } from '@oarlock/client/cache/shared-informer-factory';
 import type { Client } from '@oarlock/spi/client';
 import { loopbackHandler } from '../../src/pipeline/loopback-handler.ts';
-import { admin, configMap, pod, refusal, settled, TestServer } from '../support/pipeline-fixture.ts';
+import { admin, configMap, pod, rejectionOf, settlePromises, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 let client: Client;
@@ -22,24 +22,24 @@ afterEach(async () => {
   await server.stop();
 });
 
-describe('the loopback client', () => {
-  it('reads and writes', async () => {
-    const made = await client.create(configMaps, { metadata: { name: 'a', namespace: 'default' }, data: { x: '1' } });
-    expect(await client.get(configMaps, { namespace: 'default', name: 'a' })).toBe(made);
-    const changed = await client.update(configMaps, { ...made, data: { x: '2' } });
+describe('loopback client', () => {
+  it('reads and writes objects', async () => {
+    const created = await client.create(configMaps, { metadata: { name: 'a', namespace: 'default' }, data: { x: '1' } });
+    expect(await client.get(configMaps, { namespace: 'default', name: 'a' })).toBe(created);
+    const changed = await client.update(configMaps, { ...created, data: { x: '2' } });
     expect((await client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', { data: { y: '3' } })).data).toEqual({
       x: '2',
       y: '3',
     });
     expect((await client.list(configMaps, { namespace: 'default' })).items.map(({ metadata }) => metadata?.name)).toEqual(['a']);
-    expect((await refusal(client.update(configMaps, { ...changed, data: {} }))).reason).toBe('Conflict');
+    expect((await rejectionOf(client.update(configMaps, { ...changed, data: {} }))).reason).toBe('Conflict');
     expect(await client.delete(configMaps, { namespace: 'default', name: 'a' })).toBeUndefined();
     await client.create(namespaces, { metadata: { name: 'team' } });
     expect((await client.delete(namespaces, { name: 'team' }))?.status?.phase).toBe('Terminating');
     expect(await client.raw('GET', '/version')).toEqual({ gitVersion: 'v1.36.0' });
   });
 
-  it('reaches subresources', async () => {
+  it('calls subresources', async () => {
     await client.create(pods, pod('a', {}, { namespace: 'default' }) as Pod);
     await client.create(pods, { metadata: { name: 'a', namespace: 'default' }, target: { kind: 'Node', name: 'n' } } as unknown as Pod, {
       subresource: 'binding',
@@ -64,7 +64,7 @@ describe('the loopback client', () => {
     expect((await client.get(pods, { namespace: 'default', name: 'a' })).metadata?.deletionTimestamp).toBeDefined();
   });
 
-  it("gives up when its caller does, for its caller's reason", async () => {
+  it("rejects with its caller's reason when the caller aborts", async () => {
     const reason = new Error('enough');
     await expect(
       client.patch(configMaps, { namespace: 'default', name: 'a' }, 'merge', {}, { signal: AbortSignal.abort(reason) }),
@@ -88,24 +88,24 @@ describe('informers', () => {
     await server.create('configmaps', configMap('a'));
     await server.update('configmaps', configMap('a', { x: 'y' }));
     await server.remove('configmaps', 'a');
-    await settled();
+    await settlePromises();
     expect(seen).toEqual(['+before', '+a', '~a', '-a']);
   });
 
-  it('of one node see its pods come and go', async () => {
+  it('of one node follow its pods', async () => {
     const informer = informers.forResource(pods, { fieldSelector: 'spec.nodeName=n1' });
     informers.start();
     await informers.whenSynced();
     await server.create('pods', pod('mine', { nodeName: 'n1' }));
     await server.create('pods', pod('other', { nodeName: 'n2' }));
-    await settled();
+    await settlePromises();
     expect(informer.list().map(({ metadata }) => metadata?.name)).toEqual(['mine']);
     await server.remove('pods', 'mine', { body: { gracePeriodSeconds: 0 } });
-    await settled();
+    await settlePromises();
     expect(informer.size).toBe(0);
   });
 
-  it('outlive the end of their watches', async () => {
+  it('continue after their watches end', async () => {
     const informer = informers.forResource(deployments);
     informers.start();
     await informers.whenSynced();

@@ -7,7 +7,7 @@ import { AuthMetrics } from '../../src/authorization/access-metrics.ts';
 import { AdmissionChain } from '../../src/admission/admission-chain.ts';
 import { AdmissionMetrics, pluginMetricName } from '../../src/admission/admission-metrics.ts';
 import { RequestContext } from '../../src/request/request-context.ts';
-import { registerFeatureMetrics } from '../../src/metrics/feature-metrics.ts';
+import { registerFeatureMetrics } from '../../src/server/feature-metrics.ts';
 import { PrecomputedSummary } from '../../src/metrics/summary.ts';
 
 const call = () =>
@@ -27,14 +27,14 @@ const call = () =>
 const request = { operation: 'CREATE', resource: configMaps, object: { metadata: { name: 'a' } }, old: undefined, options: {} } as const;
 const all = [{ resources: ['*'], operations: ['*' as const] }];
 
-/** Goes on by as much as each reading says. */
+/** Advances the clock by the next step on each reading. */
 function clockOf(...steps: readonly number[]) {
   let [at, now] = [0, 0];
   return { monotonic: () => (now += steps[at++] ?? 0) };
 }
 
 describe('admission', () => {
-  it('is measured plugin by plugin and as a whole, under the names that dashboards know', async () => {
+  it("is recorded per plugin and in total, with upstream's metric names", async () => {
     const registry = new Registry();
     const metrics = new AdmissionMetrics(registry);
     const late: AdmissionPlugin = { matches: all, mutate: async ({ object }) => object ?? {} };
@@ -60,14 +60,14 @@ describe('admission', () => {
       expect(text).toContain(`${line}\n`);
   });
 
-  it('knows plugins by the names that they have in Kubernetes', () => {
+  it('labels plugins with their Kubernetes names', () => {
     expect(pluginMetricName('admission-namespace-lifecycle', 'admit')).toBe('NamespaceLifecycle');
     expect(pluginMetricName('admission-webhooks', 'validate')).toBe('ValidatingAdmissionWebhook');
     expect(pluginMetricName('my-own', 'validate')).toBe('MyOwn');
   });
 });
 
-it('attempts at being known and allowed are counted by their result, users by what they are', async () => {
+it('authentication and authorization attempts are counted by result, users by username', async () => {
   const registry = new Registry();
   const metrics = new AuthMetrics(registry);
   metrics.observeAuthentication('kubelet', 0.003);
@@ -92,13 +92,13 @@ it('attempts at being known and allowed are counted by their result, users by wh
     expect(text).toContain(`${line}\n`);
 });
 
-it('features are named with their stage', async () => {
+it('features are reported with their stage', async () => {
   const registry = new Registry();
   registerFeatureMetrics(registry);
   expect(await registry.metrics()).toContain('kubernetes_feature_enabled{name="WatchList",stage="BETA"} 1\n');
 });
 
-it('a summary keeps the last values only, and the sum and count of all', async () => {
+it('a summary keeps the last values, and the sum and count of all', async () => {
   const registry = new Registry();
   const series = new PrecomputedSummary({ name: 's', help: 's', labelNames: [], registry }).series({});
   for (let i = 1; i <= 2048; i++) series.observe(i <= 1024 ? 1_000_000 : i - 1024);

@@ -3,7 +3,7 @@ import { trace } from '@opentelemetry/api';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
 import { allow, type AdmissionPlugin } from '@oarlock/spi/admission';
-import { configMap, refusal, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
+import { configMap, rejectionOf, TestServer, type ServerOptions } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -65,7 +65,7 @@ describe('traces', () => {
     return { tracer, spans };
   }
 
-  it('show the way of a write, stage by stage', async () => {
+  it('record the stages of a write', async () => {
     const { tracer, spans } = recorder();
     await start({
       tracer,
@@ -96,7 +96,7 @@ describe('traces', () => {
     expect(spans.every(({ ended }) => ended)).toBe(true);
   });
 
-  it('record no reads but those of a trace from outside', async () => {
+  it("record reads only as part of a client's trace", async () => {
     const { tracer, spans } = recorder();
     await start({ tracer });
     await server.list('configmaps');
@@ -109,18 +109,18 @@ describe('traces', () => {
     expect(spans[0]).toMatchObject({ name: 'list configmaps', parent: 'b'.repeat(16), context: { traceId: 'a'.repeat(32) } });
   });
 
-  it('record how a Lease is made, and no renewals of it but those of a trace from outside', async () => {
+  it("record the creation of a Lease, and its renewals only as part of a client's trace", async () => {
     const { tracer, spans } = recorder();
     await start({ tracer });
     const leases = 'leases.coordination.k8s.io';
     const spec = { holderIdentity: 'x', leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z' };
     const metadata = { name: 'a', namespace: 'default' };
-    const made = await server.create<Lease>(leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec } as Lease);
+    const created = await server.create<Lease>(leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec } as Lease);
     const renewed = (from: Lease, second: number): Lease => ({
       ...from,
       spec: { ...spec, renewTime: `2026-01-01T00:00:${second}.000000Z` },
     });
-    await server.update(leases, renewed(made, 10));
+    await server.update(leases, renewed(created, 10));
     const patched = await server.patch<Lease>(leases, 'a', { spec: { renewTime: '2026-01-01T00:00:20.000000Z' } });
     const writes = () => spans.filter(({ parent }) => parent === undefined || parent === 'b'.repeat(16)).map(({ name }) => name);
     expect(writes()).toEqual(['create leases.coordination.k8s.io']);
@@ -129,7 +129,7 @@ describe('traces', () => {
     expect(writes()).toEqual(['create leases.coordination.k8s.io', 'update leases.coordination.k8s.io']);
   });
 
-  it('hand the cause of a write on with its event', async () => {
+  it('pass the span context of a write to its watch event', async () => {
     const { tracer, spans } = recorder();
     await start({ tracer });
     const watching = await server.watch('configmaps');
@@ -141,7 +141,7 @@ describe('traces', () => {
     expect((await watching.next())?.spanContext).toEqual(spans.find(({ name }) => name === 'delete configmaps')?.context);
   });
 
-  it('carry a cause on although nothing is recorded', async () => {
+  it("pass a client's span context on without a recorder", async () => {
     await start();
     const spanContext = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), traceFlags: 1 };
     const watching = await server.watch('configmaps');
@@ -151,10 +151,10 @@ describe('traces', () => {
     expect((await watching.next())?.spanContext).toBeUndefined();
   });
 
-  it('mark what failed', async () => {
+  it('record errors', async () => {
     const { tracer, spans } = recorder();
     await start({ tracer });
-    await refusal(server.create('configmaps', configMap('B')));
+    await rejectionOf(server.create('configmaps', configMap('B')));
     expect(spans[0]).toMatchObject({ status: 2, attributes: { 'http.response.status_code': 422 } });
   });
 });

@@ -2,12 +2,12 @@ import { expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import { StatusError } from '@oarlock/api/status';
 import type { WatchFrame } from '../../src/request/response.ts';
-import { configMap, seededRandom, settled, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, seededRandom, settlePromises, TestServer } from '../support/pipeline-fixture.ts';
 
 const allowed = new Set(['NotFound', 'AlreadyExists', 'Conflict']);
 const selected = (object: KubeObject) => object.metadata?.labels?.['on'] === 'yes';
 
-/** What a reader knows who believes every event. */
+/** The state of a reader that applies every event. */
 class Reader {
   readonly state = new Map<string, KubeObject>();
   readonly faults: string[] = [];
@@ -24,7 +24,7 @@ class Reader {
     const name = object.metadata?.name ?? '';
     const known = this.state.has(name);
     if (revision <= this.#revision) this.faults.push(`${type} ${name}: revision ${revision} after ${this.#revision}`);
-    if (String(revision) !== object.metadata?.resourceVersion) this.faults.push(`${type} ${name}: the object is of another revision`);
+    if (String(revision) !== object.metadata?.resourceVersion) this.faults.push(`${type} ${name}: the object has another revision`);
     this.#revision = revision;
     if ((type === 'ADDED') === known) this.faults.push(`${type} ${name} although ${known ? 'known' : 'unknown'}`);
     if (type === 'DELETED') this.state.delete(name);
@@ -32,7 +32,7 @@ class Reader {
   }
 }
 
-it.each([1, 2, 3])('whatever clients of two servers do, every watch tells one consistent story (seed %i)', async (seed) => {
+it.each([1, 2, 3])('every watch sends a consistent sequence of events, whatever clients of two servers do (seed %i)', async (seed) => {
   const { next } = seededRandom(seed);
   const pick = (count: number) => Math.floor(next() * count);
   const one = await TestServer.start({ random: seededRandom(seed) });
@@ -92,7 +92,7 @@ it.each([1, 2, 3])('whatever clients of two servers do, every watch tells one co
   );
   const final = await one.list('configmaps');
   expect((await two.list('configmaps')).items.map(({ object }) => object)).toEqual(final.items.map(({ object }) => object));
-  await settled();
+  await settlePromises();
   abort.abort();
   for (const { reader, wanted } of readers) {
     await reader.done;

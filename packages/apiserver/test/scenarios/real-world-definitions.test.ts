@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { refusal } from '../support/pipeline-fixture.ts';
+import { rejectionOf } from '../support/pipeline-fixture.ts';
 import { custom, definition, definitions, establish, startServer, stopServers } from '../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
@@ -32,7 +32,7 @@ const quantity: JSONSchemaProps = {
   pattern: '^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$',
 };
 
-/** A database operator's cluster: quantities, pod templates, list maps, rules, a scale. */
+/** A database operator's cluster: quantities, pod templates, map lists, rules, a scale. */
 const databases = definition({
   group: 'db.example.io',
   kind: 'Database',
@@ -90,7 +90,7 @@ const databases = definition({
   },
 });
 
-/** A monitoring system's rules: groups of rules of labels and annotations, durations, deeply nested. */
+/** A monitoring system's rules: nested groups with labels, annotations and durations. */
 const alerts = definition({
   group: 'monitoring.example.io',
   kind: 'AlertRule',
@@ -126,7 +126,7 @@ const alerts = definition({
   }),
 });
 
-/** Somebody's anything: all is kept, but for one place that is looked at. */
+/** A schema that preserves unknown fields except in one validated field. */
 const bags = definition({
   group: 'misc.example.io',
   kind: 'Bag',
@@ -138,8 +138,8 @@ const bags = definition({
   },
 });
 
-describe('definitions as operators have them', () => {
-  it('of a database', async () => {
+describe('definitions of operators', () => {
+  it('work for a database operator', async () => {
     const server = await startServer();
     const of = await establish(server, databases);
     const spec = {
@@ -155,12 +155,12 @@ describe('definitions as operators have them', () => {
       backup: { schedule: '@daily', s3: { bucket: 'x' } },
       affinity: { nodeAffinity: { any: [{ thing: 1 }] } },
     };
-    const made = await server.create(of, custom(of, 'main', { spec }));
-    expect(made).toMatchObject({
+    const created = await server.create(of, custom(of, 'main', { spec }));
+    expect(created).toMatchObject({
       spec: { ...spec, replicas: 1, ports: [{ port: 5432, protocol: 'TCP', targetPort: 'sql' }, { protocol: 'UDP' }] },
     });
     const causes = async (change: object) =>
-      ((await refusal(server.patch(of, 'main', { spec: change }))).status.details?.causes ?? []).map(
+      ((await rejectionOf(server.patch(of, 'main', { spec: change }))).status.details?.causes ?? []).map(
         ({ field, message }) => `${field}: ${message}`,
       );
     expect(await causes({ storage: { size: '10 gigs' } })).toEqual([
@@ -176,17 +176,19 @@ describe('definitions as operators have them', () => {
     expect((await causes({ podTemplate: { kind: null } }))[0]).toBe('spec.podTemplate.kind: Required value');
     const condition = { type: 'Ready', status: 'True', reason: 'Up', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' };
     await server.patch(of, 'main', { status: { conditions: [condition] } }, { subresource: 'status' });
-    const twice = await refusal(server.patch(of, 'main', { status: { conditions: [condition, condition] } }, { subresource: 'status' }));
+    const twice = await rejectionOf(
+      server.patch(of, 'main', { status: { conditions: [condition, condition] } }, { subresource: 'status' }),
+    );
     expect(twice.message).toContain('status.conditions[1]: Duplicate value: {"type":"Ready"}');
   });
 
-  it('of a monitoring system', async () => {
+  it('work for a monitoring system', async () => {
     const server = await startServer();
     const of = await establish(server, alerts);
     const rule = { alert: 'Down', expr: 'up == 0', for: '5m', labels: { severity: 'page' } };
     const spec = { groups: [{ name: 'a', interval: '30s', rules: [rule, { expr: 1 }] }] };
     expect(await server.create(of, custom(of, 'a', { spec }))).toMatchObject({ spec });
-    const wrong = await refusal(
+    const wrong = await rejectionOf(
       server.create(of, custom(of, 'b', { spec: { groups: [{ name: '', interval: 'x', rules: [{ alert: 1 }] }] } })),
     );
     expect(wrong.status.details?.causes?.map(({ field }) => field)).toEqual([
@@ -197,18 +199,18 @@ describe('definitions as operators have them', () => {
     ]);
   });
 
-  it('of anything', async () => {
+  it('work for a schema that preserves unknown fields', async () => {
     const server = await startServer();
     const of = await establish(server, bags);
     const body = { anything: [1, { b: null }], spec: { free: { x: 1 }, strict: { a: 1, b: 2 } } };
-    const made = await server.create(of, custom(of, 'a', body));
-    expect(made).toMatchObject({ anything: [1, { b: null }], spec: { free: { x: 1 }, strict: { a: 1 } } });
-    expect(JSON.stringify((made as unknown as { readonly spec: unknown }).spec)).toBe('{"free":{"x":1},"strict":{"a":1}}');
-    const odd = await refusal(server.create(of, { ...custom(of, 'b'), metadata: 'x' } as never));
+    const created = await server.create(of, custom(of, 'a', body));
+    expect(created).toMatchObject({ anything: [1, { b: null }], spec: { free: { x: 1 }, strict: { a: 1 } } });
+    expect(JSON.stringify((created as unknown as { readonly spec: unknown }).spec)).toBe('{"free":{"x":1},"strict":{"a":1}}');
+    const odd = await rejectionOf(server.create(of, { ...custom(of, 'b'), metadata: 'x' } as never));
     expect(odd.code).toBe(400);
   });
 
-  it('watches end when a definition changes, so that their clients begin anew', async () => {
+  it('end watches when the definition changes', async () => {
     const server = await startServer();
     const of = await establish(server, bags);
     const watch = await server.watch(of, {});
@@ -225,22 +227,22 @@ describe('definitions as operators have them', () => {
     expect(await watch.next()).toBeUndefined();
   });
 
-  it('never take the place of what is built in', async () => {
+  it('never replace built-in kinds', async () => {
     const server = await startServer();
-    const made = definition({
+    const created = definition({
       group: 'networking.k8s.io',
       kind: 'Ingress',
       names: { plural: 'ingresses' },
       annotations: { 'api-approved.kubernetes.io': 'unapproved, a test' },
     });
-    await server.create(definitions, made);
+    await server.create(definitions, created);
     const ingress = {
       apiVersion: 'networking.k8s.io/v1',
       kind: 'Ingress',
       metadata: { name: 'a' },
       spec: { defaultBackend: { service: { name: 'a', port: { number: 1 } } } },
     };
-    await server.list(definitions); // the server has seen it
+    await server.list(definitions); // wait until the server has processed the definition
     await server.create('ingresses.networking.k8s.io', ingress);
     expect((await server.list('ingresses.networking.k8s.io')).names).toEqual(['a']);
     await server.remove(definitions, 'ingresses.networking.k8s.io');

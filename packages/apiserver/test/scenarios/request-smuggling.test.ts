@@ -96,7 +96,7 @@ afterEach(async () => {
   for (const socket of sockets) socket.destroy();
 });
 
-describe('a body that a proxy forwards', () => {
+describe('request body forwarded by a proxy', () => {
   it.each(['GET', 'DELETE', 'OPTIONS', 'HEAD', 'POST', 'PUT', 'PATCH'])('%s: a chunked body stays a body', async (method) => {
     const head = `${method} ${pod}/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`;
     await raw(`${head}${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`, (got) => answered(got) && seen().length > 0);
@@ -140,7 +140,7 @@ describe('a body that a proxy forwards', () => {
   });
 });
 
-describe('a request head that two parsers could read differently', () => {
+describe('ambiguous request head', () => {
   const post = `POST ${pod}/x HTTP/1.1\r\nHost: a\r\n`;
   const chunked = `${post}Transfer-Encoding: chunked\r\n\r\n`;
   it.each([
@@ -182,7 +182,7 @@ describe('a request head that two parsers could read differently', () => {
   });
 });
 
-describe('an answer that a backend frames wrongly', () => {
+describe('invalid framing of a backend response', () => {
   it.each([
     ['Content-Length and Transfer-Encoding', 'Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
     ['two lengths', 'Content-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
@@ -191,7 +191,7 @@ describe('an answer that a backend frames wrongly', () => {
     ['a bare CR', 'X: y\rContent-Length: 0\r\n\r\n'],
     ['a signed length', 'Content-Length: +2\r\n\r\nab'],
     ['a coding besides chunked', 'Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
-  ])('%s is answered with 503, and its connection is not used again', async (_, rest) => {
+  ])('%s returns 503, and its connection is not reused', async (_, rest) => {
     answer = `HTTP/1.1 200 OK\r\n${rest}`;
     expect((await server.http1('GET', `${pod}/x`)).code).toBe(503);
     answer = okay;
@@ -200,14 +200,14 @@ describe('an answer that a backend frames wrongly', () => {
   });
 
   it.each(['1;a\nb\r\nx\r\n0\r\n\r\n', '1;a\rb\r\nx\r\n0\r\n\r\n', '1\r\nxy0\r\n\r\n'])(
-    'chunks %j end the answer with an error',
+    'chunks %j end the response with an error',
     async (chunks) => {
       answer = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`;
       await expect(server.http1('GET', `${pod}/x`)).rejects.toThrow();
     },
   );
 
-  it('bytes after an answer are not taken for the answer to the next request', async () => {
+  it('bytes after a response are not used as the response to the next request', async () => {
     answer = `${okay}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison`;
     await server.http1('GET', `${pod}/x`);
     answer = okay;
@@ -220,7 +220,7 @@ describe('an answer that a backend frames wrongly', () => {
     expect((await server.http1('GET', `${pod}/x`)).code).toBe(503);
   });
 
-  it('drops headers of the connection and a length where no body may be', async () => {
+  it('drops headers of the connection and a length where no body is allowed', async () => {
     answer =
       'HTTP/1.1 204 No Content\r\nContent-Length: 5\r\nConnection: X-Named\r\nX-Named: 1\r\nKeep-Alive: timeout=5\r\nX-Kept: 2\r\n\r\n';
     const { headers } = await server.http1('GET', `${pod}/x`);
@@ -229,7 +229,7 @@ describe('an answer that a backend frames wrongly', () => {
   });
 });
 
-describe('an upgrade through a proxy', () => {
+describe('upgrade through a proxy', () => {
   const head = `GET ${pod}/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, X-Named\r\nUpgrade: echo\r\nX-Named: 1\r\n`;
   it.each([
     ['a length', `Content-Length: ${smuggled.length}\r\n\r\n${smuggled}`],
@@ -239,7 +239,7 @@ describe('an upgrade through a proxy', () => {
     expect(received).toEqual([]);
   });
 
-  it('drops headers of both connections when the backend does not agree', async () => {
+  it('drops headers of both connections if the backend does not upgrade', async () => {
     answer = 'HTTP/1.1 403 Forbidden\r\nConnection: X-Other\r\nX-Other: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nno';
     const got = await raw(`${head}Content-Length: 0\r\n\r\n`);
     expect(got).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { configMap, pod, TestClock, TestServer } from '../support/pipeline-fixture.ts';
 
-it('objects that are made alike share their managers, also where they were read from storage', async () => {
+it('objects with equal managers share them, also after reading from storage', async () => {
   const clock = new TestClock();
   const storage = new MemoryStorage({ clock });
   const server = await TestServer.start({ storage, clock });
@@ -14,7 +14,7 @@ it('objects that are made alike share their managers, also where they were read 
   expect(later.metadata?.managedFields?.[0]?.fieldsV1).toBe(one.metadata?.managedFields?.[0]?.fieldsV1);
   const other = await server.create('pods', pod('d', { hostNetwork: true }), { userAgent: 'x/1' });
   expect(other.metadata?.managedFields).not.toEqual(later.metadata?.managedFields);
-  // nothing of it is to be seen in what is stored
+  // the stored bytes do not depend on the sharing
   const { items } = await server.list('pods');
   for (const item of items) expect(JSON.parse(item.json().toString())).toEqual(item.object);
   await server.stop();
@@ -26,7 +26,7 @@ it('objects that are made alike share their managers, also where they were read 
   await again.stop();
 });
 
-it('force is a yes unless it is a no', async () => {
+it('force accepts boolean values', async () => {
   const server = await TestServer.start();
   const apply = (fieldManager: string, value: string, force?: string) =>
     server.object('patch', 'configmaps', {

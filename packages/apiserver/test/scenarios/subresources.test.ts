@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { configMap, pod, refusal, TestServer } from '../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -7,7 +7,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
-describe('what goes on at a kubelet', () => {
+describe('kubelet subresources', () => {
   const containers = [
     { name: 'main', image: 'i' },
     { name: 'side', image: 'i' },
@@ -32,7 +32,7 @@ describe('what goes on at a kubelet', () => {
     await server.create('pods', pod('p', { nodeName: 'n', containers, initContainers: [{ name: 'init', image: 'i' }] }));
   });
 
-  it("has the kubelet's paths", async () => {
+  it("have the kubelet's paths", async () => {
     expect(await go('log', { container: 'side', follow: true, tailLines: 5, sinceSeconds: 3 })).toEqual({
       kind: 'kubelet',
       nodeName: 'n',
@@ -52,14 +52,14 @@ describe('what goes on at a kubelet', () => {
     expect(await go('portforward', { ports: [80, 443] })).toMatchObject({ path: '/portForward/default/p?port=80%2C443', upgrade: true });
   });
 
-  it('is of a kubelet that shows what certificate it likes, unless its node says otherwise', async () => {
+  it("verify the kubelet's certificate only if its node requires it", async () => {
     const own = async () => (await go('log', { container: 'main' })) as { readonly own?: boolean };
     expect(await own()).toMatchObject({ own: true });
     await server.patch('nodes', 'n', { metadata: { annotations: { 'oarlock.dev/kubelet-certificate': null } } });
     expect(await own()).toMatchObject({ own: false });
   });
 
-  it('takes its options from the query, too', async () => {
+  it('take their options from the query', async () => {
     const response = await server.handle('get', 'pods', {
       namespace: 'default',
       name: 'p',
@@ -69,15 +69,15 @@ describe('what goes on at a kubelet', () => {
     expect(response).toMatchObject({ path: '/containerLogs/default/p/main?previous=true&tailLines=7' });
   });
 
-  it('wants to know which container', async () => {
-    const message = async (body: object, name?: string) => (await refusal(go('log', body, name))).message;
+  it('require a container name for pods with several containers', async () => {
+    const message = async (body: object, name?: string) => (await rejectionOf(go('log', body, name))).message;
     expect(await message({})).toBe('a container name must be specified for pod p, choose one of: [init main side]');
     expect(await message({ container: 'nobody' })).toBe('container nobody is not valid for pod p');
     await server.create('pods', pod('alone', { nodeName: 'n' }));
     expect(await go('log', {}, 'alone')).toMatchObject({ path: '/containerLogs/default/alone/main' });
     await server.create('pods', pod('waiting'));
     expect(await go('log', {}, 'waiting')).toEqual({ kind: 'nothing' });
-    expect((await refusal(go('exec', {}, 'waiting'))).status).toMatchObject({
+    expect((await rejectionOf(go('exec', {}, 'waiting'))).status).toMatchObject({
       code: 400,
       message: 'pod waiting does not have a host assigned',
     });
@@ -89,14 +89,14 @@ describe('what goes on at a kubelet', () => {
   });
 });
 
-it('serves no subresource that is not there', async () => {
+it('return NotFound for unknown subresources', async () => {
   await server.create('configmaps', configMap('a'));
-  expect((await refusal(server.get('configmaps', 'a', { subresource: 'status' }))).status).toMatchObject({
+  expect((await rejectionOf(server.get('configmaps', 'a', { subresource: 'status' }))).status).toMatchObject({
     code: 404,
     message: 'the server could not find the requested resource',
   });
   await server.create('pods', pod('a'));
-  expect((await refusal(server.remove('pods', 'a', { subresource: 'status' }))).status).toMatchObject({
+  expect((await rejectionOf(server.remove('pods', 'a', { subresource: 'status' }))).status).toMatchObject({
     code: 405,
     reason: 'MethodNotAllowed',
   });

@@ -21,7 +21,7 @@ let onUpgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
 async function startKubelet(own: TestKeys): Promise<Server> {
   const pair = await own.issue({ commonName: 'system:node:n', ipAddresses: ['127.0.0.1'], usages: ['server'] });
-  const made = createServer({ cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true });
+  const created = createServer({ cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true });
   const note = (request: IncomingMessage) => {
     seen.push({
       url: request.url ?? '',
@@ -29,19 +29,19 @@ async function startKubelet(own: TestKeys): Promise<Server> {
       headers: request.headers,
     });
   };
-  made.on('request', (request, response) => {
+  created.on('request', (request, response) => {
     note(request);
     onRequest(request, response);
   });
-  made.on('upgrade', (request, socket, head) => {
+  created.on('upgrade', (request, socket, head) => {
     note(request);
     socket.on('error', () => undefined);
     onUpgrade(request, socket, head);
   });
   await new Promise<void>((resolve) => {
-    made.listen(0, '127.0.0.1', resolve);
+    created.listen(0, '127.0.0.1', resolve);
   });
-  return made;
+  return created;
 }
 
 beforeAll(async () => {
@@ -72,7 +72,7 @@ const log = '/api/v1/namespaces/a/pods/b/log';
 const exec = '/api/v1/namespaces/a/pods/b/exec?command=sh';
 
 describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
-  it('come from the kubelet, who knows the server', async () => {
+  it('come from the kubelet, which authenticates the server', async () => {
     onRequest = (_, response) => {
       response.setHeader('content-type', 'text/plain');
       response.end('line 1\nline 2\n');
@@ -83,7 +83,7 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
     expect(seen[0]?.headers).not.toHaveProperty('authorization');
   });
 
-  it('tell what the kubelet refuses', async () => {
+  it("return the kubelet's error", async () => {
     onRequest = (_, response) => {
       response.statusCode = 400;
       response.end('container "c" in pod "b" is waiting to start: ContainerCreating');
@@ -107,7 +107,7 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
     expect(answer.text.length).toBeLessThan(120_000);
   });
 
-  it('are asked for again when a kept connection turns out to be closed', async () => {
+  it('are requested again if a kept connection was closed', async () => {
     onRequest = (_, response) => {
       response.end('one\n');
     };
@@ -122,7 +122,7 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
     expect(asked).toBe(2);
   });
 
-  it('are cut off, not ended, when the kubelet breaks off', async () => {
+  it('are aborted if the kubelet aborts', async () => {
     onRequest = (_, response) => {
       response.write('half');
       setImmediate(() => {
@@ -132,7 +132,7 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
     await expect(server[protocol]('GET', log)).rejects.toThrow();
   });
 
-  it('are not asked for further when the client goes', async () => {
+  it("cancel the kubelet's request when the client disconnects", async () => {
     let closed = false;
     onRequest = (_, response) => {
       response.write('first\n');
@@ -158,7 +158,7 @@ describe.each(['http1', 'http2'] as const)('logs over %s', (protocol) => {
   });
 });
 
-it('trusts no kubelet that another CA vouches for', async () => {
+it('reject a kubelet with a certificate of another CA', async () => {
   const stranger = await startKubelet(await testKeys());
   try {
     server.pipeline.answer = () => ({
@@ -188,7 +188,7 @@ it('trusts no kubelet that another CA vouches for', async () => {
 const webSocket = (protocols: string[]) =>
   new WebSocket(`wss://127.0.0.1:${server.port}${exec}`, protocols, { ca: keys.caBundle, headers: { authorization: 'Bearer good' } });
 
-describe('answers without an end', () => {
+describe('streams without an end', () => {
   const read = async (path: string, offered: string[]) => {
     const socket = new WebSocket(`wss://127.0.0.1:${server.port}${path}`, offered, {
       ca: keys.caBundle,
@@ -221,7 +221,7 @@ describe('answers without an end', () => {
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('are watches, a message for each event, and refusals are told before', async () => {
+  it('send each watch event as a message, and errors before the upgrade', async () => {
     const item = encoded({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a', resourceVersion: '1' } });
     server.pipeline.watch(async function* () {
       yield [frame('ADDED', item), frame('DELETED', item)];
@@ -245,7 +245,7 @@ describe('WebSockets', () => {
     handleProtocols: (offered) => (offered.has('v5.channel.k8s.io') ? 'v5.channel.k8s.io' : false),
   });
 
-  it('are joined with the kubelet, both ways, and end together', async () => {
+  it('are connected with the kubelet in both directions and end together', async () => {
     const closed: number[] = [];
     onUpgrade = (request, socket, head) => {
       upstream.handleUpgrade(request, socket, head, (peer) => {
@@ -302,8 +302,8 @@ describe('WebSockets', () => {
     await closed;
   });
 
-  it('are refused as any request is', async () => {
-    const refused = (client: WebSocket) =>
+  it('are rejected like other requests', async () => {
+    const rejection = (client: WebSocket) =>
       new Promise<[number | undefined, string]>((resolve) => {
         client.once('unexpected-response', (_, response) => {
           let text = '';
@@ -318,14 +318,14 @@ describe('WebSockets', () => {
     onUpgrade = (_, socket) => {
       socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 6\r\n\r\nnot me');
     };
-    expect(await refused(webSocket([]))).toEqual([403, 'not me']);
+    expect(await rejection(webSocket([]))).toEqual([403, 'not me']);
     server.pipeline.answer = () => {
       throw new Error('broken');
     };
-    expect((await refused(webSocket([])))[0]).toBe(500);
+    expect((await rejection(webSocket([])))[0]).toBe(500);
     expect(
       (
-        await refused(
+        await rejection(
           new WebSocket(`wss://127.0.0.1:${server.port}${exec}`, { ca: keys.caBundle, headers: { authorization: 'Bearer bad' } }),
         )
       )[0],
@@ -333,12 +333,12 @@ describe('WebSockets', () => {
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('are needed where a stream is asked for', async () => {
+  it('are required for interactive subresources', async () => {
     expect((await server.http2('POST', exec)).json()).toMatchObject({ code: 400, message: 'Upgrade request required' });
   });
 });
 
-describe('other protocols', () => {
+describe('other upgrade protocols', () => {
   const upgrade = (protocol: string) =>
     new Promise<TLSSocket>((resolve, reject) => {
       const socket = connectTls(
@@ -362,7 +362,7 @@ describe('other protocols', () => {
       socket.on('data', read);
     });
 
-  it('pass through byte by byte, and one direction may end before the other', async () => {
+  it('are forwarded byte by byte with half-close', async () => {
     onUpgrade = (_, socket, head) => {
       socket.write(
         'HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\nx-stream-protocol-version: v4.channel.k8s.io\r\n\r\n',
@@ -392,7 +392,7 @@ describe('other protocols', () => {
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('end at both ends when one is gone', async () => {
+  it('end at both ends when one disconnects', async () => {
     let peer: Duplex | undefined;
     onUpgrade = (_, socket) => {
       peer = socket;
@@ -416,7 +416,7 @@ describe('other protocols', () => {
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('are served as plain requests where there is nothing to upgrade to', async () => {
+  it('are ignored for requests without upgrade support', async () => {
     server.pipeline.object({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a', namespace: 'default' } });
     const answer = await new Promise<string>((resolve, reject) => {
       const socket = connectTls({ host: '127.0.0.1', port: server.port, ca: keys.caBundle }, () => {
@@ -438,7 +438,7 @@ describe('other protocols', () => {
   });
 });
 
-it('holds a fast sender back while the other end does not read', async () => {
+it('apply back pressure to a fast sender', async () => {
   const [near, far] = pair();
   const [near2, far2] = pair();
   const done = copyBidirectional(near, near2, { headA: Buffer.alloc(0), headB: Buffer.alloc(0), lingerMs: 10 });
@@ -455,7 +455,7 @@ it('holds a fast sender back while the other end does not read', async () => {
   expect(far2.destroyed || near2.destroyed).toBe(true);
 });
 
-/** Two ends of one stream. */
+/** Creates two connected ends of a stream. */
 function pair(): readonly [Duplex, Duplex] {
   const make = (): Duplex & { other?: Duplex; release?: (() => void) | undefined } =>
     new Duplex({

@@ -18,13 +18,13 @@ interface Step {
   readonly answer: unknown;
 }
 
-/** What the apiextensions API server 0.36 of upstream answered, request after request, but for what is new each time. */
+/** The responses of upstream's apiextensions API server 0.36 to a sequence of requests, without values that differ on each run. */
 const steps = parseExact(readFileSync(new URL('upstream-answers.json', import.meta.url), 'utf8')) as readonly Step[];
 const name = 'things.upstream.example.com';
 
 const always: Readonly<Record<string, string>> = { uid: 'UID', resourceVersion: 'REVISION', creationTimestamp: 'TIME', time: 'TIME' };
 
-/** The value without what is new each time. */
+/** Returns the value without members that differ on each run. */
 function lasting(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(lasting);
   if (isObject(value))
@@ -45,11 +45,11 @@ const bodyOf = (text: string): unknown => {
   try {
     return parseExact(text);
   } catch {
-    return text; // YAML, and what is no document at all
+    return text; // YAML and invalid documents
   }
 };
 
-describe('answers of upstream', () => {
+describe("responses of upstream's server", () => {
   let api: TestServer;
   let server: Awaited<ReturnType<typeof startServer<TestServer['pipeline']>>>;
   beforeAll(async () => {
@@ -61,17 +61,23 @@ describe('answers of upstream', () => {
     await api.stop();
   });
 
-  // each goes on with what the one before has left
+  // each step depends on the state that the previous step left
   for (const [i, { about, method, path, type, body, accept = 'application/json', code, warnings, answer }] of steps.entries()) {
     it(`${i} ${about}: ${method} ${path.slice(path.lastIndexOf('/'))} ${(body ?? '').slice(0, 60)}`, { retry: 0 }, async () => {
       const headers = { accept, ...(type !== undefined && { 'content-type': type }) };
-      const given = await server.http1(method, path, { headers, ...(body !== undefined && { body }) });
-      const told = ((given.headers['warning'] as string | undefined) ?? '').split(/, (?=299 - )/).filter((warning) => warning !== '');
-      expect({ code: given.code, warnings: told, answer: lasting(bodyOf(given.text)) }).toEqual({ code, warnings: warnings ?? [], answer });
+      const response = await server.http1(method, path, { headers, ...(body !== undefined && { body }) });
+      const receivedWarnings = ((response.headers['warning'] as string | undefined) ?? '')
+        .split(/, (?=299 - )/)
+        .filter((warning) => warning !== '');
+      expect({ code: response.code, warnings: receivedWarnings, answer: lasting(bodyOf(response.text)) }).toEqual({
+        code,
+        warnings: warnings ?? [],
+        answer,
+      });
       if (i === 0) await untilCondition(api, name, 'Established', 'True');
       if (typeof answer === 'string') return;
-      // and nothing that only looks equal
-      expect(stringifyExact(lasting(bodyOf(given.text))).length).toBe(stringifyExact(answer).length);
+      // jsonEqual alone would accept equal-looking values
+      expect(stringifyExact(lasting(bodyOf(response.text))).length).toBe(stringifyExact(answer).length);
     });
   }
 });

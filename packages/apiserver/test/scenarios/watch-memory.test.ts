@@ -3,7 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import type { ClientHttp2Stream } from 'node:http2';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { refusal, settled, TestServer, configMap, type Watching } from '../support/pipeline-fixture.ts';
+import { rejectionOf, settlePromises, TestServer, configMap, type Watching } from '../support/pipeline-fixture.ts';
 import { startServer, type TestServer as HttpTestServer } from '../support/start-server.ts';
 import type { Pipeline } from '../../src/pipeline/pipeline.ts';
 import { registerWatchCacheMetrics } from '../../src/watch-cache/watch-cache-metrics.ts';
@@ -134,7 +134,7 @@ describe('updates of large objects with stalled watches', () => {
 
     // the stalled watchers were terminated, and their history is gone
     expect(await terminatedWatchers()).toBeGreaterThanOrEqual(stalled.length + 1);
-    expect((await refusal(inProcess.next())).status).toMatchObject({ code: 410, reason: 'Expired' });
+    expect((await rejectionOf(inProcess.next())).status).toMatchObject({ code: 410, reason: 'Expired' });
     // their blocked responses were aborted: only the fast watch is left
     await expect.poll(() => server.handler.active).toBe(1);
     expect(await expiredAt(first)).toContain('too old resource version');
@@ -152,9 +152,9 @@ describe('updates of large objects with stalled watches', () => {
       await core.watch('configmaps', { resourceVersion, fieldSelector: `metadata.name=single-${at}` }, { namespace: 'default' });
     const payload = 'x'.repeat(payloadBytes);
     for (let at = 0; at < watches; at++) await core.create('configmaps', configMap(`single-${at}`, { payload }));
-    await settled();
+    await settlePromises();
     for (let at = 0; at < watches; at++) await core.update('configmaps', configMap(`single-${at}`, { payload, changed: 'true' }));
-    await settled();
+    await settlePromises();
     const { watchers } = core.pipeline.watchCacheMemory;
     expect(watchers.bytes).toBeLessThanOrEqual(watchers.maxBytes);
     expect(watchers.bytes).toBeGreaterThan(watchers.maxBytes - 4 * mebibyte);
@@ -167,11 +167,11 @@ describe('a resumed watch', () => {
     const resumed = 24;
     const created = await core.create('configmaps', configMap(nameOf(0)));
     for (let at = 0; at < resumed; at++) await core.update('configmaps', large(at * objects));
-    await settled();
+    await settlePromises();
     const watch = await core.watch('configmaps', { resourceVersion: created.metadata?.resourceVersion ?? '' });
     expect(core.pipeline.watchCacheMemory.watchers.bytes).toBeGreaterThan(watchCacheLimits.watcherBytes);
     await core.update('configmaps', large(resumed * objects));
-    await settled();
+    await settlePromises();
     const seen: number[] = [];
     while (seen.length <= resumed) {
       const frame = await watch.next();
@@ -186,5 +186,5 @@ describe('a resumed watch', () => {
 
 async function expiredAt(resourceVersion: string): Promise<string> {
   const late: Watching = await core.watch('configmaps', { resourceVersion });
-  return (await refusal(late.next())).message;
+  return (await rejectionOf(late.next())).message;
 }

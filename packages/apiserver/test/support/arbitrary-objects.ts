@@ -1,6 +1,6 @@
 import type { Schema } from '@oarlock/api/schema/schema';
 
-/** Numbers that a seed decides. Mulberry32. */
+/** Random numbers from a seed (mulberry32). */
 export class Dice {
   #state: number;
   constructor(seed: number) {
@@ -93,7 +93,7 @@ const texts = [
 ];
 const numbers = [0, 1, -1, 2, 3, 80, 443, 65535, 65536, 30080, 2 ** 31 - 1, 2 ** 31, -(2 ** 31), 2 ** 53, 1.5, 1e300, -0];
 
-/** Any JSON, small. */
+/** Returns small random JSON. */
 export function anything(dice: Dice, depth = 0): unknown {
   switch (dice.below(depth > 3 ? 5 : 7)) {
     case 0:
@@ -112,7 +112,7 @@ export function anything(dice: Dice, depth = 0): unknown {
   }
 }
 
-/** A value of a type, mostly: now and then one of another, an unknown field, a null. */
+/** Returns a value that mostly has the type of the schema; sometimes another type, an unknown field, or null. */
 export function valueOf(dice: Dice, schema: Schema, depth = 0): unknown {
   if (dice.chance(0.006)) return anything(dice);
   switch (schema.type) {
@@ -147,7 +147,7 @@ export function valueOf(dice: Dice, schema: Schema, depth = 0): unknown {
   }
 }
 
-/** A copy with a place or two changed: a member replaced, taken away, or brought in. */
+/** Returns a copy with one or two changes: a member replaced, removed or added. */
 export function mutated(dice: Dice, schema: Schema | undefined, value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return dice.chance(0.9) && schema !== undefined ? valueOf(dice, schema) : anything(dice);
   if (Array.isArray(value)) {

@@ -31,14 +31,14 @@ class BytesCodec extends Codec {
 
 const under = `${storageRoot}things/`;
 const loneSurrogate = /\p{Surrogate}/u;
-/** Names are in order as units of UTF-16, keys as bytes of UTF-8: in hexadecimal both are the same. */
+/** Encodes names in hexadecimal: names are sorted by UTF-16 units, keys by UTF-8 bytes, and both orders are equal in hexadecimal. */
 function nameOf(key: string): string {
   if (loneSurrogate.test(key)) throw new TypeError(`not Unicode: ${JSON.stringify(key)}`);
   return `k${Buffer.from(key).toString('hex')}`;
 }
 const keyOf = (name: string) => Buffer.from(name.slice(1), 'hex').toString();
 
-/** Values, each of them once, with the revision that created their key: an item of the cache does not know that. */
+/** Makes values unique and records the revision that created their key, which items of the cache do not contain. */
 class Tap {
   readonly #created = new WeakMap<Uint8Array, Revision>();
   readonly driver: StorageDriver;
@@ -77,13 +77,13 @@ class Tap {
   }
 }
 
-/** The reading and watching side of storage as the watch cache has it, so that the storage contract can be held against it. Writes go past it. */
+/** The read and watch side of the watch cache as a StorageDriver, so that it runs the storage contract suite. Writes bypass the cache. */
 export class CachedStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #storage: StorageDriver;
   readonly #tap: Tap;
   readonly #cache: WatchCache;
-  readonly #things: ResourceCache;
+  readonly #items: ResourceCache;
   readonly #clock: Clock;
   readonly #watches = new Set<{ reached(revision: Revision): void }>();
   #compacted: Revision = 0;
@@ -91,7 +91,7 @@ export class CachedStorage implements StorageDriver {
   constructor(storage: StorageDriver, clock: Clock) {
     this.#storage = storage;
     this.#clock = clock;
-    // what survives is the driver's affair, and tested there
+    // persistence is a property of the driver, whose tests cover it
     this.traits = { ...storage.traits, durable: false };
     this.#tap = new Tap(storage);
     this.#cache = new WatchCache({
@@ -100,7 +100,7 @@ export class CachedStorage implements StorageDriver {
       clock,
       log: silentLogger,
     });
-    this.#things = this.#cache.resource('things');
+    this.#items = this.#cache.resource('things');
   }
 
   start(): Promise<void> {
@@ -143,7 +143,7 @@ export class CachedStorage implements StorageDriver {
 
   async requestProgress(): Promise<Revision> {
     const revision = await this.#cache.waitUntilFresh();
-    // what was handed to the watchers is taken by their readers first
+    // readers first receive the frames that watchers have queued
     await turn();
     for (const watch of this.#watches) watch.reached(revision);
     return revision;
@@ -154,24 +154,24 @@ export class CachedStorage implements StorageDriver {
     this.#compacted = Math.max(this.#compacted, revision);
   }
 
-  /** At the newest revision from what the cache holds; at an earlier one from its recent past, else from storage, as lists are read. */
+  /** Reads at the newest revision from the cache; at earlier ones from its recent events, otherwise from storage, as lists do. */
   async #read(prefix: string, after: string, limit: number, at: Revision | undefined, matches: (item: Item) => boolean): Promise<Page> {
     const newest = await this.#cache.waitUntilFresh();
     if (at !== undefined && at > newest) throw new StorageError('FutureRevision', `the cache is at ${newest}`);
     if (at !== undefined && at < this.#compacted) throw new StorageError('Compacted', `${at} is compacted`);
     if (at === undefined) {
       const revision = this.#cache.revision;
-      const { items, more } = this.#things.page(prefix, after, Math.max(limit, 1), matches);
-      const taken = items.slice(0, limit);
-      const total = this.#things.count(prefix, after);
+      const { items, more } = this.#items.page(prefix, after, Math.max(limit, 1), matches);
+      const page = items.slice(0, limit);
+      const total = this.#items.count(prefix, after);
       return {
-        entries: taken.map((item) => this.#tap.entry(item)),
+        entries: page.map((item) => this.#tap.entry(item)),
         revision,
-        more: more || total > taken.length,
-        remaining: total - taken.length,
+        more: more || total > page.length,
+        remaining: total - page.length,
       };
     }
-    const past = this.#things.eventsReplayedTo(prefix, at);
+    const past = this.#items.eventsReplayedTo(prefix, at);
     if (past === undefined) return this.#fromStorage(prefix, after, limit, at);
     const left = past.filter((item) => item.key > after && matches(item));
     const entries = left.slice(0, limit).map((item) => this.#tap.entry(item));
@@ -188,8 +188,8 @@ export class CachedStorage implements StorageDriver {
     const newest = await this.#cache.waitUntilFresh();
     if (after > newest) throw new StorageError('FutureRevision', `the cache is at ${newest}`);
     if (after < this.#compacted) throw new StorageError('Compacted', `${after} is compacted`);
-    const past = this.#things.eventsReplayedTo('', after);
-    // the API answers 410 here: the client lists anew
+    const past = this.#items.eventsReplayedTo('', after);
+    // the API returns 410 here, after which clients list again
     if (past === undefined) return this.#past(prefix, after, queue, signal);
     const standing = new Map(past.map((item) => [item.key, this.#tap.entry(item)]));
     const watcher = new Watcher({
@@ -203,11 +203,11 @@ export class CachedStorage implements StorageDriver {
       random: () => 0,
       timeoutMs: Infinity,
       signal,
-      onEnd: () => this.#things.watchers.remove(watcher),
+      onEnd: () => this.#items.watchers.remove(watcher),
     });
     if (watcher.ended) return;
-    watcher.replay(this.#things.ring.after(after));
-    this.#things.watchers.add(watcher);
+    watcher.replay(this.#items.ring.after(after));
+    this.#items.watchers.add(watcher);
     let position = after;
     const watch = {
       reached: (revision: Revision) => {
@@ -229,11 +229,11 @@ export class CachedStorage implements StorageDriver {
           if (item.key.startsWith(name)) waiting.push(change);
           else if (waiting.length === 0) continue;
         }
-        // a commit is whole when the cache says that it has all of it
+        // a commit is complete when the cache has reached its revision
         const last = waiting.at(-1);
         if (last === undefined) continue;
         await this.#cache.waitForRevision(revisionOf(last));
-        if (this.#cache.revision < revisionOf(last)) throw new Error('the cache does not come to the end of a commit');
+        if (this.#cache.revision < revisionOf(last)) throw new Error('the cache does not reach the end of a commit');
         const next = waiting;
         waiting = [];
         position = Math.max(position, revisionOf(last));
@@ -263,7 +263,7 @@ export class CachedStorage implements StorageDriver {
 
 function changeOf(gone: boolean, entry: Entry, previous: Entry | undefined): Change {
   if (!gone) return { type: 'put', entry, previous };
-  if (previous === undefined) throw new Error(`${entry.key} is deleted and was not there`);
+  if (previous === undefined) throw new Error(`${entry.key} is deleted but did not exist`);
   return { type: 'delete', previous, revision: entry.revision };
 }
 

@@ -20,7 +20,7 @@ export interface Sketch {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** A definition of widgets, unless said otherwise. */
+/** Returns a definition of widgets by default. */
 export function definition(sketch: Sketch = {}): CustomResourceDefinition {
   const { group = 'example.com', kind = 'Widget', scope = 'Namespaced', schema = anything, names = {}, annotations } = sketch;
   const plural = names.plural ?? `${kind.toLowerCase()}s`;
@@ -52,13 +52,13 @@ export function resourceOf({ spec }: CustomResourceDefinition, version = spec.ve
 }
 
 /** Creates a definition and waits until it is established. */
-export async function establish(server: TestServer, made: CustomResourceDefinition): Promise<Resource> {
-  await server.create(definitions, made);
-  await untilCondition(server, made.metadata?.name ?? '', 'Established', 'True');
-  return resourceOf(made);
+export async function establish(server: TestServer, created: CustomResourceDefinition): Promise<Resource> {
+  await server.create(definitions, created);
+  await untilCondition(server, created.metadata?.name ?? '', 'Established', 'True');
+  return resourceOf(created);
 }
 
-/** The definition once one of its conditions is as wanted. */
+/** Returns the definition when one of its conditions has the status. */
 export async function untilCondition(server: TestServer, name: string, type: string, status: string): Promise<CustomResourceDefinition> {
   const watch = await server.watch(definitions, { fieldSelector: `metadata.name=${name}` });
   try {
@@ -80,7 +80,7 @@ export async function untilSeen<T extends KubeObject>(watch: Watching, wanted: (
   }
 }
 
-/** An object of a definition's kind. */
+/** Returns an object of a definition's kind. */
 export function custom(of: Resource, name: string, more: Readonly<Record<string, unknown>> = {}): KubeObject {
   return { apiVersion: `${of.group}/${of.version}`, kind: of.kind, metadata: { name }, ...more };
 }

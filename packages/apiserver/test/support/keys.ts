@@ -17,11 +17,11 @@ export interface Validity {
   readonly to?: number;
 }
 export interface TestKeys extends ClusterKeys {
-  /** `issue` with other dates, in days from now. */
+  /** Issues a certificate with other dates, in days from now. */
   issueWithin(request: CertificateRequest, validity: Validity): Promise<KeyPair>;
 }
 
-/** A CA of its own for each test file. */
+/** Returns a new CA for each test file. */
 export async function testKeys(name = 'test-ca'): Promise<TestKeys> {
   const ca = await newPair();
   const caCertificate = await x509.X509CertificateGenerator.createSelfSigned({

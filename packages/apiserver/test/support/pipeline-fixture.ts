@@ -21,7 +21,7 @@ import type { PipelineResponse, WatchFrame } from '../../src/request/response.ts
 
 export const admin: Identity = { name: 'admin', groups: ['system:masters', 'system:authenticated'] };
 
-/** Time that a test moves. */
+/** A clock that a test advances. */
 export class TestClock implements Clock {
   #now = Date.UTC(2026, 0, 1);
   #elapsed = 0;
@@ -47,7 +47,7 @@ export class TestClock implements Clock {
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms;
     for (;;) {
-      await settled();
+      await settlePromises();
       const [next] = [...this.#timers].filter(({ at }) => at <= until).sort((a, b) => a.at - b.at);
       if (next === undefined) break;
       this.#timers.delete(next);
@@ -55,12 +55,12 @@ export class TestClock implements Clock {
       next.fire();
     }
     this.#elapsed = until;
-    await settled();
+    await settlePromises();
   }
 }
 
-/** A few turns of the event loop: whatever needs no more than promises has happened. */
-export async function settled(): Promise<void> {
+/** Waits some event loop turns, in which all pending promises settle. */
+export async function settlePromises(): Promise<void> {
   for (let i = 0; i < 5; i++)
     await new Promise((resolve) => {
       setImmediate(resolve);
@@ -122,7 +122,7 @@ export interface ServerOptions {
 
 type Options = Partial<Omit<ApiRequest, 'resource' | 'verb'>>;
 
-/** A pipeline over memory, and short ways to call it as the administrator. */
+/** A pipeline over memory storage, and short methods to call it as the administrator. */
 export class TestServer {
   readonly clock: TestClock;
   readonly storage: StorageDriver;
@@ -191,7 +191,7 @@ export class TestServer {
 
   async object<T extends KubeObject = KubeObject>(verb: ApiRequest['verb'], of: Resource | string, options: Options = {}): Promise<T> {
     const response = await this.handle(verb, of, options);
-    if (response.kind !== 'object') throw new Error(`a ${response.kind} is no object`);
+    if (response.kind !== 'object') throw new Error(`a ${response.kind} is not an object`);
     return response.item.object as T;
   }
 
@@ -212,12 +212,12 @@ export class TestServer {
   }
   async list(of: Resource | string, query: Record<string, string> = {}, options: Options = {}) {
     const response = await this.handle('list', of, { query, ...options });
-    if (response.kind !== 'list') throw new Error(`a ${response.kind} is no list`);
+    if (response.kind !== 'list') throw new Error(`a ${response.kind} is not a list`);
     return { ...response, names: response.items.map(({ object }) => object.metadata?.name ?? '') };
   }
   async watch(of: Resource | string, query: Record<string, string> = {}, options: Options = {}): Promise<Watching> {
     const response = await this.handle('watch', of, { query, ...options });
-    if (response.kind !== 'watch') throw new Error(`a ${response.kind} is no watch`);
+    if (response.kind !== 'watch') throw new Error(`a ${response.kind} is not a watch`);
     return new Watching(response.frames);
   }
 }
@@ -230,7 +230,7 @@ export class Watching {
     this.#source = frames[Symbol.asyncIterator]();
   }
 
-  /** The next frame; undefined when the watch ended. */
+  /** Returns the next frame; undefined after the watch ended. */
   async next(): Promise<WatchFrame | undefined> {
     while (this.#seen.length === 0) {
       const { done, value } = await this.#source.next();
@@ -269,15 +269,15 @@ function namespaceFor(of: Resource | string, body?: KubeObject): string {
   return namespaced ? (body?.metadata?.namespace ?? 'default') : '';
 }
 
-/** The refusal that a call ends in. */
-export async function refusal(call: Promise<unknown>): Promise<StatusError> {
+/** Returns the error with which a call is rejected. */
+export async function rejectionOf(call: Promise<unknown>): Promise<StatusError> {
   try {
     await call;
   } catch (error) {
     if (error instanceof StatusError) return error;
     throw error;
   }
-  throw new Error('the call was not refused');
+  throw new Error('the call was not rejected');
 }
 
 export const configMap = (name: string, data: Record<string, string> = {}, more: KubeObject['metadata'] = {}): KubeObject => ({

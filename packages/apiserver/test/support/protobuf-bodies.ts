@@ -1,6 +1,6 @@
 const bytes = (base64: string) => Buffer.from(base64, 'base64');
 
-/** As kubectl 1.33 sends them: `create deployment web --image=nginx --replicas=0 --port=80`. */
+/** The body that kubectl 1.33 sends for `create deployment web --image=nginx --replicas=0 --port=80`. */
 export const deploymentBytes = bytes(
   'azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50Er8BCiYKA3dlYhIAGgdkZWZhdWx0IgAqADIAOABCAFoKCgNhcHASA3dlYhKGAQgAEgwKCgoDYXBwEgN3ZWIabAocCgASABoAIgAqADIAOABCAFoKCgNhcHASA3dlYhJMEi4KBW5naW54EgVuZ2lueCoAMgoKABAAGFAiACoAQgBqAHIAgAEAiAEAkAEAogEAGgAyAEIASgBSAFgAYABoAIIBAIoBAJoBAMIBACICCgAoADgAGgwIABAAGAAgACgAOAAaACIA',
 );

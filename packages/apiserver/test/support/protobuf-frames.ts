@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { decodeProtobuf } from '../../src/negotiation/protobuf-decoder.ts';
 import { protobufCodec } from '../../src/negotiation/internal/protobuf-encoder.ts';
 
-/** An object with the envelope in which clients and servers exchange it. */
+/** Returns an object in the envelope in which clients and servers exchange it. */
 export function enveloped(object: KubeObject): Buffer {
   return wrapped(object.apiVersion ?? '', object.kind ?? '', protobufCodec.message(object));
 }
@@ -16,7 +16,7 @@ export interface Event {
   readonly object: KubeObject;
 }
 
-/** The events that are complete in what was received of a watch, read as clients of Go read them. */
+/** Returns the complete events in the received part of a watch, decoded as Go clients do. */
 export function eventsIn(bytes: Buffer): readonly Event[] {
   const events: Event[] = [];
   for (let at = 0; at + 4 <= bytes.length; ) {

@@ -4,12 +4,12 @@ import { messageOf, type FieldDescriptor, type MessageDescriptor } from '../../s
 const maxDepth = 6;
 
 /**
- * An object of a kind with a random choice of its fields, none of which has a value that protobuf cannot tell from its absence. Equal
- * seeds give equal objects.
+ * Returns an object of a kind with a random subset of its fields. No field has a value that protobuf cannot distinguish from absence. Equal
+ * seeds return equal objects.
  */
 export function randomObject(apiVersion: string, kind: string, seed: number): KubeObject {
   const message = messageOf(apiVersion, kind);
-  if (message === undefined) throw new Error(`no message of ${apiVersion} ${kind}`);
+  if (message === undefined) throw new Error(`no message for ${apiVersion} ${kind}`);
   return { kind, apiVersion, ...new Maker(seed).members(message, 0) };
 }
 
@@ -19,7 +19,7 @@ class Maker {
     this.#state = seed >>> 0;
   }
 
-  /** mulberry32 */
+  /** The mulberry32 generator. */
   #next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
@@ -35,17 +35,17 @@ class Maker {
   }
 
   members({ byName, inlined }: MessageDescriptor, depth: number): Record<string, unknown> {
-    const made: Record<string, unknown> = {};
-    for (const field of inlined) Object.assign(made, this.members(field.message(), depth + 1));
+    const created: Record<string, unknown> = {};
+    for (const field of inlined) Object.assign(created, this.members(field.message(), depth + 1));
     for (const [name, field] of byName) {
       if (
         this.#next() > (depth < 2 ? 0.9 : 0.5) ||
         (depth >= maxDepth && (field.type === 'message' || field.type.startsWith('JSONSchema')))
       )
         continue;
-      made[name] = this.#field(field, depth);
+      created[name] = this.#field(field, depth);
     }
-    return made;
+    return created;
   }
 
   #field(field: FieldDescriptor, depth: number): unknown {
@@ -103,7 +103,7 @@ class Maker {
     return message === undefined ? {} : this.members(message, depth + 2);
   }
 
-  /** Long ones and such that are not ASCII have lengths that are written in another way. */
+  /** Long strings and strings outside ASCII, whose lengths the encoder computes differently. */
   #text(): string {
     const length = this.#one([1, 3, 10, 47, 48, 49, 127, 128, 300]);
     const letters = this.#one(['abcdefghij', 'aäöüé', 'a漢字', 'a🙂']);

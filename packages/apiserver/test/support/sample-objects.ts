@@ -1,18 +1,18 @@
-/** What a test knows of one kind: the least object that is valid, and what may be done to it. By `groupResource`. */
+/** The test data of one kind, by `groupResource`: a minimal valid object, and its operations. */
 export interface Sample {
   readonly name?: string;
   readonly object: Readonly<Record<string, unknown>>;
-  /** A status that the server has to drop on create and to take at /status. */
+  /** A status that the server drops on create and accepts on the status subresource. */
   readonly status?: Readonly<Record<string, unknown>>;
-  /** Generations count changes made by this merge patch. */
+  /** A merge patch that increments the generation. */
   readonly change?: Readonly<Record<string, unknown>>;
-  /** `false`: the kind has no generation. `created`: it has one that stays. */
+  /** `false`: the kind has no generation. `created`: its generation never changes. */
   readonly generation?: false | 'created';
-  /** Merge patches that are refused, with the field and the end of the message. */
+  /** Merge patches that are rejected, with the field and the end of the message. */
   readonly immutable?: readonly (readonly [patch: Readonly<Record<string, unknown>>, field: string, message: string])[];
-  /** The status is what the client says when it creates. */
+  /** The server keeps the status that a client sends on create. */
   readonly keepsStatus?: true;
-  /** A deletion does not remove it at once. */
+  /** A deletion does not remove the object at once. */
   readonly stays?: true;
 }
 

@@ -93,7 +93,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
   const served = () => pipeline.servedKinds();
   const paths = new PathEndpoints({
     discovery: new DiscoveryEndpoints(served, () => '10.0.0.1:6443'),
-    openApi: new OpenApiEndpoints(served, 'v1.36.0'),
+    openApi: new OpenApiEndpoints({ served, version: 'v1.36.0' }),
     health: new HealthEndpoints({ checks: () => checks, clock, onFailure: () => undefined }),
     handlers: settings.handlers ?? [],
     version: 'v1.36.0+oarlock.test',
@@ -178,10 +178,10 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     });
 
   const session = (pair?: KeyPair) => {
-    const made = connect(`https://127.0.0.1:${port}`, { ca: keys.caBundle, ...(pair && { cert: pair.certificate, key: pair.key }) });
-    made.on('error', () => undefined);
-    sessions.push(made);
-    return made;
+    const created = connect(`https://127.0.0.1:${port}`, { ca: keys.caBundle, ...(pair && { cert: pair.certificate, key: pair.key }) });
+    created.on('error', () => undefined);
+    sessions.push(created);
+    return created;
   };
   let shared: ClientHttp2Session | undefined;
   const http2 = (
@@ -222,7 +222,7 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     await drained;
     abort.abort();
     await server.close();
-    for (const made of sessions) made.destroy();
+    for (const created of sessions) created.destroy();
   };
   return { keys, pipeline, handler, server, port, registry, http1, http2, session, stop };
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StorageError, type ChangeBatch, type StorageDriver } from '@oarlock/spi/storage';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { maxQueuedFrames } from '../../src/watch-cache/watcher.ts';
-import { brief, configMap, pod, refusal, settled, TestServer } from '../support/pipeline-fixture.ts';
+import { brief, configMap, pod, rejectionOf, settlePromises, TestServer } from '../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -113,7 +113,7 @@ describe('watch', () => {
   });
 
   it('refuses options that contradict each other as upstream does', async () => {
-    const message = async (query: Record<string, string>) => (await refusal(server.watch('configmaps', query))).message;
+    const message = async (query: Record<string, string>) => (await rejectionOf(server.watch('configmaps', query))).message;
     expect(await message({ sendInitialEvents: 'true' })).toContain(
       'resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
     );
@@ -126,7 +126,7 @@ describe('watch', () => {
     for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
     const late = await TestServer.start({ storage: server.storage });
     const tooOld = await late.watch('configmaps', { resourceVersion: '1' });
-    const error = await refusal(tooOld.next());
+    const error = await rejectionOf(tooOld.next());
     expect(error.status).toMatchObject({ code: 410, reason: 'Expired', message: 'too old resource version: 1 (3)' });
     expect(await late.watch('configmaps', { resourceVersion: '3' })).toBeDefined();
     await late.stop();
@@ -177,8 +177,8 @@ describe('watch', () => {
     const watching = await server.watch('configmaps', { resourceVersion: '0' });
     await server.create('configmaps', configMap('a'));
     for (let i = 0; i <= maxQueuedFrames; i++) await server.update('configmaps', configMap('a', { i: String(i) }));
-    await settled();
-    const error = await refusal(watching.next());
+    await settlePromises();
+    const error = await rejectionOf(watching.next());
     expect(error.status).toMatchObject({ code: 410, reason: 'Expired' });
     expect(await watching.next()).toBeUndefined();
   });
@@ -188,7 +188,7 @@ describe('watch', () => {
     const response = await server.handle('watch', 'configmaps', { query: { resourceVersion: '0' } });
     if (response.kind !== 'watch') throw new Error('no watch');
     await server.create('configmaps', configMap('later'));
-    await settled();
+    await settlePromises();
     const sizes: number[] = [];
     for await (const batch of response.frames) {
       sizes.push(batch.length);
@@ -235,7 +235,7 @@ describe('the watch of storage', () => {
     await other.create('configmaps', configMap('a'));
     expect(await watching.take(1)).toEqual(['ADDED a']);
     fail(new StorageError('Unavailable', 'gone for a moment'));
-    await settled();
+    await settlePromises();
     expect(other.pipeline.ready).toBe(false);
     await storage.commit(
       [{ key: '/registry/configmaps/default/b', value: Buffer.from('{"metadata":{"name":"b","namespace":"default"}}') }],
@@ -255,13 +255,13 @@ describe('the watch of storage', () => {
     await other.list('configmaps');
     const watching = await other.watch('configmaps', { resourceVersion: '1' });
     fail(new StorageError('Compacted', 'too old'));
-    await settled();
+    await settlePromises();
     await storage.commit([{ key: '/registry/configmaps/default/a', value: null }], []);
-    expect((await refusal(watching.next())).status).toMatchObject({ code: 410 });
+    expect((await rejectionOf(watching.next())).status).toMatchObject({ code: 410 });
     await other.clock.advance(1_000);
     expect((await other.list('configmaps')).names).toEqual([]);
     const tooOld = await other.watch('configmaps', { resourceVersion: '1' });
-    expect((await refusal(tooOld.next())).message).toBe('too old resource version: 1 (2)');
+    expect((await rejectionOf(tooOld.next())).message).toBe('too old resource version: 1 (2)');
     await other.stop();
   });
 
@@ -285,11 +285,11 @@ describe('the watch of storage', () => {
     };
     const other = await TestServer.start({ storage });
     await other.create('configmaps', configMap('a'));
-    const read = refusal(other.get('configmaps', 'a'));
+    const read = rejectionOf(other.get('configmaps', 'a'));
     await other.clock.advance(3_000);
     expect((await read).status).toMatchObject({ code: 504, reason: 'Timeout' });
     // what any state will do for is answered
-    expect((await refusal(other.get('configmaps', 'a', { query: { resourceVersion: '0' } }))).code).toBe(404);
+    expect((await rejectionOf(other.get('configmaps', 'a', { query: { resourceVersion: '0' } }))).code).toBe(404);
     await other.stop();
   });
 

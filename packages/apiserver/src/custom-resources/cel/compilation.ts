@@ -5,25 +5,25 @@ import { compile, type Program } from '@oarlock/cel/program';
 import { typeOfSchema, type SchemaType, type StructuralSchema } from '@oarlock/cel/types/schema-type';
 import { bool, optional, string } from '@oarlock/cel/types/type';
 
-/** A rule of a schema (`x-kubernetes-validations`, KEP-2876), ready to run; or why it is none. */
+/** A compiled rule of a schema (`x-kubernetes-validations`, KEP-2876), or its compilation error. */
 export interface CompiledRule {
   readonly source: ValidationRule;
   readonly program: Program | undefined;
   readonly message: Program | undefined;
-  /** Compares with the value before: runs only where there is one, or where it can do without. */
+  /** True for a transition rule: it reads oldSelf and runs only if an old value exists, unless optionalOldSelf is set. */
   readonly transition: boolean;
-  /** Why the rule, or its message expression, cannot be compiled. */
+  /** The compilation error of the rule or of its message expression. */
   readonly ruleError: string | undefined;
   readonly messageError: string | undefined;
 }
 
-/** The rules of one place of a schema, with the type of the values there. */
+/** The rules of one schema node, with the CEL type of its values. */
 export interface SchemaRules {
   readonly type: SchemaType;
   readonly rules: readonly CompiledRule[];
 }
 
-/** Compiles what stands at one place. Never throws. */
+/** Compiles the rules of one schema node. Never throws. */
 export function compileSchemaRules(schema: JSONSchemaProps, root: boolean): SchemaRules {
   const type = typeOfSchema(schema as StructuralSchema, { name: 'self', resource: root });
   const plain = kubernetesEnvironment({ variables: { self: type.type, oldSelf: type.type } });
@@ -60,7 +60,7 @@ export function compileSchemaRules(schema: JSONSchemaProps, root: boolean): Sche
   return { type, rules };
 }
 
-/** Whether an expression reads a variable. */
+/** Returns true if an expression refers to a variable. */
 function names(program: Program, variable: string): boolean {
   if (!program.source.includes(variable)) return false;
   const { checked } = program;

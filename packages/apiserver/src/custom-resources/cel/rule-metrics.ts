@@ -2,10 +2,10 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { Registry } from 'prom-client';
 import { PrecomputedHistogram, type Observer } from '../../metrics/histogram.ts';
 
-/** Those of histograms that name none, in seconds. */
+/** The default buckets of Prometheus histograms, in seconds. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** What the rules of custom resources take. */
+/** Records the compilation and evaluation times of validation rules. */
 export class RuleMetrics {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #compilation: Observer;
@@ -15,8 +15,8 @@ export class RuleMetrics {
     this.#clock = clock;
     const of = (what: string, help: string) =>
       new PrecomputedHistogram({ name: `apiserver_cel_${what}_duration_seconds`, help, labelNames: [], buckets, registry }).series({});
-    this.#compilation = of('compilation', 'Seconds that the compilation of expressions takes.');
-    this.#evaluation = of('evaluation', 'Seconds that the evaluation of expressions takes.');
+    this.#compilation = of('compilation', 'CEL compilation time in seconds.');
+    this.#evaluation = of('evaluation', 'CEL evaluation time in seconds.');
   }
 
   timeCompilation<T>(run: () => T): T {
@@ -26,12 +26,12 @@ export class RuleMetrics {
     return this.#time(this.#evaluation, run);
   }
 
-  #time<T>(tally: Observer, run: () => T): T {
+  #time<T>(observer: Observer, run: () => T): T {
     const began = this.#clock.monotonic();
     try {
       return run();
     } finally {
-      tally.observe((this.#clock.monotonic() - began) / 1000);
+      observer.observe((this.#clock.monotonic() - began) / 1000);
     }
   }
 }

@@ -3,22 +3,22 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
 import { estimateCost, maxDefinitionCost, maxRuleCost } from '@oarlock/cel/cost-estimate';
 import { maxElementsOf, type StructuralSchema } from '@oarlock/cel/types/schema-type';
-import { compileSchemaRules, type CompiledRule, type SchemaRules } from './compilation.ts';
+import { compileSchemaRules, type CompiledRule } from './compilation.ts';
 
 type Errors = FieldError[];
 
 const reasons = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];
-const costAdvice =
-  'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
-/** As many of the rules that cost most are named when all together cost too much. */
-const namedRules = 4;
+const costHint = 'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
+/** The maximum number of expensive rules that are reported if the total cost exceeds the limit. */
+const maxReportedRules = 4;
 
 interface SchemaLocation {
   readonly path: string;
-  /** How many values there may be here in one object. */
+  /** The maximum cardinality of this node in one object. */
   readonly count: number;
-  /** Where values below lose their counterpart in the object before; undefined as long as they have it. */
+  /** The path below which values have no correlated old value; undefined while they have one. */
   readonly uncorrelated: string | undefined;
+  readonly isRoot: boolean;
 }
 interface CostEstimate {
   total: number;
@@ -26,126 +26,118 @@ interface CostEstimate {
 }
 
 /**
- * What is wrong with the rules of a schema: what does not compile, what cannot compare with the object before, and what could cost too
- * much. Rules that `old` has in the same place may cost what they cost.
+ * Validates the rules of a schema: compilation, use of oldSelf, and estimated cost. Rules that `old` contains at the same path are exempt
+ * from the cost limit.
  */
 export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): readonly FieldError[] {
-  const errors: Errors = [];
-  const spent: CostEstimate = { total: 0, rules: [] };
-  visit(errors, schema, { path, count: 1, uncorrelated: undefined }, spent, true, old);
-  if (spent.total > maxDefinitionCost && (old === undefined || !jsonEqual(schema, old))) {
-    const most = [...spent.rules].sort((a, b) => b.cost - a.cost).slice(0, namedRules);
-    for (const rule of most)
-      errors.push(fieldForbidden(rule.path, 'contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema'));
-    errors.push(
-      fieldForbidden(
-        path,
-        costError('x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema', spent.total, maxDefinitionCost),
-      ),
-    );
-  }
-  return errors;
+  const validation = new RuleDefinitionValidation();
+  validation.visit(schema, { path, count: 1, uncorrelated: undefined, isRoot: true }, old);
+  const { errors, estimate } = validation;
+  if (estimate.total <= maxDefinitionCost || (old !== undefined && jsonEqual(schema, old))) return errors;
+  const mostExpensive = [...estimate.rules].sort((a, b) => b.cost - a.cost).slice(0, maxReportedRules);
+  const detail = costError(
+    'x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema',
+    estimate.total,
+    maxDefinitionCost,
+  );
+  return [
+    ...errors,
+    ...mostExpensive.map((rule) =>
+      fieldForbidden(rule.path, 'contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema'),
+    ),
+    fieldForbidden(path, detail),
+  ];
 }
 
-function costError(what: string, cost: number, limit: number): string {
+function costError(subject: string, cost: number, limit: number): string {
   const factor = cost / limit;
-  return `${what} exceeds budget by factor of ${factor > 100 ? 'more than 100' : factor.toFixed(1)}x (${costAdvice})`;
+  return `${subject} exceeds budget by factor of ${factor > 100 ? 'more than 100' : factor.toFixed(1)}x (${costHint})`;
 }
 
-function visit(
-  errors: Errors,
-  schema: JSONSchemaProps,
-  place: SchemaLocation,
-  spent: CostEstimate,
-  root: boolean,
-  old: JSONSchemaProps | undefined,
-): void {
-  if ((schema['x-kubernetes-validations'] ?? []).length > 0) checkLocation(errors, schema, place, spent, root, old);
-  const below = (
-    part: JSONSchemaProps,
-    path: string,
-    count: number,
-    uncorrelated: string | undefined,
-    before: JSONSchemaProps | undefined,
-  ) => visit(errors, part, { path, count: Math.min(place.count * count, Number.MAX_SAFE_INTEGER), uncorrelated }, spent, false, before);
-  const elements = () => maxElementsOf(schema as StructuralSchema);
-  const { items, additionalProperties, properties = {} } = schema;
-  if (items !== undefined && !Array.isArray(items)) {
-    const keyed = schema['x-kubernetes-list-type'] === 'map';
-    below(
-      items as JSONSchemaProps,
-      `${place.path}.items`,
-      elements(),
-      place.uncorrelated ?? (keyed ? undefined : place.path),
-      Array.isArray(old?.items) ? undefined : (old?.items as JSONSchemaProps | undefined),
-    );
-  }
-  // an atomic map is compared as a whole
-  const lost = place.uncorrelated ?? (schema['x-kubernetes-map-type'] === 'atomic' ? place.path : undefined);
-  if (typeof additionalProperties === 'object') {
-    const before = old?.additionalProperties;
-    below(additionalProperties, `${place.path}.additionalProperties`, elements(), lost, typeof before === 'object' ? before : undefined);
-  }
-  for (const [name, property] of Object.entries(properties))
-    below(property, `${place.path}.properties[${name}]`, 1, lost, old?.properties?.[name]);
-}
+/** Collects the errors and the estimated costs of the rules of one schema. */
+class RuleDefinitionValidation {
+  readonly errors: Errors = [];
+  readonly estimate: CostEstimate = { total: 0, rules: [] };
 
-function checkLocation(
-  errors: Errors,
-  schema: JSONSchemaProps,
-  place: SchemaLocation,
-  spent: CostEstimate,
-  root: boolean,
-  old: JSONSchemaProps | undefined,
-): void {
-  const compiled = compileSchemaRules(schema, root);
-  const before = old?.['x-kubernetes-validations'] ?? [];
-  for (const [i, rule] of compiled.rules.entries()) {
-    const path = `${place.path}.x-kubernetes-validations[${i}]`;
-    const stood = old !== undefined && before.some((each) => jsonEqual(each, rule.source)) && jsonEqual(schema, old);
-    checkMessage(errors, rule.source, path);
-    if (rule.source.rule.trim() === '') continue;
-    if (rule.ruleError !== undefined) errors.push(invalid(`${path}.rule`, rule.source.rule, rule.ruleError));
-    if (rule.messageError !== undefined)
-      errors.push(invalid(`${path}.messageExpression`, rule.source.messageExpression ?? '', rule.messageError));
-    checkFieldPath(errors, schema, rule.source, path);
-    if (rule.program === undefined) continue;
-    if (rule.transition && place.uncorrelated !== undefined)
-      errors.push(
-        invalid(
-          `${path}.rule`,
-          rule.source.rule,
-          `oldSelf cannot be used on the uncorrelatable portion of the schema within ${place.uncorrelated}`,
-        ),
-      );
-    if (!rule.transition && rule.source.optionalOldSelf !== undefined)
-      errors.push(invalid(`${path}.optionalOldSelf`, rule.source.optionalOldSelf, 'may not be set if oldSelf is not used in rule'));
-    checkCost(errors, compiled, rule, place, path, spent, stood);
-  }
-}
-
-function checkCost(
-  errors: Errors,
-  { type }: SchemaRules,
-  rule: CompiledRule,
-  { count }: SchemaLocation,
-  path: string,
-  spent: CostEstimate,
-  stood: boolean,
-): void {
-  const sizes = { self: type.sizes, oldSelf: type.sizes };
-  for (const [name, program, what] of [
-    ['rule', rule.program, 'estimated rule cost'],
-    ['messageExpression', rule.message, 'estimated messageExpression cost'],
-  ] as const) {
-    if (program === undefined) continue;
-    const cost = Math.min(estimateCost(program, sizes).max * count, Number.MAX_SAFE_INTEGER);
-    if (name === 'rule') {
-      spent.total += cost;
-      spent.rules.push({ path: `${path}.rule`, cost });
+  /** Validates the rules of a node and its children. `old` is the node at the same path before the update. */
+  visit(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
+    if ((schema['x-kubernetes-validations'] ?? []).length > 0) this.#checkRules(schema, location, old);
+    const { path } = location;
+    const { items, additionalProperties, properties = {} } = schema;
+    const child = (name: string, maxElements: number, uncorrelated: string | undefined): SchemaLocation => ({
+      path: `${path}.${name}`,
+      count: Math.min(location.count * maxElements, Number.MAX_SAFE_INTEGER),
+      uncorrelated,
+      isRoot: false,
+    });
+    const maxElements = () => maxElementsOf(schema as StructuralSchema);
+    if (items !== undefined && !Array.isArray(items)) {
+      const isKeyed = schema['x-kubernetes-list-type'] === 'map';
+      const uncorrelated = location.uncorrelated ?? (isKeyed ? undefined : path);
+      const before = Array.isArray(old?.items) ? undefined : (old?.items as JSONSchemaProps | undefined);
+      this.visit(items as JSONSchemaProps, child('items', maxElements(), uncorrelated), before);
     }
-    if (cost > maxRuleCost && !stood) errors.push(fieldForbidden(`${path}.${name}`, costError(what, cost, maxRuleCost)));
+    // a map of type atomic has no correlatable values
+    const uncorrelated = location.uncorrelated ?? (schema['x-kubernetes-map-type'] === 'atomic' ? path : undefined);
+    if (typeof additionalProperties === 'object') {
+      const before = old?.additionalProperties;
+      const location = child('additionalProperties', maxElements(), uncorrelated);
+      this.visit(additionalProperties, location, typeof before === 'object' ? before : undefined);
+    }
+    for (const [name, property] of Object.entries(properties))
+      this.visit(property, child(`properties[${name}]`, 1, uncorrelated), old?.properties?.[name]);
   }
+
+  #checkRules(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
+    const { type, rules } = compileSchemaRules(schema, location.isRoot);
+    const before = old?.['x-kubernetes-validations'] ?? [];
+    for (const [i, rule] of rules.entries()) {
+      const path = `${location.path}.x-kubernetes-validations[${i}]`;
+      const isUnchanged = old !== undefined && before.some((each) => jsonEqual(each, rule.source)) && jsonEqual(schema, old);
+      checkMessage(this.errors, rule.source, path);
+      if (rule.source.rule.trim() === '') continue;
+      if (rule.ruleError !== undefined) this.errors.push(invalid(`${path}.rule`, rule.source.rule, rule.ruleError));
+      if (rule.messageError !== undefined)
+        this.errors.push(invalid(`${path}.messageExpression`, rule.source.messageExpression ?? '', rule.messageError));
+      const fieldPathError = checkFieldPath(schema, rule.source, path);
+      if (fieldPathError !== undefined) this.errors.push(fieldPathError);
+      if (rule.program === undefined) continue;
+      this.#checkOldSelf(rule, path, location.uncorrelated);
+      this.#checkCost(rule, { path, sizes: { self: type.sizes, oldSelf: type.sizes }, count: location.count, isUnchanged });
+    }
+  }
+
+  #checkOldSelf({ source, transition }: CompiledRule, path: string, uncorrelated: string | undefined): void {
+    if (transition && uncorrelated !== undefined)
+      this.errors.push(
+        invalid(`${path}.rule`, source.rule, `oldSelf cannot be used on the uncorrelatable portion of the schema within ${uncorrelated}`),
+      );
+    if (!transition && source.optionalOldSelf !== undefined)
+      this.errors.push(invalid(`${path}.optionalOldSelf`, source.optionalOldSelf, 'may not be set if oldSelf is not used in rule'));
+  }
+
+  #checkCost(rule: CompiledRule, { path, sizes, count, isUnchanged }: CostCheck): void {
+    for (const [name, program, subject] of [
+      ['rule', rule.program, 'estimated rule cost'],
+      ['messageExpression', rule.message, 'estimated messageExpression cost'],
+    ] as const) {
+      if (program === undefined) continue;
+      const cost = Math.min(estimateCost(program, sizes).max * count, Number.MAX_SAFE_INTEGER);
+      if (name === 'rule') {
+        this.estimate.total += cost;
+        this.estimate.rules.push({ path: `${path}.rule`, cost });
+      }
+      if (cost > maxRuleCost && !isUnchanged) this.errors.push(fieldForbidden(`${path}.${name}`, costError(subject, cost, maxRuleCost)));
+    }
+  }
+}
+
+interface CostCheck {
+  readonly path: string;
+  readonly sizes: Parameters<typeof estimateCost>[1];
+  readonly count: number;
+  /** True if the rule is exempt from the limit. */
+  readonly isUnchanged: boolean;
 }
 
 function checkMessage(errors: Errors, { rule, message, messageExpression, reason }: ValidationRule, path: string): void {
@@ -161,7 +153,7 @@ function checkMessage(errors: Errors, { rule, message, messageExpression, reason
   if (reason !== undefined && reason !== '' && !reasons.includes(reason)) errors.push(notSupported(`${path}.reason`, reason, reasons));
 }
 
-/** `.spec.x` or `.labels['a.b']`, one name after the other; undefined where it is none. */
+/** Parses `.spec.x` or `.labels['a.b']` into names; returns undefined for an invalid path. */
 export function fieldPathNames(path: string): readonly string[] | undefined {
   const names: string[] = [];
   let rest = path;
@@ -174,18 +166,15 @@ export function fieldPathNames(path: string): readonly string[] | undefined {
   return names.length === 0 ? undefined : names;
 }
 
-function checkFieldPath(errors: Errors, schema: JSONSchemaProps, { fieldPath = '' }: ValidationRule, path: string): void {
-  if (fieldPath === '') return;
+function checkFieldPath(schema: JSONSchemaProps, { fieldPath = '' }: ValidationRule, path: string): FieldError | undefined {
+  if (fieldPath === '') return undefined;
   const at = `${path}.fieldPath`;
   const names = fieldPath.trim() === '' ? undefined : fieldPathNames(fieldPath);
-  if (names === undefined) {
-    errors.push(invalid(at, fieldPath, 'fieldPath must be a relative path of field names, such as .spec.name'));
-    return;
-  }
+  if (names === undefined) return invalid(at, fieldPath, 'fieldPath must be a relative path of field names, such as .spec.name');
   let part: JSONSchemaProps | undefined = schema;
   for (const name of names) {
     const additional: JSONSchemaProps['additionalProperties'] = part?.additionalProperties;
     part = part?.properties?.[name] ?? (typeof additional === 'object' ? additional : undefined);
   }
-  if (part === undefined) errors.push(invalid(at, fieldPath, 'fieldPath must be a valid path: does not refer to a valid field'));
+  return part === undefined ? invalid(at, fieldPath, 'fieldPath must be a valid path: does not refer to a valid field') : undefined;
 }

@@ -18,7 +18,7 @@ const unchecked =
 const compiledRules = new WeakMap<SchemaNode, SchemaRules | null>();
 const schemasWithRules = new WeakMap<SchemaNode, boolean>();
 
-/** The rules of a place, compiled when they are first needed. */
+/** Returns the rules of a schema node; compiled on first use. */
 function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRules | undefined {
   let rules = compiledRules.get(schema);
   if (rules === undefined) {
@@ -30,7 +30,7 @@ function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRu
   return rules ?? undefined;
 }
 
-/** Whether there are rules here or below: where there are none, nothing is walked. */
+/** Returns true if the schema contains rules; values without rules are not traversed. */
 function hasRules(schema: SchemaNode): boolean {
   let has = schemasWithRules.get(schema);
   if (has === undefined) {
@@ -45,28 +45,34 @@ function hasRules(schema: SchemaNode): boolean {
 }
 
 /**
- * The rules of a schema that an object breaks. Rules about what has not changed are not asked again, but for those that compare; all
- * together may cost what Kubernetes lets them.
+ * Returns the errors of the validation rules for an object. Rules of unchanged values are skipped, except transition rules. All rules share
+ * Kubernetes' runtime cost budget.
  */
 export function validateRules(
   schema: SchemaNode,
-  object: KubeObject,
-  old: KubeObject | undefined,
+  { object, old }: { readonly object: KubeObject; readonly old: KubeObject | undefined },
   metrics?: RuleMetrics,
 ): readonly FieldError[] {
   if (!hasRules(schema)) return [];
-  const check = new RuleEvaluation(metrics);
-  const run = () => check.visit(schema, object, '', old && { value: old });
+  const evaluation = new RuleEvaluation(metrics);
+  const run = () => evaluation.visit(schema, object, '', old && { value: old });
   if (metrics === undefined) run();
   else metrics.timeEvaluation(run);
-  return check.errors;
+  return evaluation.errors;
 }
 
-/** The errors, and that rules were not looked at, where there are any. */
+/** Appends the error that rules were skipped, if there are other errors. */
 export function skippedRulesError(schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
   return hasRules(schema)
     ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
     : errors;
+}
+
+/** A value whose schema has rules. */
+interface RuleTarget {
+  readonly schema: SchemaNode;
+  readonly value: unknown;
+  readonly path: string;
 }
 
 class RuleEvaluation {
@@ -78,11 +84,11 @@ class RuleEvaluation {
     this.#metrics = metrics;
   }
 
-  /** Whether there is something left to spend. */
+  /** Evaluates the rules of a value and its children. Returns false when the cost budget is exhausted. */
   visit(schema: SchemaNode, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
     if (value === undefined || value === null || !hasRules(schema)) return true;
     const rules = rulesOf(schema, this.#metrics);
-    if (rules !== undefined && !this.#evaluateAt(schema, rules, value, path, old)) return false;
+    if (rules !== undefined && !this.#evaluateAt({ schema, value, path }, rules, old)) return false;
     if (Array.isArray(value)) {
       const { items } = schema;
       if (items === undefined || !hasRules(items)) return true;
@@ -100,7 +106,8 @@ class RuleEvaluation {
     return true;
   }
 
-  #evaluateAt(schema: SchemaNode, { type, rules }: SchemaRules, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
+  #evaluateAt(target: RuleTarget, { type, rules }: SchemaRules, old: CorrelatedOld | undefined): boolean {
+    const { schema, value, path } = target;
     const unchanged = old !== undefined && jsonEqual(old.value, value);
     const before = old?.value === undefined || old.value === null ? undefined : old.value;
     const self = type.value(value);
@@ -114,32 +121,34 @@ class RuleEvaluation {
       const bindings: Bindings = rule.transition
         ? { self, oldSelf: optional ? (before === undefined ? none : new Optional(type.value(before))) : type.value(before) }
         : { self };
-      const { value: held, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
+      const { value: isSatisfied, error, cost } = rule.program.evaluate(bindings, Math.min(perCallLimit, this.#budget));
       this.#budget -= cost;
       if (error !== undefined) {
-        if (!this.#evaluationError(schema, rule, value, path, error)) return false;
-      } else if (held !== true) {
+        if (!this.#evaluationError(target, rule, error)) return false;
+      } else if (isSatisfied !== true) {
         const text = this.#messageOf(rule, bindings);
-        if (text === undefined) return this.#costExceededError(schema, value, path);
-        this.errors.push(ruleError(schema, rule, value, path, text));
+        if (text === undefined) return this.#costExceededError(target);
+        this.errors.push(ruleError(target, rule, text));
       }
     }
     return true;
   }
 
-  #evaluationError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, error: CelError): boolean {
+  /** Records an evaluation error. Returns false if evaluation must stop. */
+  #evaluationError(target: RuleTarget, { source }: CompiledRule, error: CelError): boolean {
+    const { schema, path } = target;
     if (error.code !== 'budget') {
       this.errors.push(invalid(fieldPathOf(path), typeOf(schema), `${error.message} evaluating rule: ${ruleLabel(source)}`));
       return true;
     }
-    if (this.#budget <= 0) return this.#costExceededError(schema, value, path);
+    if (this.#budget <= 0) return this.#costExceededError(target);
     this.errors.push(
       invalid(fieldPathOf(path), typeOf(schema), `${error.message}: call cost exceeds limit for rule: ${ruleLabel(source)}`),
     );
     return false;
   }
 
-  #costExceededError(schema: SchemaNode, value: unknown, path: string): false {
+  #costExceededError({ schema, path }: RuleTarget): false {
     this.errors.push(
       invalid(
         fieldPathOf(path),
@@ -150,36 +159,37 @@ class RuleEvaluation {
     return false;
   }
 
-  /** What a broken rule says; undefined when finding out would cost too much. */
+  /** Returns the message of a failed rule; undefined if the message expression exceeds the cost budget. */
   #messageOf({ source, message }: CompiledRule, bindings: Bindings): string | undefined {
-    const usual = source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
-    if (message === undefined) return usual;
+    const defaultMessage =
+      source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
+    if (message === undefined) return defaultMessage;
     const { value, error, cost } = message.evaluate(bindings, Math.min(perCallLimit, this.#budget));
     this.#budget -= cost;
     if (error?.code === 'budget' && this.#budget <= 0) return undefined;
-    if (error !== undefined || typeof value !== 'string') return usual;
+    if (error !== undefined || typeof value !== 'string') return defaultMessage;
     const text = value.trim();
-    return text === '' || text.includes('\n') || text.length > maxMessageLength ? usual : text;
+    return text === '' || text.includes('\n') || text.length > maxMessageLength ? defaultMessage : text;
   }
 }
 
 const ruleLabel = ({ message, rule }: CompiledRule['source']) => (message !== undefined && message !== '' ? message : rule);
 
-/** What is about the whole object has no path. */
+/** Returns the path in upstream's format; errors of the object itself have no path. */
 const fieldPathOf = (path: string) => (path === '' ? '<nil>' : path);
 
-/** What is wrong with a rule is said of the type. */
+/** Returns the type that errors of rule compilation and evaluation show. */
 const typeOf = ({ source }: SchemaNode): string => source.type ?? '';
 
-/** The values of objects and lists are left out where a rule is broken. */
+/** Returns true if errors of a failed rule omit the value. */
 const isContainer = ({ source }: SchemaNode): boolean => source.type === 'object' || source.type === 'array';
 
-/** Containers are not shown whole: they can be large. */
+/** Returns a value as errors show it: containers, which may be large, by their type. */
 function displayValue({ source }: SchemaNode, value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
 }
 
-function ruleError(schema: SchemaNode, { source }: CompiledRule, value: unknown, path: string, text: string): FieldError {
+function ruleError({ schema, value, path }: RuleTarget, { source }: CompiledRule, text: string): FieldError {
   const names = source.fieldPath === undefined || source.fieldPath === '' ? [] : (fieldPathNames(source.fieldPath) ?? []);
   const at = names.reduce(
     (before, name) => (before === '' ? name : /^[A-Za-z_][\w-]*$/.test(name) ? `${before}.${name}` : `${before}[${name}]`),

@@ -7,7 +7,14 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
 import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
 
-/** Finds where a Service is served. @throws Error when nobody serves it */
+/** Objects to convert to one version. */
+export interface ConversionRequest {
+  readonly objects: readonly KubeObject[];
+  readonly desiredAPIVersion: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Resolves a Service to an address. @throws Error if the Service has no endpoint */
 export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
 
 const timeoutMs = 30_000;
@@ -15,10 +22,17 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 const maxSockets = 64;
 const maxAgents = 256;
 
-/** An IPv6 address stands in brackets in URLs. */
+/** Removes the brackets that surround an IPv6 address in a URL. */
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
 
-/** Asks the webhooks of definitions to convert objects (ConversionReview). Connections are kept, by name and CA. */
+interface WebhookCall {
+  readonly client: WebhookClientConfig;
+  readonly body: string;
+  readonly signal: AbortSignal | undefined;
+  readonly timeout: AbortSignal;
+}
+
+/** Calls conversion webhooks (ConversionReview). Connections are kept per server name and CA bundle. */
 export class ConversionWebhooks {
   readonly #resolve: ServiceResolver;
   readonly #agents = new Map<string, Agent>();
@@ -27,12 +41,10 @@ export class ConversionWebhooks {
     this.#resolve = resolve;
   }
 
-  /** What the webhook made of the objects, in their order. Not checked beyond its form. @throws Error */
+  /** Returns the converted objects in the order of the request. Only the form of the response is checked. @throws Error */
   async convert(
     { clientConfig = {}, conversionReviewVersions }: NonNullable<CustomResourceConversion['webhook']>,
-    objects: readonly KubeObject[],
-    desiredAPIVersion: string,
-    signal: AbortSignal | undefined,
+    { objects, desiredAPIVersion, signal }: ConversionRequest,
   ): Promise<readonly unknown[]> {
     const version = conversionReviewVersions.find((name) => name === 'v1' || name === 'v1beta1') ?? 'v1';
     const uid = randomUUID();
@@ -69,29 +81,25 @@ export class ConversionWebhooks {
   }
 
   #post(client: WebhookClientConfig, body: string, signal: AbortSignal | undefined): Promise<string> {
-    return this.#attempt(client, body, signal, AbortSignal.timeout(timeoutMs), false);
+    return this.#attempt({ client, body, signal, timeout: AbortSignal.timeout(timeoutMs) }, false);
   }
 
-  #attempt(
-    client: WebhookClientConfig,
-    body: string,
-    signal: AbortSignal | undefined,
-    limit: AbortSignal,
-    fresh: boolean,
-  ): Promise<string> {
-    const { url, where } = this.#target(client);
+  /** Sends the request; repeats it once on a new connection if the kept one was closed. */
+  #attempt(call: WebhookCall, onNewConnection: boolean): Promise<string> {
+    const { client, body, signal, timeout } = call;
+    const { url, address } = this.#target(client);
     const agent = this.#agentFor(client, url.hostname);
     return new Promise((resolve, reject) => {
       const failed = (error: Error) => {
-        const why = limit.aborted ? 'context deadline exceeded' : error.message;
-        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${why}`, { cause: error }));
+        const reason = timeout.aborted ? 'context deadline exceeded' : error.message;
+        reject(new Error(`Post "${url.href}?timeout=${timeoutMs / 1000}s": ${reason}`, { cause: error }));
       };
       const request = httpsRequest(
         {
-          ...(fresh ? { ...agent.options, agent: false } : { agent }),
-          host: where.host,
-          port: where.port,
-          // addresses are no names that a handshake could carry
+          ...(onNewConnection ? { ...agent.options, agent: false } : { agent }),
+          host: address.host,
+          port: address.port,
+          // the server name for TLS must not be an IP address
           ...(isIP(withoutBrackets(url.hostname)) === 0 && { servername: url.hostname }),
           path: `${url.pathname}?timeout=${timeoutMs / 1000}s`,
           method: 'POST',
@@ -102,14 +110,14 @@ export class ConversionWebhooks {
             'user-agent': 'kube-apiserver-admission',
             'content-length': Buffer.byteLength(body),
           },
-          signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+          signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         },
         (response) => {
           const chunks: Buffer[] = [];
           let size = 0;
           response.on('data', (chunk: Buffer) => {
             size += chunk.length;
-            if (size > maxAnswerBytes) response.destroy(new Error(`the answer has more than ${maxAnswerBytes} bytes`));
+            if (size > maxAnswerBytes) response.destroy(new Error(`the response exceeds ${maxAnswerBytes} bytes`));
             else chunks.push(chunk);
           });
           response.once('error', failed);
@@ -117,28 +125,30 @@ export class ConversionWebhooks {
             const text = Buffer.concat(chunks).toString('utf8');
             const code = response.statusCode ?? 0;
             if (code === 200) resolve(text);
-            else reject(new Error(`the server answered ${code}: ${text.slice(0, 512)}`));
+            else reject(new Error(`the server responded with status ${code}: ${text.slice(0, 512)}`));
           });
         },
       );
       request.once('error', (error) => {
-        if (isStaleConnection(request, error) && !limit.aborted && signal?.aborted !== true)
-          resolve(this.#attempt(client, body, signal, limit, true));
+        if (isStaleConnection(request, error) && !timeout.aborted && signal?.aborted !== true) resolve(this.#attempt(call, true));
         else failed(error);
       });
       request.end(body);
     });
   }
 
-  #target({ url, service }: WebhookClientConfig): { readonly url: URL; readonly where: { readonly host: string; readonly port: number } } {
+  #target({ url, service }: WebhookClientConfig): {
+    readonly url: URL;
+    readonly address: { readonly host: string; readonly port: number };
+  } {
     if (url !== undefined) {
       const target = new URL(url);
-      return { url: target, where: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
+      return { url: target, address: { host: withoutBrackets(target.hostname), port: Number(target.port || 443) } };
     }
-    if (service === undefined) throw new Error('neither a url nor a service is given');
+    if (service === undefined) throw new Error('neither url nor service is set');
     const { namespace, name, port = 443, path = '/' } = service;
-    // certificates are made out to the name, whatever address is behind it
-    return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), where: this.#resolve(namespace, name, port) };
+    // certificates are issued for the Service's DNS name, whatever endpoint is called
+    return { url: new URL(`https://${name}.${namespace}.svc:${port}${path}`), address: this.#resolve(namespace, name, port) };
   }
 
   #agentFor({ caBundle = '' }: WebhookClientConfig, host: string): Agent {

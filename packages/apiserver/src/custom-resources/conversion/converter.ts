@@ -2,36 +2,33 @@ import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import { failure, type StatusError } from '@oarlock/api/status';
 import type { CustomResourceConversion, CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { ConversionWebhooks } from './conversion-webhook.ts';
+import type { ConversionRequest, ConversionWebhooks } from './conversion-webhook.ts';
 
-/** Turns objects of one resource from version to version. */
+/** Converts objects of one resource between versions. */
 export interface Converter {
-  /** Somebody else has to be asked. */
+  /** True if conversion calls a webhook. */
   readonly usesWebhook: boolean;
-  /** Only where nobody has to be asked. */
+  /** Converts synchronously; only for converters without webhook. */
   sync(object: KubeObject, apiVersion: string): KubeObject;
-  /** All at once, and in one request where somebody has to be asked; a promise then. @throws StatusError InternalError */
-  convert<T>(
-    objects: readonly KubeObject[],
-    apiVersion: string,
-    then: (converted: readonly KubeObject[]) => T,
-    signal?: AbortSignal,
-  ): T | Promise<T>;
+  /**
+   * Converts all objects, with at most one webhook call. Returns a promise only if a webhook is called. @throws StatusError InternalError
+   */
+  convert<T>(request: ConversionRequest, then: (converted: readonly KubeObject[]) => T): T | Promise<T>;
 }
 
 const withApiVersion = (object: KubeObject, apiVersion: string): KubeObject =>
   object.apiVersion === apiVersion ? object : { ...object, apiVersion };
 
-/** Versions that differ in nothing but their name. */
-const none: Converter = {
+/** Converts by changing apiVersion only (strategy None). */
+const identityConverter: Converter = {
   usesWebhook: false,
   sync: withApiVersion,
-  convert: (objects, apiVersion, then) => then(objects.map((object) => withApiVersion(object, apiVersion))),
+  convert: ({ objects, desiredAPIVersion }, then) => then(objects.map((object) => withApiVersion(object, desiredAPIVersion))),
 };
 
 export function newConverter({ spec }: CustomResourceDefinition, webhooks: ConversionWebhooks): Converter {
   const { conversion } = spec;
-  if (conversion?.strategy !== 'Webhook' || conversion.webhook === undefined) return none;
+  if (conversion?.strategy !== 'Webhook' || conversion.webhook === undefined) return identityConverter;
   return new WebhookConverter(conversion.webhook, `${spec.group}, Kind=${spec.names.kind}`, webhooks);
 }
 
@@ -52,26 +49,23 @@ class WebhookConverter implements Converter {
     throw failure('InternalError', `Internal error occurred: an object of ${this.#kind} was shown before it was converted`);
   }
 
-  convert<T>(
-    objects: readonly KubeObject[],
-    apiVersion: string,
-    then: (converted: readonly KubeObject[]) => T,
-    signal?: AbortSignal,
-  ): T | Promise<T> {
-    const foreign = objects.filter((object) => object.apiVersion !== apiVersion);
-    if (foreign.length === 0) return then(objects);
-    return this.#callWebhook(foreign, apiVersion, signal).then((converted) => {
-      let at = 0;
-      return then(objects.map((object) => (object.apiVersion === apiVersion ? object : (converted[at++] as KubeObject))));
+  convert<T>(request: ConversionRequest, then: (converted: readonly KubeObject[]) => T): T | Promise<T> {
+    const { objects, desiredAPIVersion } = request;
+    const toConvert = objects.filter((object) => object.apiVersion !== desiredAPIVersion);
+    if (toConvert.length === 0) return then(objects);
+    return this.#callWebhook({ ...request, objects: toConvert }).then((converted) => {
+      let next = 0;
+      return then(objects.map((object) => (object.apiVersion === desiredAPIVersion ? object : (converted[next++] as KubeObject))));
     });
   }
 
-  async #callWebhook(objects: readonly KubeObject[], apiVersion: string, signal: AbortSignal | undefined): Promise<readonly KubeObject[]> {
+  async #callWebhook(request: ConversionRequest): Promise<readonly KubeObject[]> {
+    const { objects, desiredAPIVersion, signal } = request;
     const failed = (why: string): StatusError =>
       failure('InternalError', `conversion webhook for ${objects[0]?.apiVersion ?? ''}, Kind=${objects[0]?.kind ?? ''} failed: ${why}`);
     let converted: readonly unknown[];
     try {
-      converted = await this.#webhooks.convert(this.#webhook, objects, apiVersion, signal);
+      converted = await this.#webhooks.convert(this.#webhook, request);
     } catch (error) {
       signal?.throwIfAborted();
       throw failed(error instanceof Error ? error.message : String(error));
@@ -80,9 +74,11 @@ class WebhookConverter implements Converter {
     return converted.map((object, i) => {
       const source = objects[i] as KubeObject;
       if (!isObject(object)) throw failed(`invalid converted object at index ${i}: not an object`);
-      const { apiVersion: given, kind } = object as KubeObject;
-      if (given !== apiVersion)
-        throw failed(`invalid converted object at index ${i}: invalid groupVersion (was ${String(given)}, expected ${apiVersion})`);
+      const { apiVersion: returnedVersion, kind } = object as KubeObject;
+      if (returnedVersion !== desiredAPIVersion)
+        throw failed(
+          `invalid converted object at index ${i}: invalid groupVersion (was ${String(returnedVersion)}, expected ${desiredAPIVersion})`,
+        );
       if (kind !== source.kind)
         throw failed(`invalid converted object at index ${i}: invalid kind (was ${String(kind)}, expected ${source.kind ?? ''})`);
       return restoreImmutableMetadata(object as KubeObject, source, (why) => failed(`invalid metadata in object at index ${i}: ${why}`));
@@ -90,7 +86,7 @@ class WebhookConverter implements Converter {
   }
 }
 
-/** Of the metadata a webhook may change labels and annotations alone. */
+/** Restores the metadata: a webhook may change only labels and annotations. */
 function restoreImmutableMetadata(converted: KubeObject, source: KubeObject, failed: (why: string) => StatusError): KubeObject {
   const { metadata } = converted as { readonly metadata?: unknown };
   if (metadata !== undefined && !isObject(metadata)) throw failed('metadata is not an object');

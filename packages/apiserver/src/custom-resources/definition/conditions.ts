@@ -6,7 +6,7 @@ export const conditionOf = ({ status }: CustomResourceDefinition, type: string):
 
 export const isTrue = (definition: CustomResourceDefinition, type: string): boolean => conditionOf(definition, type)?.status === 'True';
 
-/** Conditions with one set; the time is that of its last change of status. The same list when nothing changes. */
+/** Sets a condition; its transition time changes with its status only. Returns the same list if nothing changes. */
 export function withCondition(
   conditions: readonly Condition[],
   next: Pick<Condition, 'type' | 'status' | 'reason' | 'message'>,

@@ -4,7 +4,7 @@ import type { CustomResourceConversion } from '@oarlock/api/types/apiextensions-
 
 type Errors = FieldError[];
 
-/** What is wrong with the way in which objects are to be converted. */
+/** Validates spec.conversion of a definition. */
 export function validateConversion({ strategy, webhook }: CustomResourceConversion, path: string): readonly FieldError[] {
   const errors: Errors = [];
   const strategies = ['None', 'Webhook'];

@@ -20,9 +20,9 @@ type Condition = Parameters<typeof withCondition>[1];
 
 export interface DefinitionControllerOptions {
   handle(request: ApiRequest): Promise<PipelineResponse>;
-  /** The cached definitions. */
+  /** Returns the cached definitions. */
   readonly definitions: () => ResourceCache;
-  /** What a definition makes, in whichever version; undefined when it is not served. */
+  /** Returns a served kind of the definition in any version; undefined if it is not served. */
   kindOf(definition: CustomResourceDefinition): ServedKind | undefined;
   readonly clock: Clock;
   readonly log: Logger;
@@ -32,24 +32,24 @@ const minRetryDelayMs = 100;
 const maxRetryDelayMs = 30_000;
 
 /**
- * Accepts the names of definitions, establishes them, and empties those that are being deleted. Several servers may do this at once: each
- * reads the newest state and writes it with its version. Work is begun by events of definitions and of the objects that hold one.
+ * Implements the naming, establishing, api-approval and finalizing controllers of apiextensions. Several API servers may run it
+ * concurrently: each update is conditional on the resourceVersion. Events of definitions and of their last objects enqueue work.
  */
 export class DefinitionController {
   readonly #options: DefinitionControllerOptions;
   readonly #stop = new AbortController();
-  /** Names of definitions to look at; looked at one after the other, since they compete for names. */
+  /** Names of the definitions to reconcile, one at a time because they compete for names. */
   readonly #queue = new Set<string>();
   readonly #retries = new Map<string, { readonly timer: Timer; readonly wait: number }>();
   readonly #groups = new Map<string, Map<string, CustomResourceDefinition>>();
-  #working: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
   #started = false;
 
   constructor(options: DefinitionControllerOptions) {
     this.#options = options;
   }
 
-  /** All definitions at once. */
+  /** Replaces all definitions. */
   reset(items: readonly Item[]): void {
     this.#groups.clear();
     for (const { object } of items) this.#enqueueGroup(object as CustomResourceDefinition);
@@ -58,12 +58,12 @@ export class DefinitionController {
 
   onEvent({ key, current, previous }: WatchCacheEvent): void {
     if (current === undefined) {
-      const gone = previous?.object as CustomResourceDefinition | undefined;
-      const group = this.#groups.get(gone?.spec.group ?? '');
+      const deletedDefinition = previous?.object as CustomResourceDefinition | undefined;
+      const group = this.#groups.get(deletedDefinition?.spec.group ?? '');
       group?.delete(key);
-      // names that it had are free now
+      // the deletion frees names that other definitions of the group may request
       for (const name of group?.keys() ?? []) this.#add(name);
-      if (group?.size === 0) this.#groups.delete(gone?.spec.group ?? '');
+      if (group?.size === 0) this.#groups.delete(deletedDefinition?.spec.group ?? '');
       this.#retries.get(key)?.timer.cancel();
       this.#retries.delete(key);
       return;
@@ -85,7 +85,7 @@ export class DefinitionController {
     this.#stop.abort(new Error('the API server is stopping'));
     for (const { timer } of this.#retries.values()) timer.cancel();
     this.#retries.clear();
-    await this.#working;
+    await this.#running;
   }
 
   #enqueueGroup(definition: CustomResourceDefinition): void {
@@ -103,15 +103,15 @@ export class DefinitionController {
   }
 
   #processQueue(): void {
-    if (!this.#started || this.#working !== undefined || this.#queue.size === 0) return;
-    this.#working = this.#drain().finally(() => {
-      this.#working = undefined;
+    if (!this.#started || this.#running !== undefined || this.#queue.size === 0) return;
+    this.#running = this.#drain().finally(() => {
+      this.#running = undefined;
       if (!this.#stop.signal.aborted) this.#processQueue();
     });
   }
 
   async #drain(): Promise<void> {
-    // the event that began this is not in place for everybody yet
+    // the watch event that enqueued this key is not yet applied by all caches
     await Promise.resolve();
     for (const name of this.#queue) {
       if (this.#stop.signal.aborted) return;
@@ -128,11 +128,11 @@ export class DefinitionController {
 
   #retry(name: string, error: unknown): void {
     const { clock, log } = this.#options;
-    // an event of the newer state is on its way
+    // the event of the newer state enqueues the definition again
     if (isStatus(error, 'NotFound')) return;
     const wait = Math.min((this.#retries.get(name)?.wait ?? minRetryDelayMs / 2) * 2, maxRetryDelayMs);
     if (!isStatus(error, 'Conflict'))
-      log.warn({ definition: name, error: String(error), retryMs: wait }, 'a definition could not be looked at');
+      log.warn({ definition: name, error: String(error), retryMs: wait }, 'reconciling a CustomResourceDefinition failed');
     this.#retries.get(name)?.timer.cancel();
     this.#retries.set(name, { wait, timer: clock.after(wait, () => this.#add(name)) });
   }
@@ -148,7 +148,7 @@ export class DefinitionController {
     return undefined;
   }
 
-  /** The definition is being deleted: first its objects go, then it may. */
+  /** Deletes the objects of a definition that is being deleted, then removes its finalizer. */
   async #finalize(definition: CustomResourceDefinition): Promise<void> {
     if (!(definition.metadata?.finalizers ?? []).includes(cleanupFinalizer)) return;
     const kind = isTrue(definition, 'Established') ? this.#options.kindOf(definition) : undefined;
@@ -162,11 +162,11 @@ export class DefinitionController {
         reason: 'InstanceDeletionInProgress',
         message: 'CustomResource deletion is in progress',
       });
-      return; // the event of this write goes on
+      return; // the watch event of this update enqueues the definition again
     }
     const left = await this.#remainingObjects(kind);
     if (left > 0) {
-      // the last object that goes wakes us
+      // the deletion event of the last object enqueues the definition again
       kind.cache.onEvent = ({ current }) => {
         if (current === undefined && kind.cache.size === 0) this.#add(definition.metadata?.name ?? '');
       };
@@ -181,7 +181,7 @@ export class DefinitionController {
     return response.kind === 'list' ? response.items.length : 0;
   }
 
-  #request(verb: ApiRequest['verb'], { resource }: Pick<ServedKind, 'resource'>, more: Partial<ApiRequest>): Promise<PipelineResponse> {
+  #request(verb: ApiRequest['verb'], { resource }: Pick<ServedKind, 'resource'>, rest: Partial<ApiRequest>): Promise<PipelineResponse> {
     return this.#options.handle({
       verb,
       resource,
@@ -191,7 +191,7 @@ export class DefinitionController {
       query: {},
       identity: apiserverIdentity,
       signal: this.#stop.signal,
-      ...more,
+      ...rest,
     });
   }
 

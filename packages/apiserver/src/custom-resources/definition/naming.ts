@@ -5,31 +5,33 @@ import { conditionOf, isTrue, withCondition, withoutCondition } from './conditio
 type Status = NonNullable<CustomResourceDefinition['status']>;
 
 /**
- * The names and conditions that a definition should have, given all definitions of its group: names that another has accepted stay the
- * other's, and nothing is established before all its names are accepted.
+ * Computes the accepted names and conditions of a definition from all definitions of its group. Names that another definition has accepted
+ * remain with that definition; a definition is established only after all its names are accepted.
  */
 export function namingStatus(definition: CustomResourceDefinition, group: Iterable<CustomResourceDefinition>, now: number): Status {
   const { spec, status = {} } = definition;
-  const used = namesInUse(group);
+  const namesTaken = namesInUse(group);
   const conflicts: { readonly reason: string; readonly message: string }[] = [];
-  const { names: wanted } = spec;
+  const { names: requested } = spec;
   const accepted: Partial<CustomResourceDefinitionNames> = status.acceptedNames ?? {};
   const next: { -readonly [K in keyof CustomResourceDefinitionNames]?: CustomResourceDefinitionNames[K] } = { ...accepted };
-  const claim = (field: 'plural' | 'singular' | 'kind' | 'listKind', taken: ReadonlySet<string>, reason: string) => {
-    const name = wanted[field] ?? '';
-    if (name === (accepted[field] ?? '') || !taken.has(name)) next[field] = name;
+  const claim = (field: 'plural' | 'singular' | 'kind' | 'listKind', names: ReadonlySet<string>, reason: string) => {
+    const name = requested[field] ?? '';
+    if (name === (accepted[field] ?? '') || !names.has(name)) next[field] = name;
     else conflicts.push({ reason, message: `${JSON.stringify(name)} is already in use` });
   };
-  claim('plural', used.resources, 'PluralConflict');
-  claim('singular', used.resources, 'SingularConflict');
-  const shortTaken = (wanted.shortNames ?? []).filter((name) => accepted.shortNames?.includes(name) !== true && used.resources.has(name));
+  claim('plural', namesTaken.resources, 'PluralConflict');
+  claim('singular', namesTaken.resources, 'SingularConflict');
+  const shortTaken = (requested.shortNames ?? []).filter(
+    (name) => accepted.shortNames?.includes(name) !== true && namesTaken.resources.has(name),
+  );
   if (shortTaken.length > 0) {
     const texts = shortTaken.map((name) => `${JSON.stringify(name)} is already in use`);
     conflicts.push({ reason: 'ShortNamesConflict', message: texts.length === 1 ? (texts[0] as string) : `[${texts.join(', ')}]` });
-  } else setAcceptedList(next, 'shortNames', wanted.shortNames);
-  claim('kind', used.kinds, 'KindConflict');
-  claim('listKind', used.kinds, 'ListKindConflict');
-  setAcceptedList(next, 'categories', wanted.categories);
+  } else setAcceptedList(next, 'shortNames', requested.shortNames);
+  claim('kind', namesTaken.kinds, 'KindConflict');
+  claim('listKind', namesTaken.kinds, 'ListKindConflict');
+  setAcceptedList(next, 'categories', requested.categories);
   let conditions = status.conditions ?? [];
   const conflict = conflicts.at(-1);
   conditions = withCondition(
@@ -39,7 +41,7 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
       : { type: 'NamesAccepted', status: 'False', ...conflict },
     now,
   );
-  // once established it stays so: who has objects does not lose them to a conflict that came later
+  // Established is never reset: existing objects remain accessible after a later name conflict
   if (!isTrue(definition, 'Established'))
     conditions = withCondition(
       conditions,
@@ -62,7 +64,7 @@ export function namingStatus(definition: CustomResourceDefinition, group: Iterab
           },
           now,
         );
-  // only structural schemas are let in
+  // validation only admits structural schemas
   conditions = withoutCondition(conditions, 'NonStructuralSchema');
   return { ...status, acceptedNames: next as CustomResourceDefinitionNames, conditions };
 }
@@ -76,7 +78,9 @@ function setAcceptedList(
   else names[field] = list;
 }
 
-/** What the definitions of a group have accepted, this one's own included: a name that is one's own already is no conflict. */
+/**
+ * Returns the names that definitions of the group have accepted, including those of the definition itself, which are no conflict for it.
+ */
 function namesInUse(group: Iterable<CustomResourceDefinition>) {
   const resources = new Set<string>();
   const kinds = new Set<string>();
@@ -89,7 +93,7 @@ function namesInUse(group: Iterable<CustomResourceDefinition>) {
   return { resources, kinds };
 }
 
-/** Whether its objects are served. */
+/** Returns true if the objects of the definition are served. */
 export const isEstablished = (definition: CustomResourceDefinition): boolean =>
   isTrue(definition, 'Established') && definition.status?.acceptedNames !== undefined;
 

@@ -15,14 +15,19 @@ const maxDepth = 100;
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === '' || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 
-/** What OpenAPI allows and CustomResourceDefinitions do not, and extensions that contradict each other. */
+/** Validates what OpenAPI allows and CustomResourceDefinitions do not, and conflicting extensions. */
 export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  visit(errors, schema, path, 0);
+  visit(errors, schema, { path, depth: 0 });
   return errors;
 }
 
-function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: number): void {
+interface SchemaLocation {
+  readonly path: string;
+  readonly depth: number;
+}
+
+function visit(errors: Errors, schema: JSONSchemaProps, { path, depth }: SchemaLocation): void {
   if (depth > maxDepth) {
     errors.push(fieldForbidden(path, `a schema may not nest more than ${maxDepth} deep`));
     return;
@@ -47,31 +52,33 @@ function visit(errors: Errors, schema: JSONSchemaProps, path: string, depth: num
     if (compiled instanceof Error)
       errors.push(invalid(`${path}.pattern`, pattern, `must be a valid regular expression, but isn't: ${compiled.message}`));
   }
-  listAndMapTypes(errors, schema, path);
-  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, `${path}.items`, depth + 1);
-  if (typeof additionalProperties === 'object') visit(errors, additionalProperties, `${path}.additionalProperties`, depth + 1);
-  for (const [name, property] of Object.entries(properties)) visit(errors, property, `${path}.properties[${name}]`, depth + 1);
-  for (const which of ['allOf', 'anyOf', 'oneOf'] as const)
-    for (const [i, part] of (schema[which] ?? []).entries()) visit(errors, part, `${path}.${which}[${i}]`, depth + 1);
-  if (schema.not !== undefined) visit(errors, schema.not, `${path}.not`, depth + 1);
+  validateListAndMapTypes(errors, schema, path);
+  if (items !== undefined && !Array.isArray(items)) visit(errors, items as JSONSchemaProps, { path: `${path}.items`, depth: depth + 1 });
+  if (typeof additionalProperties === 'object')
+    visit(errors, additionalProperties, { path: `${path}.additionalProperties`, depth: depth + 1 });
+  for (const [name, property] of Object.entries(properties))
+    visit(errors, property, { path: `${path}.properties[${name}]`, depth: depth + 1 });
+  for (const junctor of ['allOf', 'anyOf', 'oneOf'] as const)
+    for (const [i, part] of (schema[junctor] ?? []).entries()) visit(errors, part, { path: `${path}.${junctor}[${i}]`, depth: depth + 1 });
+  if (schema.not !== undefined) visit(errors, schema.not, { path: `${path}.not`, depth: depth + 1 });
 }
 
-function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
+function validateListAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string): void {
   const { type = '' } = schema;
   const mapType = schema['x-kubernetes-map-type'];
   const listType = schema['x-kubernetes-list-type'];
   const keys = schema['x-kubernetes-list-map-keys'] ?? [];
-  const needs = (wanted: string, extension: string) => {
+  const requireType = (wanted: string, extension: string) => {
     const detail = `must be ${wanted} if ${extension} is specified`;
     if (type !== wanted) errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
   };
   if (mapType !== undefined) {
-    needs('object', 'x-kubernetes-map-type');
+    requireType('object', 'x-kubernetes-map-type');
     if (mapType !== 'atomic' && mapType !== 'granular')
       errors.push(notSupported(`${path}.x-kubernetes-map-type`, mapType, ['atomic', 'granular']));
   }
   if (listType !== undefined) {
-    needs('array', 'x-kubernetes-list-type');
+    requireType('array', 'x-kubernetes-list-type');
     if (!['atomic', 'set', 'map'].includes(listType))
       errors.push(notSupported(`${path}.x-kubernetes-list-type`, listType, ['atomic', 'set', 'map']));
   }
@@ -81,22 +88,27 @@ function listAndMapTypes(errors: Errors, schema: JSONSchemaProps, path: string):
     errors.push(listType === undefined ? required(at, detail) : invalid(at, listType, detail));
   }
   const items = Array.isArray(schema.items) ? undefined : (schema.items as JSONSchemaProps | undefined);
-  if (listType === 'set' && items !== undefined) setItems(errors, items, `${path}.items`);
-  if (listType === 'map') mapItems(errors, items, keys, path);
+  if (listType === 'set' && items !== undefined) validateSetItems(errors, items, `${path}.items`);
+  if (listType === 'map') validateMapItems(errors, { items, keys }, path);
 }
 
-function setItems(errors: Errors, items: JSONSchemaProps, path: string): void {
+function validateSetItems(errors: Errors, items: JSONSchemaProps, path: string): void {
   const detail = 'must be atomic as item of a list with x-kubernetes-list-type=set';
   const expected = items.type === 'object' ? 'x-kubernetes-map-type' : items.type === 'array' ? 'x-kubernetes-list-type' : undefined;
   if (items.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'cannot be nullable when x-kubernetes-list-type is set'));
   if (expected === undefined) return;
   const value = items[expected];
-  // lists are atomic unless said otherwise
+  // lists are atomic by default
   if (value === undefined && expected === 'x-kubernetes-map-type') errors.push(required(`${path}.${expected}`, detail));
   else if (value !== undefined && value !== 'atomic') errors.push(invalid(`${path}.${expected}`, value, detail));
 }
 
-function mapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: readonly string[], path: string): void {
+interface MapList {
+  readonly items: JSONSchemaProps | undefined;
+  readonly keys: readonly string[];
+}
+
+function validateMapItems(errors: Errors, { items, keys }: MapList, path: string): void {
   if (keys.length === 0) errors.push(required(`${path}.x-kubernetes-list-map-keys`, 'must not be empty if x-kubernetes-list-type is map'));
   if (items === undefined) {
     errors.push(required(`${path}.items`, 'must have a schema if x-kubernetes-list-type is map'));
@@ -132,41 +144,45 @@ function mapItems(errors: Errors, items: JSONSchemaProps | undefined, keys: read
   }
 }
 
-/** Defaults that their own schema refuses, or that have fields that it does not know. Only for structural schemas. */
+/** Validates that defaults satisfy their schema and contain no unknown fields. Only for structural schemas. */
 export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  defaults(errors, schema, path, true);
+  if (schema.default !== undefined && schema.default !== null)
+    errors.push(fieldForbidden(`${path}.default`, 'must not be set at the root'));
+  visitChildDefaults(errors, schema, path);
   return errors;
 }
 
-function defaults(errors: Errors, schema: JSONSchemaProps, path: string, root: boolean): void {
+function visitDefaults(errors: Errors, schema: JSONSchemaProps, path: string): void {
   const { default: value } = schema;
   if (value !== undefined && value !== null) {
     const at = `${path}.default`;
     const node = new SchemaNode(schema);
-    if (root) errors.push(fieldForbidden(at, 'must not be set at the root'));
-    else if (!jsonEqual(withoutDefaults(schema, value), value)) errors.push(invalid(at, value, 'must not have unknown fields'));
+    if (!jsonEqual(withoutDefaults(schema, value), value)) errors.push(invalid(at, value, 'must not have unknown fields'));
     else errors.push(...validateNode(node, pruneAndDefault(node, value), at));
   }
-  const { items, additionalProperties, properties = {} } = schema;
-  if (items !== undefined && !Array.isArray(items)) defaults(errors, items as JSONSchemaProps, `${path}.items`, false);
-  if (typeof additionalProperties === 'object') defaults(errors, additionalProperties, `${path}.additionalProperties`, false);
-  for (const [name, property] of Object.entries(properties)) defaults(errors, property, `${path}.properties[${name}]`, false);
+  visitChildDefaults(errors, schema, path);
 }
 
-/** A value without what its schema does not know; nothing is filled in. */
+function visitChildDefaults(errors: Errors, { items, additionalProperties, properties = {} }: JSONSchemaProps, path: string): void {
+  if (items !== undefined && !Array.isArray(items)) visitDefaults(errors, items as JSONSchemaProps, `${path}.items`);
+  if (typeof additionalProperties === 'object') visitDefaults(errors, additionalProperties, `${path}.additionalProperties`);
+  for (const [name, property] of Object.entries(properties)) visitDefaults(errors, property, `${path}.properties[${name}]`);
+}
+
+/** Prunes a value without applying defaults. */
 function withoutDefaults(schema: JSONSchemaProps, value: unknown): unknown {
-  const bare = (source: JSONSchemaProps): JSONSchemaProps => {
+  const removeDefaults = (source: JSONSchemaProps): JSONSchemaProps => {
     const { default: _default, properties, items, additionalProperties, ...rest } = source;
     return {
       ...rest,
       nullable: true,
-      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, bare(each)])) }),
-      ...(items !== undefined && { items: Array.isArray(items) ? items : bare(items as JSONSchemaProps) }),
+      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, removeDefaults(each)])) }),
+      ...(items !== undefined && { items: Array.isArray(items) ? items : removeDefaults(items as JSONSchemaProps) }),
       ...(additionalProperties !== undefined && {
-        additionalProperties: typeof additionalProperties === 'object' ? bare(additionalProperties) : additionalProperties,
+        additionalProperties: typeof additionalProperties === 'object' ? removeDefaults(additionalProperties) : additionalProperties,
       }),
     };
   };
-  return pruneAndDefault(new SchemaNode(bare(schema)), value);
+  return pruneAndDefault(new SchemaNode(removeDefaults(schema)), value);
 }

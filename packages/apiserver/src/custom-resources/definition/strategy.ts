@@ -6,12 +6,12 @@ import { withCondition } from './conditions.ts';
 import { storedVersionErrors, validateDefinition, validateDefinitionUpdate } from './validation.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
 
-/** Holds a definition until the last of its objects is gone. */
+/** The finalizer that holds a definition until its last object is deleted. */
 export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
 
 const asDefinition = (object: KubeObject) => object as CustomResourceDefinition;
 
-/** The versions that objects may be stored in: those that were the storage version once, until somebody says otherwise. */
+/** Adds the storage version to status.storedVersions, which lists every version that may be in storage until a client removes it. */
 function withStoredVersions(object: KubeObject, before: CustomResourceDefinition['status']): KubeObject {
   const stored = before?.storedVersions ?? [];
   const added = (asDefinition(object).spec?.versions ?? []).filter(({ name, storage }) => storage && !stored.includes(name));
@@ -19,10 +19,10 @@ function withStoredVersions(object: KubeObject, before: CustomResourceDefinition
   return withFields(object, { status });
 }
 
-/** What Go writes of a status that nobody has written yet. */
+/** The empty status as Go encodes it. */
 const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as object as CustomResourceDefinition['status'];
 
-/** CustomResourceDefinitions themselves; what they define is in `custom-resources/`. */
+/** The strategy of CustomResourceDefinitions; the resources that they define are in `custom-resources/`. */
 export const customResourceDefinitions: Strategy = {
   allowUnconditionalUpdate: false,
   generation: (object, old) => !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')),

@@ -13,36 +13,41 @@ const unnamed: Readonly<Record<Level, string>> = {
 const eitherType = [{ type: 'integer' }, { type: 'string' }];
 const junctors = ['allOf', 'anyOf', 'oneOf'] as const;
 
-/** Why a schema is not structural (KEP-1693); empty when it is. */
+/** Returns the reasons why a schema is not structural (KEP-1693). */
 export function validateStructure(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
-  structural(errors, schema, 'root', path);
-  complete(errors, schema, schema, path);
+  visitStructure(errors, schema, { level: 'root', path });
+  validateCompleteness(errors, schema, path);
   return errors;
 }
 
-const single = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
+const itemSchema = (items: JSONSchemaProps['items']): JSONSchemaProps | undefined =>
   items === undefined || Array.isArray(items) ? undefined : (items as JSONSchemaProps);
-const below = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
+const additionalPropertiesSchema = (schema: JSONSchemaProps): JSONSchemaProps | undefined =>
   typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 
-function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path: string): void {
-  const items = single(schema.items);
-  if (items !== undefined) structural(errors, items, 'items', `${path}.items`);
+interface StructureLocation {
+  readonly level: Level;
+  readonly path: string;
+}
+
+function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }: StructureLocation): void {
+  const items = itemSchema(schema.items);
+  if (items !== undefined) visitStructure(errors, items, { level: 'items', path: `${path}.items` });
   for (const [name, property] of Object.entries(schema.properties ?? {}))
-    structural(errors, property, 'field', `${path}.properties[${name}]`);
+    visitStructure(errors, property, { level: 'field', path: `${path}.properties[${name}]` });
   if (schema.additionalProperties !== undefined && level === 'root')
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must not be used at the root'));
-  const additional = below(schema);
-  if (additional !== undefined) structural(errors, additional, 'field', `${path}.additionalProperties`);
-  extensions(errors, schema, path);
+  const additional = additionalPropertiesSchema(schema);
+  if (additional !== undefined) visitStructure(errors, additional, { level: 'field', path: `${path}.additionalProperties` });
+  validateIntOrString(errors, schema, path);
   const { type = '' } = schema;
   const embedded = schema['x-kubernetes-embedded-resource'] === true;
   const preserves = schema['x-kubernetes-preserve-unknown-fields'] === true;
   const either = schema['x-kubernetes-int-or-string'] === true;
   const anyOfSkipped = either && jsonEqual(schema.anyOf, eitherType);
   const firstSkipped = either && !anyOfSkipped && jsonEqual(schema.allOf?.[0]?.anyOf, eitherType);
-  junctions(errors, schema, path, anyOfSkipped, firstSkipped, level === 'root' || embedded);
+  visitJunctors(errors, schema, { path, skipAnyOf: anyOfSkipped, skipFirst: firstSkipped, isObjectRoot: level === 'root' || embedded });
   if (embedded && type !== 'object') {
     const detail = 'must be object if x-kubernetes-embedded-resource is true';
     errors.push(type === '' ? required(`${path}.type`, detail) : invalid(`${path}.type`, type, detail));
@@ -58,11 +63,11 @@ function structural(errors: Errors, schema: JSONSchemaProps, level: Level, path:
         'must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
       ),
     );
-  if (level === 'root' || embedded) whole(errors, schema, path);
+  if (level === 'root' || embedded) validateObjectRoot(errors, schema, path);
 }
 
-/** What an object has that is one of the API of its own: its kind, version and metadata. */
-function whole(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
+/** Validates the implicit fields of an object root: apiVersion, kind and metadata. */
+function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
   for (const name of ['kind', 'apiVersion']) {
     const type = properties[name]?.type;
     if (properties[name] !== undefined && type !== 'string')
@@ -83,7 +88,7 @@ function whole(errors: Errors, { properties = {} }: JSONSchemaProps, path: strin
     errors.push(fieldForbidden(at, 'must not specify anything other than name and generateName, but metadata is implicitly specified'));
 }
 
-function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void {
+function validateIntOrString(errors: Errors, schema: JSONSchemaProps, path: string): void {
   if (schema['x-kubernetes-int-or-string'] !== true) return;
   if (schema.type !== undefined && schema.type !== '')
     errors.push(invalid(`${path}.type`, schema.type, 'must be empty if x-kubernetes-int-or-string is true'));
@@ -91,14 +96,25 @@ function extensions(errors: Errors, schema: JSONSchemaProps, path: string): void
     if (schema[name] === true) errors.push(invalid(`${path}.${name}`, true, 'must be false if x-kubernetes-int-or-string is true'));
 }
 
-function junctions(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, skipFirst: boolean, whole: boolean): void {
-  for (const which of junctors) {
-    for (const [i, part] of (schema[which] ?? []).entries()) {
-      if (which === 'anyOf' && skipAnyOf) continue;
-      nested(errors, part, `${path}.${which}[${i}]`, which === 'allOf' && i === 0 && skipFirst, whole);
+interface JunctorLocation {
+  readonly path: string;
+  /** True if `anyOf` is the one that x-kubernetes-int-or-string allows. */
+  readonly skipAnyOf: boolean;
+  /** True if `allOf[0].anyOf` is the one that x-kubernetes-int-or-string allows. */
+  readonly skipFirst: boolean;
+  /** True for the schema of an object with apiVersion, kind and metadata. */
+  readonly isObjectRoot: boolean;
+}
+
+function visitJunctors(errors: Errors, schema: JSONSchemaProps, { path, skipAnyOf, skipFirst, isObjectRoot }: JunctorLocation): void {
+  for (const junctor of junctors) {
+    for (const [i, part] of (schema[junctor] ?? []).entries()) {
+      if (junctor === 'anyOf' && skipAnyOf) continue;
+      const isSkipped = junctor === 'allOf' && i === 0 && skipFirst;
+      validateJunctor(errors, part, { path: `${path}.${junctor}[${i}]`, skipAnyOf: isSkipped, isObjectRoot });
     }
   }
-  if (schema.not !== undefined) nested(errors, schema.not, `${path}.not`, false, whole);
+  if (schema.not !== undefined) validateJunctor(errors, schema.not, { path: `${path}.not`, skipAnyOf: false, isObjectRoot });
 }
 
 const undefinedInNested = ['title', 'description', 'type', 'default'] as const;
@@ -115,8 +131,12 @@ const emptyInNested = [
   'x-kubernetes-validations',
 ] as const;
 
-/** Below a logical junctor only values are restricted; what is where the structure says. */
-function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf: boolean, whole: boolean): void {
+/** Validates a schema inside allOf, anyOf, oneOf or not: it may only restrict values, not declare structure. */
+function validateJunctor(
+  errors: Errors,
+  schema: JSONSchemaProps,
+  { path, skipAnyOf, isObjectRoot }: Omit<JunctorLocation, 'skipFirst'>,
+): void {
   for (const name of undefinedInNested) {
     if (skipAnyOf && name === 'type') continue;
     const value = schema[name];
@@ -131,36 +151,42 @@ function nested(errors: Errors, schema: JSONSchemaProps, path: string, skipAnyOf
     if (schema[name] !== undefined) errors.push(fieldForbidden(`${path}.${name}`, 'must be undefined to be structural'));
   if (schema.additionalProperties !== undefined)
     errors.push(fieldForbidden(`${path}.additionalProperties`, 'must be undefined to be structural'));
-  const items = single(schema.items);
-  if (items !== undefined) nested(errors, items, `${path}.items`, false, false);
+  const items = itemSchema(schema.items);
+  if (items !== undefined) validateJunctor(errors, items, { path: `${path}.items`, skipAnyOf: false, isObjectRoot: false });
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    if (whole && name === 'metadata')
+    if (isObjectRoot && name === 'metadata')
       errors.push(fieldForbidden(`${path}.properties[metadata]`, 'must not be specified in a nested context'));
-    else nested(errors, property, `${path}.properties[${name}]`, false, false);
+    else validateJunctor(errors, property, { path: `${path}.properties[${name}]`, skipAnyOf: false, isObjectRoot: false });
   }
-  junctions(errors, schema, path, skipAnyOf, false, whole);
+  visitJunctors(errors, schema, { path, skipAnyOf, skipFirst: false, isObjectRoot });
 }
 
-/** Whatever is restricted below a junctor has to be specified outside of it. */
-function complete(errors: Errors, schema: JSONSchemaProps, part: JSONSchemaProps, path: string): void {
-  const visit = (spec: JSONSchemaProps | undefined, value: JSONSchemaProps, at: string, specPath: string) => {
-    if (spec === undefined) return;
-    const items = single(value.items);
+interface CompletenessLocation {
+  /** The path of the restricting part. */
+  readonly path: string;
+  /** The path of the declaring part. */
+  readonly specPath: string;
+}
+
+/** Validates that every property restricted inside a junctor is declared outside of it. */
+function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath: string): void {
+  const visit = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
+    const items = itemSchema(value.items);
     if (items !== undefined) {
-      const specItems = single(spec.items);
-      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${at}.items`));
-      else visit(specItems, items, `${at}.items`, `${specPath}.items`);
+      const specItems = itemSchema(spec.items);
+      if (specItems === undefined) errors.push(required(`${specPath}.items`, `because it is defined in ${path}.items`));
+      else visit(specItems, items, { path: `${path}.items`, specPath: `${specPath}.items` });
     }
     for (const [name, property] of Object.entries(value.properties ?? {})) {
-      const found = spec.properties?.[name];
-      if (found === undefined) {
-        if (below(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
-          errors.push(required(`${specPath}.properties[${name}]`, `because it is defined in ${at}.properties[${name}]`));
-      } else visit(found, property, `${at}.properties[${name}]`, `${specPath}.properties[${name}]`);
+      const declared = spec.properties?.[name];
+      const child: CompletenessLocation = { path: `${path}.properties[${name}]`, specPath: `${specPath}.properties[${name}]` };
+      if (declared !== undefined) visit(declared, property, child);
+      else if (additionalPropertiesSchema(spec) === undefined && spec['x-kubernetes-preserve-unknown-fields'] !== true)
+        errors.push(required(child.specPath, `because it is defined in ${child.path}`));
     }
-    for (const which of junctors)
-      for (const [i, inner] of (value[which] ?? []).entries()) visit(spec, inner, `${at}.${which}[${i}]`, specPath);
-    if (value.not !== undefined) visit(spec, value.not, `${at}.not`, specPath);
+    for (const junctor of junctors)
+      for (const [i, part] of (value[junctor] ?? []).entries()) visit(spec, part, { path: `${path}.${junctor}[${i}]`, specPath });
+    if (value.not !== undefined) visit(spec, value.not, { path: `${path}.not`, specPath });
   };
-  visit(schema, part, path, path);
+  visit(schema, schema, { path: rootPath, specPath: rootPath });
 }

@@ -47,16 +47,18 @@ const rootFields = new Set([
   'x-kubernetes-validations',
 ]);
 
-/** An absent required field is found by the schema of the kind; here those that are empty. */
-function text(errors: Errors, path: string, value: string | undefined): boolean {
+/** Rejects empty required fields; the schema of the kind reports absent ones. */
+function requireNonEmpty(errors: Errors, path: string, value: string | undefined): boolean {
   if (value === '') errors.push(required(path));
   return value !== undefined && value !== '';
 }
-function oneOf(errors: Errors, path: string, value: string | undefined, allowed: readonly string[]): void {
-  if (text(errors, path, value) && !allowed.includes(value as string)) errors.push(notSupported(path, value, allowed));
+/** Returns the error of a value that is not one of the allowed values; an absent value is valid. */
+function oneOfErrors(path: string, value: string | undefined, allowed: readonly string[]): Errors {
+  if (value === '') return [required(path)];
+  return value === undefined || allowed.includes(value) ? [] : [notSupported(path, value, allowed)];
 }
 
-/** What is wrong with a new definition, besides its metadata and absent required fields. */
+/** Validates a new definition, except its metadata and absent required fields. */
 export function validateDefinition(definition: CustomResourceDefinition): readonly FieldError[] {
   const errors: Errors = [];
   const { name = '' } = definition.metadata ?? {};
@@ -77,7 +79,7 @@ const preservesAll = (): FieldError =>
     'cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead',
   );
 
-/** What is wrong with a changed definition; what was wrong with its schemas before may stay so. */
+/** Validates an update; schema errors that the old definition already has are tolerated. */
 export function validateDefinitionUpdate(definition: CustomResourceDefinition, old: CustomResourceDefinition): readonly FieldError[] {
   const errors: Errors = [];
   validateSpec(errors, definition, old);
@@ -96,7 +98,7 @@ export function validateDefinitionUpdate(definition: CustomResourceDefinition, o
   return errors;
 }
 
-/** Also after a change of the status alone. */
+/** Validates status.storedVersions, also on updates of the status. */
 export function storedVersionErrors({ spec, status }: CustomResourceDefinition): readonly FieldError[] {
   const path = 'status.storedVersions';
   const stored = status?.storedVersions ?? [];
@@ -105,12 +107,12 @@ export function storedVersionErrors({ spec, status }: CustomResourceDefinition):
   return stored.flatMap((name, i) => (versions.includes(name) ? [] : [invalid(`${path}[${i}]`, name, 'must appear in spec.versions')]));
 }
 
-/** Groups of Kubernetes itself are for APIs that were approved (KEP-1111). */
+/** Validates that definitions in Kubernetes' own groups are approved (KEP-1111). */
 function approvalErrors(definition: CustomResourceDefinition, old: CustomResourceDefinition | undefined): readonly FieldError[] {
   const approval = apiApprovalOf(definition);
   if (approval === undefined || approval.status !== 'refused') return [];
   const before = old && apiApprovalOf(old);
-  // what was there before the policy stays usable
+  // definitions from before the policy may be updated
   if (before?.status === 'refused') return [];
   const path = 'metadata.annotations[api-approved.kubernetes.io]';
   return approval.reason === 'MissingAnnotation' ? [required(path, approval.message)] : [invalid(path, approval.value, approval.message)];
@@ -119,35 +121,35 @@ function approvalErrors(definition: CustomResourceDefinition, old: CustomResourc
 function validateSpec(errors: Errors, { spec }: CustomResourceDefinition, old?: CustomResourceDefinition): void {
   if (spec === undefined) return;
   const { group, scope, versions = [], names, conversion } = spec;
-  if (text(errors, 'spec.group', group)) {
+  if (requireNonEmpty(errors, 'spec.group', group)) {
     const wrong = isDns1123Subdomain(group);
     if (wrong.length > 0) errors.push(invalid('spec.group', group, wrong.join(',')));
     else if (!group.includes('.')) errors.push(invalid('spec.group', group, 'should be a domain with at least one dot'));
   }
-  oneOf(errors, 'spec.scope', scope, scopes);
+  errors.push(...oneOfErrors('spec.scope', scope, scopes));
   for (const [i, version] of versions.entries()) {
     const before = old?.spec.versions.find(({ name }) => name === version.name);
-    validateVersion(errors, version, `spec.versions[${i}]`, before);
+    errors.push(...validateVersion(version, `spec.versions[${i}]`, before));
   }
   if (new Set(versions.map(({ name }) => name)).size < versions.length)
-    errors.push(invalid('spec.versions', brief(versions), 'must contain unique version names'));
+    errors.push(invalid('spec.versions', withoutSchemas(versions), 'must contain unique version names'));
   if (versions.filter(({ storage }) => storage).length !== 1)
-    errors.push(invalid('spec.versions', brief(versions), 'must have exactly one version marked as storage version'));
+    errors.push(invalid('spec.versions', withoutSchemas(versions), 'must have exactly one version marked as storage version'));
   if (names !== undefined) validateNames(errors, names, 'spec.names');
   if (conversion !== undefined) errors.push(...validateConversion(conversion, 'spec.conversion'));
 }
 
-/** Versions without their schemas, which would fill pages. */
-const brief = (versions: readonly CustomResourceDefinitionVersion[]) =>
+/** Removes the schemas from versions in error messages, which they would make very long. */
+const withoutSchemas = (versions: readonly CustomResourceDefinitionVersion[]) =>
   versions.map(({ name, served, storage }) => ({ name, served, storage }));
 
-function label(errors: Errors, path: string, value: string | undefined): void {
+function validateLabel(errors: Errors, path: string, value: string | undefined): void {
   if (value === undefined || value === '') return;
   const wrong = isDns1035Label(value);
   if (wrong.length > 0) errors.push(invalid(path, value, wrong.join(',')));
 }
 
-function mixedCase(errors: Errors, path: string, value: string | undefined): void {
+function validateMixedCaseLabel(errors: Errors, path: string, value: string | undefined): void {
   if (value === undefined || value === '') return;
   const wrong = isDns1035Label(value.toLowerCase());
   if (wrong.length > 0) errors.push(invalid(path, value, `may have mixed case, but should otherwise match: ${wrong.join(',')}`));
@@ -155,51 +157,66 @@ function mixedCase(errors: Errors, path: string, value: string | undefined): voi
 
 function validateNames(errors: Errors, names: CustomResourceDefinitionNames, path: string): void {
   const { plural, singular, kind, listKind, shortNames = [], categories = [] } = names;
-  text(errors, `${path}.plural`, plural);
-  text(errors, `${path}.singular`, singular);
-  text(errors, `${path}.kind`, kind);
-  text(errors, `${path}.listKind`, listKind);
-  label(errors, `${path}.plural`, plural);
-  label(errors, `${path}.singular`, singular);
-  mixedCase(errors, `${path}.kind`, kind);
-  mixedCase(errors, `${path}.listKind`, listKind);
-  for (const [i, name] of shortNames.entries()) label(errors, `${path}.shortNames[${i}]`, name);
+  requireNonEmpty(errors, `${path}.plural`, plural);
+  requireNonEmpty(errors, `${path}.singular`, singular);
+  requireNonEmpty(errors, `${path}.kind`, kind);
+  requireNonEmpty(errors, `${path}.listKind`, listKind);
+  validateLabel(errors, `${path}.plural`, plural);
+  validateLabel(errors, `${path}.singular`, singular);
+  validateMixedCaseLabel(errors, `${path}.kind`, kind);
+  validateMixedCaseLabel(errors, `${path}.listKind`, listKind);
+  for (const [i, name] of shortNames.entries()) validateLabel(errors, `${path}.shortNames[${i}]`, name);
   if (kind !== undefined && kind !== '' && kind === listKind)
     errors.push(invalid(`${path}.listKind`, listKind, 'kind and listKind may not be the same'));
-  for (const [i, name] of categories.entries()) label(errors, `${path}.categories[${i}]`, name);
+  for (const [i, name] of categories.entries()) validateLabel(errors, `${path}.categories[${i}]`, name);
 }
 
-function validateVersion(
-  errors: Errors,
-  version: CustomResourceDefinitionVersion,
-  path: string,
-  old: CustomResourceDefinitionVersion | undefined,
-): void {
-  const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [], selectableFields = [] } = version;
-  if (text(errors, `${path}.name`, name)) label(errors, `${path}.name`, name);
-  if (deprecationWarning !== undefined) {
-    const at = `${path}.deprecationWarning`;
-    if (deprecated !== true) errors.push(invalid(at, deprecationWarning, 'can only be set for deprecated versions'));
-    if (deprecationWarning.length > 256) errors.push(invalid(at, deprecationWarning, 'must be <= 256 characters long'));
-    if (deprecationWarning === '') errors.push(invalid(at, deprecationWarning, 'must not be empty if specified'));
-    const odd = [...deprecationWarning].findIndex((char) => /\p{C}|(?! )\p{Z}/u.test(char));
-    if (odd >= 0)
-      errors.push(
-        invalid(at, deprecationWarning, `must only contain printable UTF-8 characters; non-printable character found at index ${odd}`),
-      );
-  }
+function validateVersion(version: CustomResourceDefinitionVersion, path: string, old: CustomResourceDefinitionVersion | undefined): Errors {
+  const errors: Errors = [];
+  const { name, deprecated, deprecationWarning, schema, subresources, additionalPrinterColumns = [] } = version;
+  if (requireNonEmpty(errors, `${path}.name`, name)) validateLabel(errors, `${path}.name`, name);
+  if (deprecationWarning !== undefined)
+    validateDeprecationWarning(errors, { deprecated, deprecationWarning }, `${path}.deprecationWarning`);
   const root = schema?.openAPIV3Schema;
   if (root === undefined) errors.push(required(`${path}.schema.openAPIV3Schema`, 'schemas are required'));
   else if (old === undefined || !jsonEqual(old.schema, schema) || !jsonEqual(old.subresources?.status, subresources?.status))
-    validateSchema(errors, root, subresources?.status !== undefined, `${path}.schema.openAPIV3Schema`, old?.schema?.openAPIV3Schema);
+    errors.push(
+      ...(subresources?.status === undefined ? [] : statusSchemaErrors(root, `${path}.schema.openAPIV3Schema`)),
+      ...validateSchema(root, `${path}.schema.openAPIV3Schema`, old?.schema?.openAPIV3Schema),
+    );
   if (subresources?.scale !== undefined) validateScale(errors, subresources.scale, `${path}.subresources.scale`);
   for (const [i, column] of additionalPrinterColumns.entries()) validateColumn(errors, column, `${path}.additionalPrinterColumns[${i}]`);
+  validateSelectableFields(errors, version, path);
+  return errors;
+}
+
+function validateDeprecationWarning(
+  errors: Errors,
+  { deprecated, deprecationWarning }: { readonly deprecated: boolean | undefined; readonly deprecationWarning: string },
+  at: string,
+): void {
+  if (deprecated !== true) errors.push(invalid(at, deprecationWarning, 'can only be set for deprecated versions'));
+  if (deprecationWarning.length > 256) errors.push(invalid(at, deprecationWarning, 'must be <= 256 characters long'));
+  if (deprecationWarning === '') errors.push(invalid(at, deprecationWarning, 'must not be empty if specified'));
+  const nonPrintable = [...deprecationWarning].findIndex((char) => /\p{C}|(?! )\p{Z}/u.test(char));
+  if (nonPrintable >= 0)
+    errors.push(
+      invalid(
+        at,
+        deprecationWarning,
+        `must only contain printable UTF-8 characters; non-printable character found at index ${nonPrintable}`,
+      ),
+    );
+}
+
+function validateSelectableFields(errors: Errors, { selectableFields = [], schema }: CustomResourceDefinitionVersion, path: string): void {
+  const root = schema?.openAPIV3Schema;
   if (selectableFields.length > maxSelectableFields)
     errors.push(tooMany(`${path}.selectableFields`, selectableFields.length, maxSelectableFields));
   const seen = new Set<string>();
   for (const [i, { jsonPath }] of selectableFields.entries()) {
     const at = `${path}.selectableFields[${i}].jsonPath`;
-    if (!text(errors, at, jsonPath)) continue;
+    if (!requireNonEmpty(errors, at, jsonPath)) continue;
     const wrong = selectableError(jsonPath, root);
     if (wrong !== undefined) errors.push(invalid(at, jsonPath, wrong));
     if (seen.has(jsonPath)) errors.push(duplicate(at, jsonPath));
@@ -207,7 +224,7 @@ function validateVersion(
   }
 }
 
-/** The names of a simple path, `.spec.replicas`; undefined where it is none. */
+/** Parses a simple path such as `.spec.replicas`; returns undefined for any other path. */
 function simplePath(path: string): readonly string[] | undefined {
   const names = path.split('.').slice(1);
   return path.startsWith('.') && names.length > 0 && names.every((name) => /^[A-Za-z_$][\w$-]*$/.test(name)) ? names : undefined;
@@ -226,30 +243,35 @@ function selectableError(path: string, root: JSONSchemaProps | undefined): strin
     : 'must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.';
 }
 
-function validateSchema(errors: Errors, schema: JSONSchemaProps, status: boolean, path: string, old: JSONSchemaProps | undefined): void {
-  if (status) {
-    if (schema.type !== undefined && schema.type !== 'object')
-      errors.push(
-        invalid(
-          `${path}.type`,
-          schema.type,
-          'only "object" is allowed as the type at the root of the schema if the status subresource is enabled',
-        ),
-      );
-    if (Object.keys(schema).some((name) => !rootFields.has(name)))
-      errors.push(
-        invalid(
-          path,
-          Object.keys(schema).filter((name) => !rootFields.has(name)),
-          `only ${JSON.stringify([...rootFields])} fields are allowed at the root of the schema if the status subresource is enabled`,
-        ),
-      );
-  }
+/** Validates the root schema of a version with a status subresource. */
+function statusSchemaErrors(schema: JSONSchemaProps, path: string): Errors {
+  const errors: Errors = [];
+  if (schema.type !== undefined && schema.type !== 'object')
+    errors.push(
+      invalid(
+        `${path}.type`,
+        schema.type,
+        'only "object" is allowed as the type at the root of the schema if the status subresource is enabled',
+      ),
+    );
+  if (Object.keys(schema).some((name) => !rootFields.has(name)))
+    errors.push(
+      invalid(
+        path,
+        Object.keys(schema).filter((name) => !rootFields.has(name)),
+        `only ${JSON.stringify([...rootFields])} fields are allowed at the root of the schema if the status subresource is enabled`,
+      ),
+    );
+  return errors;
+}
+
+function validateSchema(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): Errors {
+  const errors: Errors = [];
   if (schema.nullable === true) errors.push(fieldForbidden(`${path}.nullable`, 'nullable cannot be true at the root'));
   const before = errors.length;
   errors.push(...validateStructuralSchema(schema, path), ...validateStructure(schema, path));
-  if (errors.length > before) return;
-  errors.push(...validateDefaults(schema, path), ...validateRuleDefinitions(schema, path, old));
+  if (errors.length > before) return errors;
+  return [...errors, ...validateDefaults(schema, path), ...validateRuleDefinitions(schema, path, old)];
 }
 
 function simplePathError(errors: Errors, path: string, value: string): boolean {
@@ -262,7 +284,7 @@ function validateScale(errors: Errors, scale: CustomResourceSubresourceScale, pa
   const check = (name: keyof CustomResourceSubresourceScale, prefixes: readonly string[], detail: string) => {
     const value = scale[name];
     const at = `${path}.${name}`;
-    if (value === undefined || (value === '' && name === 'labelSelectorPath') || !text(errors, at, value)) return;
+    if (value === undefined || (value === '' && name === 'labelSelectorPath') || !requireNonEmpty(errors, at, value)) return;
     if (simplePathError(errors, at, value) && !prefixes.some((prefix) => value.startsWith(prefix))) errors.push(invalid(at, value, detail));
   };
   check('specReplicasPath', ['.spec.'], 'should be a json path under .spec');
@@ -271,9 +293,9 @@ function validateScale(errors: Errors, scale: CustomResourceSubresourceScale, pa
 }
 
 function validateColumn(errors: Errors, { name, type, format, jsonPath }: CustomResourceColumnDefinition, path: string): void {
-  text(errors, `${path}.name`, name);
-  oneOf(errors, `${path}.type`, type, columnTypes);
+  requireNonEmpty(errors, `${path}.name`, name);
+  errors.push(...oneOfErrors(`${path}.type`, type, columnTypes));
   if (format !== undefined && format !== '' && !columnFormats.includes(format))
     errors.push(notSupported(`${path}.format`, format, columnFormats));
-  if (text(errors, `${path}.jsonPath`, jsonPath)) simplePathError(errors, `${path}.jsonPath`, jsonPath);
+  if (requireNonEmpty(errors, `${path}.jsonPath`, jsonPath)) simplePathError(errors, `${path}.jsonPath`, jsonPath);
 }

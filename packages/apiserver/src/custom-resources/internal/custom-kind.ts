@@ -5,6 +5,7 @@ import type { FieldType } from '@oarlock/api/managed-fields/field-type';
 import { openApiType, type OpenApiSchema } from '@oarlock/api/managed-fields/openapi-type';
 import { isDns1123Subdomain } from '@oarlock/api/values/names';
 import type { KubeObject } from '@oarlock/api/object';
+import type { GroupVersionKind } from '@oarlock/api/kinds';
 import { unknownFields } from '@oarlock/api/serializer/strict-decoding';
 import type {
   CustomResourceDefinition,
@@ -12,7 +13,7 @@ import type {
   CustomResourceSubresourceScale,
 } from '@oarlock/api/types/apiextensions-v1';
 import { finalizerWarnings, validateObjectMeta, validateObjectMetaUpdate } from '@oarlock/api/validation/meta';
-import type { CustomResourceRules, ServedKind, StoredKind } from '../../registry/served-kind.ts';
+import type { CustomResourceRules, CustomResourceWrite, ServedKind, StoredKind } from '../../registry/served-kind.ts';
 import { withMetadata, withFields, fieldOf, type Strategy, type StrategyContext } from '../../registry/strategy.ts';
 import { DerivedObject, type Item } from '../../watch-cache/item.ts';
 import type { EncodedObject } from '../../request/response.ts';
@@ -36,8 +37,8 @@ import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
-/** Errors after which rules would only say the same again, or cannot be evaluated at all. */
-const blocking: ReadonlySet<FieldError['type']> = new Set([
+/** Error types after which rules are not evaluated: they would repeat the error or cannot be evaluated. */
+const blockingErrorTypes: ReadonlySet<FieldError['type']> = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
   'FieldValueTooLong',
@@ -58,55 +59,15 @@ export interface CustomKindInput {
   readonly metrics?: RuleMetrics | undefined;
 }
 
-/** A version of a resource that a definition makes, as requests are served by it. */
-export function newCustomKind({ definition, version, kind, schema, store, converter, metrics }: CustomKindInput): ServedKind {
+/** Builds the served kind of one version of a definition. */
+export function newCustomKind(input: CustomKindInput): ServedKind {
+  const { definition, version, kind, schema, store, converter } = input;
   const { group, namespaced } = kind;
   const apiVersion = `${group}/${version.name}`;
   const gvk = { group, version: version.name, kind: kind.kind };
-  const hasStatus = version.subresources?.status !== undefined;
-  const views = new WeakMap<Item, EncodedObject>();
-  const scale = version.subresources?.scale;
-
-  const seen = (item: Item, object: KubeObject): EncodedObject => {
-    const next = pruneAndDefault(schema, object);
-    return next === item.object ? item : new DerivedObject(next, item.revision);
-  };
-  const viewer = (item: Item): EncodedObject => {
-    let view = views.get(item);
-    if (view === undefined) {
-      const { object } = item;
-      views.set(item, (view = seen(item, object.apiVersion === apiVersion ? object : converter.sync(object, apiVersion))));
-    }
-    return view;
-  };
-  const custom: CustomResourceRules = {
-    isTerminating: isTerminating(definition),
-    convertsByWebhook: converter.usesWebhook,
-    withDefaults: (object) => pruneAndDefault(schema, withTypedMetadata(object, gvk)),
-    validate: (object, old, subresource, sent) =>
-      validate({ schema, namespaced, scale }, object, old, subresource, floatLiteralsOf(sent), metrics),
-    unknownFields: (object) => sortedErrors(unknownFields(kind.publishedSchema.fields, object)),
-    toStored: (object) => converter.convert([object], store.codec.apiVersion, (list) => list[0] as KubeObject),
-    convert: (object) => converter.convert([object], apiVersion, (list) => pruneAndDefault(schema, list[0] as KubeObject)),
-    prepareConversion(items, signal) {
-      if (!converter.usesWebhook) return undefined;
-      const missing = items.filter((item) => item.object.apiVersion !== apiVersion && !views.has(item));
-      if (missing.length === 0) return undefined;
-      return Promise.resolve(
-        converter.convert(
-          missing.map(({ object }) => object),
-          apiVersion,
-          (objects) => {
-            for (const [i, item] of missing.entries()) views.set(item, seen(item, objects[i] as KubeObject));
-          },
-          signal,
-        ),
-      );
-    },
-    scale,
-  };
+  const views = new ServedViews({ schema, converter, apiVersion });
   let fieldType: FieldType | undefined;
-  const served: ServedKind = {
+  return {
     kind,
     resource: kind.publishedSchema.resource,
     gvk,
@@ -117,53 +78,126 @@ export function newCustomKind({ definition, version, kind, schema, store, conver
     get fieldType(): FieldType {
       return (fieldType ??= openApiType(version.schema?.openAPIV3Schema as OpenApiSchema | undefined, metaType()));
     },
-    strategy: hasStatus ? withStatus : withoutStatus,
+    strategy: version.subresources?.status === undefined ? withoutStatus : withStatus,
     allowLoopback: false,
     fields: fieldsOf(version, namespaced),
     storedKind: store,
     cache: store.cache,
     conversion: undefined,
-    toServedItem: viewer,
-    customResource: custom,
+    toServedItem: (item) => views.get(item),
+    customResource: newCustomResourceRules(input, gvk, views),
   };
-  return served;
 }
 
-/** Clients are warned of names that are no domain's, and may use them. */
-const anyFinalizer = (): void => {};
+function newCustomResourceRules(
+  { definition, version, kind, schema, store, converter, metrics }: CustomKindInput,
+  gvk: GroupVersionKind,
+  views: ServedViews,
+): CustomResourceRules {
+  const { group, namespaced } = kind;
+  const apiVersion = `${group}/${version.name}`;
+  const scale = version.subresources?.scale;
+  const rules: ValidationRules = { schema, namespaced, scale, metrics };
+  return {
+    isTerminating: isTerminating(definition),
+    convertsByWebhook: converter.usesWebhook,
+    withDefaults: (object) => pruneAndDefault(schema, withTypedMetadata(object, gvk)),
+    validate: (write) => validate(rules, write),
+    unknownFields: (object) => sortedErrors(unknownFields(kind.publishedSchema.fields, object)),
+    toStored: (object) =>
+      converter.convert({ objects: [object], desiredAPIVersion: store.codec.apiVersion }, (list) => list[0] as KubeObject),
+    convert: (object) =>
+      converter.convert({ objects: [object], desiredAPIVersion: apiVersion }, (list) => pruneAndDefault(schema, list[0] as KubeObject)),
+    prepareConversion: (items, signal) => views.prepare(items, signal),
+    scale,
+  };
+}
+
+interface ServedViewsOptions {
+  readonly schema: SchemaNode;
+  readonly converter: Converter;
+  /** The served version. */
+  readonly apiVersion: string;
+}
+
+/** Stored items in the served version, pruned and defaulted; converted once per version of an object. */
+class ServedViews {
+  readonly #schema: SchemaNode;
+  readonly #converter: Converter;
+  readonly #apiVersion: string;
+  readonly #views = new WeakMap<Item, EncodedObject>();
+
+  constructor({ schema, converter, apiVersion }: ServedViewsOptions) {
+    this.#schema = schema;
+    this.#converter = converter;
+    this.#apiVersion = apiVersion;
+  }
+
+  /** Returns the view of an item. If a webhook converts it, `prepare` must have completed. */
+  get(item: Item): EncodedObject {
+    let view = this.#views.get(item);
+    if (view === undefined) {
+      const { object } = item;
+      view = this.#complete(item, object.apiVersion === this.#apiVersion ? object : this.#converter.sync(object, this.#apiVersion));
+      this.#views.set(item, view);
+    }
+    return view;
+  }
+
+  /** Converts the items by webhook; returns undefined if there is nothing to convert. */
+  prepare(items: readonly Item[], signal: AbortSignal | undefined): Promise<void> | undefined {
+    if (!this.#converter.usesWebhook) return undefined;
+    const missing = items.filter((item) => item.object.apiVersion !== this.#apiVersion && !this.#views.has(item));
+    if (missing.length === 0) return undefined;
+    const request = { objects: missing.map(({ object }) => object), desiredAPIVersion: this.#apiVersion, signal };
+    return Promise.resolve(
+      this.#converter.convert(request, (objects) => {
+        for (const [i, item] of missing.entries()) this.#views.set(item, this.#complete(item, objects[i] as KubeObject));
+      }),
+    );
+  }
+
+  #complete(item: Item, object: KubeObject): EncodedObject {
+    const defaulted = pruneAndDefault(this.#schema, object);
+    return defaulted === item.object ? item : new DerivedObject(defaulted, item.revision);
+  }
+}
+
+/** Accepts any finalizer; names without a domain cause a warning only. */
+const acceptAnyFinalizer = (): void => {};
+
+interface ValidationRules {
+  readonly schema: SchemaNode;
+  readonly namespaced: boolean;
+  readonly scale: CustomResourceSubresourceScale | undefined;
+  readonly metrics: RuleMetrics | undefined;
+}
 
 function validate(
-  {
-    schema,
-    namespaced,
-    scale,
-  }: { readonly schema: SchemaNode; readonly namespaced: boolean; readonly scale: CustomResourceSubresourceScale | undefined },
-  object: KubeObject,
-  old: KubeObject | undefined,
-  subresource: string,
-  floats: ReadonlySet<string>,
-  metrics: RuleMetrics | undefined,
+  { schema, namespaced, scale, metrics }: ValidationRules,
+  { object, old, subresource, sent }: CustomResourceWrite,
 ): readonly FieldError[] {
+  const floats = floatLiteralsOf(sent);
   const errors: FieldError[] = [];
-  if (old === undefined) validateObjectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', anyFinalizer);
-  else validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', anyFinalizer);
+  if (old === undefined) validateObjectMeta(errors, object.metadata ?? {}, namespaced, isDns1123Subdomain, 'metadata', acceptAnyFinalizer);
+  else validateObjectMetaUpdate(errors, object.metadata ?? {}, old.metadata ?? {}, 'metadata', acceptAnyFinalizer);
   errors.push(
     ...(subresource === 'status' ? validateStatus(schema, object, old) : validateValue(schema, object, old && { value: old })),
-    ...validateReplicas(scale, object, subresource, floats),
+    ...validateReplicas(object, { paths: scale, subresource, floats }),
   );
   const unchanged = old !== undefined && jsonEqual(withoutTypeAndMetadata(object), withoutTypeAndMetadata(old));
   if (!unchanged) {
     if (subresource !== 'status') errors.push(...validateEmbedded(schema, object));
     const duplicates = validateListTypes(schema, object);
-    // who had them before may keep them
+    // duplicates that the old object has are tolerated
     if (duplicates.length > 0 && (old === undefined || validateListTypes(schema, old).length === 0)) errors.push(...duplicates);
   }
-  if (errors.some(({ type }) => blocking.has(type))) return skippedRulesError(schema, errors);
-  errors.push(...validateRules(schema, object, old, metrics));
+  if (errors.some(({ type }) => blockingErrorTypes.has(type))) return skippedRulesError(schema, errors);
+  errors.push(...validateRules(schema, { object, old }, metrics));
   return errors;
 }
 
-/** A write of the status answers for the status alone, whose schema knows nothing of where it stands. */
+/** Validates a status update, against the schema of the status alone. */
 function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
   const status = schema.property('status');
   const value = fieldOf(object, 'status');
@@ -177,7 +211,7 @@ function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject 
 
 const withoutTypeAndMetadata = (object: KubeObject) => withFields(object, { metadata: undefined });
 
-/** Everything but metadata and status counts as the spec. */
+/** Returns true if anything except metadata and status changed. */
 const hasSpecChanged = (object: KubeObject, old: KubeObject): boolean =>
   !jsonEqual(
     withFields(withoutTypeAndMetadata(object), { status: undefined }),
@@ -202,7 +236,7 @@ const withStatus: Strategy = {
   generation: hasSpecChanged,
   subresources: {
     status: {
-      // only the status is written, whatever else was sent
+      // a status update changes only the status
       prepareForUpdate(object, old) {
         const { resourceVersion, managedFields } = object.metadata ?? {};
         return withMetadata(withFields(old, { status: fieldOf(object, 'status'), apiVersion: object.apiVersion }), {

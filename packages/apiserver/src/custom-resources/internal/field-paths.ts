@@ -1,7 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 
-/** What a simple path (`.spec.color`) leads to; undefined when there is nothing. */
+/** Returns the value at a simple path (`.spec.color`); undefined if there is none. */
 export function valueAt(object: unknown, path: string): unknown {
   let value = object;
   for (const name of path.split('.').slice(1)) {
@@ -11,7 +11,7 @@ export function valueAt(object: unknown, path: string): unknown {
   return value;
 }
 
-/** The value at a simple path as field selectors compare it: the text of it, '' when there is none. */
+/** Returns the value at a simple path as field selectors compare it: as a string, '' if absent. */
 export function fieldReader(path: string): (object: KubeObject) => string {
   return (object) => {
     const value = valueAt(object, path);
@@ -23,7 +23,7 @@ export function fieldReader(path: string): (object: KubeObject) => string {
   };
 }
 
-/** The object with a value at a simple path; what is on the way is copied. */
+/** Returns a copy of the object with a value set at a simple path. */
 export function withValueAt<T extends KubeObject>(object: T, path: string, value: unknown): T {
   const put = (node: unknown, names: readonly string[]): unknown => {
     const [name, ...rest] = names;

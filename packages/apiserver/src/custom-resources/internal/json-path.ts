@@ -2,28 +2,31 @@ import { isObject } from '@oarlock/api/json/json';
 
 type Step = (values: readonly unknown[]) => readonly unknown[];
 
-/** A path of columns (`.status.conditions[?(@.type=="Ready")].status`), compiled. Undefined where it cannot be read. */
+/** A compiled JSONPath of a column, such as `.status.conditions[?(@.type=="Ready")].status`. */
 export type JsonPath = (object: unknown) => readonly unknown[];
 
-const most = 10_000;
+const maxValues = 10_000;
 
-/** The part of kubectl's JSONPath that columns use: names, indices, slices, wildcards, recursive descent and filters. */
+/**
+ * Compiles the subset of kubectl's JSONPath that columns use: names, indexes, slices, wildcards, recursive descent and filters. Returns
+ * undefined for an invalid path.
+ */
 export function compileJsonPath(source: string): JsonPath | undefined {
   const steps: Step[] = [];
   let rest = source.startsWith('{') && source.endsWith('}') ? source.slice(1, -1) : source;
   if (rest.startsWith('$')) rest = rest.slice(1);
   while (rest !== '') {
-    const taken = readStep(rest);
-    if (taken === undefined) return undefined;
-    steps.push(taken.step);
-    rest = rest.slice(taken.length);
+    const parsedStep = readStep(rest);
+    if (parsedStep === undefined) return undefined;
+    steps.push(parsedStep.step);
+    rest = rest.slice(parsedStep.length);
   }
   return (object) => {
     let values: readonly unknown[] = [object];
     for (const step of steps) {
       values = step(values);
       if (values.length === 0) return values;
-      if (values.length > most) values = values.slice(0, most);
+      if (values.length > maxValues) values = values.slice(0, maxValues);
     }
     return values;
   };

@@ -4,9 +4,9 @@ import type { CustomResourceColumnDefinition } from '@oarlock/api/types/apiexten
 import { defaultPrinter } from '../../negotiation/table/cluster.ts';
 import { humanDuration } from '../../negotiation/table/duration.ts';
 import type { TableCell, TableColumn, Printer } from '../../negotiation/table/printer.ts';
-import { compileJsonPath, type JsonPath } from './json-path.ts';
+import { compileJsonPath } from './json-path.ts';
 
-/** How objects of a kind look as rows: their name, and what the definition says; their age where it says nothing. */
+/** Builds the table printer of a definition from its additionalPrinterColumns; without any, the columns are name and age. */
 export function printerFromColumns(definitions: readonly CustomResourceColumnDefinition[] | undefined): Printer {
   if (definitions === undefined || definitions.length === 0) return defaultPrinter;
   const columns = definitions.map(({ name, type, format = '', description, priority = 0, jsonPath }) => ({
@@ -26,12 +26,11 @@ export function printerFromColumns(definitions: readonly CustomResourceColumnDef
   const [name] = defaultPrinter.columns;
   return {
     columns: [...(name === undefined ? [] : [name]), ...columns.map(({ head }) => head)],
-    cells: (object, now) => [object.metadata?.name ?? '', ...columns.map(({ path, type }) => cellOf(object, path, type, now))],
+    cells: (object, now) => [object.metadata?.name ?? '', ...columns.map(({ path, type }) => cellOf(path?.(object) ?? [], type, now))],
   };
 }
 
-function cellOf(object: unknown, path: JsonPath | undefined, type: string, now: number): TableCell {
-  const values = path?.(object) ?? [];
+function cellOf(values: readonly unknown[], type: string, now: number): TableCell {
   const [value] = values;
   if (values.length === 0 || value === undefined || value === null) return null;
   switch (type) {

@@ -6,16 +6,20 @@ import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiexten
 
 const maxReplicas = 2 ** 31 - 1;
 
+export interface ReplicasCheck {
+  /** Undefined for a version without scale subresource. */
+  readonly paths: CustomResourceSubresourceScale | undefined;
+  /** '' for the object itself. */
+  readonly subresource: string;
+  /** Paths of whole numbers that the client wrote as floats. */
+  readonly floats: ReadonlySet<string>;
+}
+
 /**
- * What a scale cannot show: replicas that are no count, a selector that is no text. A write of the status answers for that alone.
- * `floats`: where whole numbers stand that were written as floats.
+ * Validates the fields that the scale subresource exposes: replicas are non-negative integers, the selector is a string. A status update
+ * validates only the status fields.
  */
-export function validateReplicas(
-  paths: CustomResourceSubresourceScale | undefined,
-  object: KubeObject,
-  subresource: string,
-  floats: ReadonlySet<string>,
-): readonly FieldError[] {
+export function validateReplicas(object: KubeObject, { paths, subresource, floats }: ReplicasCheck): readonly FieldError[] {
   if (paths === undefined) return [];
   const { specReplicasPath, statusReplicasPath, labelSelectorPath } = paths;
   const errors = [
@@ -23,37 +27,42 @@ export function validateReplicas(
     ...replicas(object, statusReplicasPath, floats),
   ];
   if (labelSelectorPath === undefined) return errors;
-  const selector = nested(object, labelSelectorPath, 'string');
+  const selector = nested(object, labelSelectorPath, { type: 'string' });
   if (selector instanceof NestedFault) errors.push(invalid(labelSelectorPath, '', selector.message));
   return errors;
 }
 
 function replicas(object: KubeObject, path: string, floats: ReadonlySet<string>): FieldError[] {
-  const count = nested(object, path, 'int64', floats);
+  const count = nested(object, path, { type: 'int64', floats });
   if (count instanceof NestedFault) return [invalid(path, 0, count.message)];
   const value = (count ?? 0) as number | bigint;
   if (value < 0) return [invalid(path, value, 'should be a non-negative integer')];
   return value > maxReplicas ? [invalid(path, value, `should be less than or equal to ${maxReplicas}`)] : [];
 }
 
-/** Why there is nothing to find at a path, in Go's words. */
+/** An error of reading a nested field, with the message of apimachinery's NestedFieldNoCopy. */
 export class NestedFault {
   readonly message: string;
-  constructor(names: readonly string[], found: unknown, type: string, wanted: string) {
-    this.message = `.${names.join('.')} accessor error: ${goText(found)} is of the type ${type}, expected ${wanted}`;
+  constructor(names: readonly string[], value: unknown, { actual, expected }: { readonly actual: string; readonly expected: string }) {
+    this.message = `.${names.join('.')} accessor error: ${goText(value)} is of the type ${actual}, expected ${expected}`;
   }
 }
 
-/** The value of a Go type at a simple path (`.spec.n`); undefined where nothing is. */
-export function nested(object: unknown, path: string, type: 'int64' | 'string', floats?: ReadonlySet<string>): unknown {
+/** Returns the value of a Go type at a simple path (`.spec.n`); undefined if absent. */
+export function nested(
+  object: unknown,
+  path: string,
+  { type, floats }: { readonly type: 'int64' | 'string'; readonly floats?: ReadonlySet<string> },
+): unknown {
   const names = path.split('.').slice(1);
   let value = object;
   for (const [i, name] of names.entries()) {
     if (value === null) return undefined;
-    if (!isObject(value)) return new NestedFault(names.slice(0, i + 1), value, goTypeOf(value), 'map[string]interface{}');
+    if (!isObject(value))
+      return new NestedFault(names.slice(0, i + 1), value, { actual: goTypeOf(value), expected: 'map[string]interface{}' });
     if (!Object.hasOwn(value, name)) return undefined;
     value = value[name];
   }
-  const found = floats?.has(names.join('.')) === true ? 'float64' : goTypeOf(value);
-  return found === type ? value : new NestedFault(names, value, found, type);
+  const actual = floats?.has(names.join('.')) === true ? 'float64' : goTypeOf(value);
+  return actual === type ? value : new NestedFault(names, value, { actual, expected: type });
 }

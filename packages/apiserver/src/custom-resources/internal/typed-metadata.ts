@@ -6,18 +6,18 @@ import { isObject } from '@oarlock/api/json/json';
 import { withFields } from '../../registry/strategy.ts';
 import { objectMetaSchema } from '../schema/pruning-and-defaulting.ts';
 
-/** The object with metadata of the right types, without fields that metadata does not have. @throws StatusError BadRequest */
+/** Returns the object with its metadata decoded as ObjectMeta, without unknown metadata fields. @throws StatusError BadRequest */
 export function withTypedMetadata(object: KubeObject, { version, kind }: { readonly version: string; readonly kind: string }): KubeObject {
   checkJson(object);
   const { metadata } = object as { readonly metadata?: unknown };
   if (metadata === undefined || metadata === null) return metadata === null ? withFields(object, { metadata: undefined }) : object;
-  const refuse = (why: string) => badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`);
-  if (!isObject(metadata)) throw refuse(`json: cannot unmarshal ${goKind(metadata)} into Go value of type v1.ObjectMeta`);
+  const decodingError = (why: string) => badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`);
+  if (!isObject(metadata)) throw decodingError(`json: cannot unmarshal ${goKind(metadata)} into Go value of type v1.ObjectMeta`);
   try {
     const conformed = conformToSchema(objectMetaSchema, metadata) as ObjectMeta;
     return conformed === metadata ? object : { ...object, metadata: conformed };
   } catch (error) {
     if (!(error instanceof UnmarshalTypeError)) throw error;
-    throw refuse(error.message);
+    throw decodingError(error.message);
   }
 }

@@ -2,20 +2,20 @@ import { stringifyExact } from '@oarlock/api/json/exact-json';
 import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import type { SchemaNode } from './schema-node.ts';
 
-/** What stood in the place of a value before the update. */
+/** The value before the update that correlates with a value after it. */
 export interface CorrelatedOld {
   readonly value: unknown;
-  /** Items of a list of type `map` by their keys, made when first needed. */
+  /** Items of a list of type `map` by their keys; built on first use. */
   items?: ReadonlyMap<string, unknown>;
 }
 
-/** The keys of an item of a list of type `map` as one text. */
+/** Returns the keys of an item of a list of type `map` as one string. */
 export function itemKey(keys: readonly string[], schema: SchemaNode, item: unknown): string | undefined {
   if (!isObject(item)) return undefined;
   return stringifyExact(keys.map((key) => item[key] ?? schema.items?.property(key)?.source.default ?? null));
 }
 
-/** Finds the old counterparts of fields and items (KEP-4008). Items of lists have one only where keys say which. */
+/** Finds the old counterparts of fields and items (KEP-4008). List items have a counterpart only in lists of type `map`. */
 export const correlate = {
   field(old: CorrelatedOld | undefined, key: string): CorrelatedOld | undefined {
     if (old === undefined || !isObject(old.value) || !Object.hasOwn(old.value, key)) return undefined;

@@ -6,32 +6,41 @@ import type { ObjectMeta } from '@oarlock/api/object';
 import { objectMetaSchema } from './pruning-and-defaulting.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** What is wrong with the kind, version and metadata of objects that a schema embeds. */
+/** Validates the apiVersion, kind and metadata of embedded resources. */
 export function validateEmbedded(schema: SchemaNode, value: unknown): readonly FieldError[] {
   if (!hasEmbedded(schema)) return [];
   const errors: FieldError[] = [];
-  visit(schema, value, '', errors, true);
+  visitChildren(schema, value, { path: '', errors });
   return errors;
 }
 
-function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldError[], root: boolean): void {
+interface Location {
+  readonly path: string;
+  readonly errors: FieldError[];
+}
+
+function visit(schema: SchemaNode, value: unknown, location: Location): void {
   if (!hasEmbedded(schema)) return;
+  if (schema.embedded && isObject(value)) validateEmbeddedObject(value, location);
+  visitChildren(schema, value, location);
+}
+
+function visitChildren(schema: SchemaNode, value: unknown, { path, errors }: Location): void {
   if (Array.isArray(value)) {
-    if (schema.items !== undefined) for (const [i, item] of value.entries()) visit(schema.items, item, `${path}[${i}]`, errors, false);
+    if (schema.items !== undefined) for (const [i, item] of value.entries()) visit(schema.items, item, { path: `${path}[${i}]`, errors });
     return;
   }
   if (!isObject(value)) return;
-  if (schema.embedded && !root) embedded(value, path, errors);
   const additional = schema.additionalSchema;
   for (const key of Object.keys(value)) {
     const property = schema.property(key);
-    const at = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
+    const childPath = property === undefined ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`;
     const below = property ?? additional;
-    if (below !== undefined) visit(below, value[key], at, errors, false);
+    if (below !== undefined) visit(below, value[key], { path: childPath, errors });
   }
 }
 
-function embedded(value: Readonly<Record<string, unknown>>, path: string, errors: FieldError[]): void {
+function validateEmbeddedObject(value: Readonly<Record<string, unknown>>, { path, errors }: Location): void {
   const { apiVersion, kind, metadata } = value;
   if (apiVersion === undefined || apiVersion === '') errors.push(required(`${path}.apiVersion`));
   else if (typeof apiVersion !== 'string') errors.push(invalid(`${path}.apiVersion`, apiVersion, 'must be a string'));
@@ -42,11 +51,11 @@ function embedded(value: Readonly<Record<string, unknown>>, path: string, errors
   if (metadata === undefined) return;
   try {
     const meta = conformToSchema(objectMetaSchema, metadata) as ObjectMeta;
-    // a name and a namespace may be missing: templates have none
-    const given = { ...meta, name: meta.name ?? meta.generateName ?? 'template' };
+    // name and namespace are optional: pod templates have neither
+    const named = { ...meta, name: meta.name ?? meta.generateName ?? 'template' };
     validateObjectMeta(
       errors,
-      given,
+      named,
       meta.namespace !== undefined && meta.namespace !== '',
       () => [],
       `${path}.metadata`,

@@ -11,7 +11,7 @@ const uuid = (version: string) => {
 };
 const matches = (pattern: RegExp) => (text: string) => pattern.test(text);
 
-/** The units that Go's durations and the words that strfmt adds to them have. */
+/** The units of Go durations, and the additional unit words of strfmt. */
 const goDuration = /^[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:ns|us|µs|μs|ms|s|m|h)){1,16}$/;
 const wordDuration =
   /^(?:[0-9]{1,18}(?:\.[0-9]{1,18})? ?(?:ns|nano|nanos|nanosecond|nanoseconds|us|µs|micro|micros|microsecond|microseconds|ms|milli|millis|millisecond|milliseconds|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days|w|wk|wks|week|weeks))$/i;
@@ -44,7 +44,7 @@ const single = /^[a-zA-Z0-9\p{S}\p{L}](?:-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?$/u;
 const inner = /^[a-zA-Z0-9\p{S}\p{L}](?:[a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?$/u;
 const topLevel = /^\p{L}{2,63}$/u;
 
-/** As upstream's library has it: a name of its own, or names below a domain of letters. */
+/** Matches hostnames as upstream's govalidator does: a single label, or labels below an alphabetic top-level domain. */
 function isHostname(text: string): boolean {
   const labels = text.split('.');
   const last = labels.pop() ?? '';
@@ -52,7 +52,7 @@ function isHostname(text: string): boolean {
   return isShaped && Buffer.byteLength(text) <= 255 && [last, ...labels].every((label) => Buffer.byteLength(label) <= 63);
 }
 
-/** The sum over the digits that the checks of cards (Luhn) and books have. */
+/** Returns true if the digits have a valid Luhn checksum, as card numbers have. */
 function luhn(text: string): boolean {
   const digits = text.replace(/[^0-9]/g, '');
   if (digits.length < 13 || digits.length > 19) return false;
@@ -87,7 +87,7 @@ function isCidr(text: string): boolean {
   return family !== 0 && /^[0-9]{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
 }
 
-/** Formats of strings that upstream checks; all others are only words. */
+/** The string formats that upstream validates; other formats are not checked. */
 const formats: ReadonlyMap<string, Format> = new Map<string, Format>(
   Object.entries({
     bsonobjectid: matches(/^[0-9a-f]{24}$/i),
@@ -121,7 +121,7 @@ const formats: ReadonlyMap<string, Format> = new Map<string, Format>(
   } satisfies Record<string, Format>),
 );
 
-/** The check of a format, `date-time` and `datetime` being the same; undefined for one that is not checked. */
+/** Returns the check of a format; undefined if the format is not checked. `date-time` and `datetime` are equal. */
 export function formatOf(name: string): Format | undefined {
   return formats.get(name) ?? formats.get(name.replaceAll('-', ''));
 }

@@ -6,7 +6,7 @@ import type { SchemaNode } from './schema-node.ts';
 
 const maxListErrors = 100;
 
-/** Items that stand twice in lists of type `set` and `map`. */
+/** Returns errors for duplicate items in lists of type `set` and `map`. */
 export function validateListTypes(schema: SchemaNode, value: unknown): readonly FieldError[] {
   const errors: FieldError[] = [];
   visit(schema, value, '', errors);
@@ -17,7 +17,7 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
   if (errors.length >= maxListErrors) return;
   if (Array.isArray(value)) {
     const { items } = schema;
-    unique(schema, value, path, errors);
+    checkUniqueItems(schema, value, path, errors);
     if (items !== undefined && hasLists(items)) for (let i = 0; i < value.length; i++) visit(items, value[i], `${path}[${i}]`, errors);
   } else if (isObject(value)) {
     if (!hasLists(schema)) return;
@@ -30,7 +30,7 @@ function visit(schema: SchemaNode, value: unknown, path: string, errors: FieldEr
   }
 }
 
-function unique(schema: SchemaNode, list: readonly unknown[], path: string, errors: FieldError[]): void {
+function checkUniqueItems(schema: SchemaNode, list: readonly unknown[], path: string, errors: FieldError[]): void {
   const type = schema.source['x-kubernetes-list-type'];
   const keys = schema.source['x-kubernetes-list-map-keys'] ?? [];
   if ((type !== 'set' && type !== 'map') || list.length < 2) return;
@@ -39,9 +39,9 @@ function unique(schema: SchemaNode, list: readonly unknown[], path: string, erro
     const key = type === 'set' ? canonical(item) : itemKey(keys, schema, item);
     if (key === undefined) continue;
     if (seen.has(key)) {
-      const shown =
+      const duplicateValue =
         type === 'set' ? item : Object.fromEntries(keys.map((name) => [name, (item as Readonly<Record<string, unknown>>)[name]]));
-      errors.push(duplicate(`${path}[${i}]`, shown));
+      errors.push(duplicate(`${path}[${i}]`, duplicateValue));
     }
     seen.add(key);
   }
@@ -56,7 +56,7 @@ function canonical(value: unknown): string {
 
 const known = new WeakMap<SchemaNode, boolean>();
 
-/** Whether a list of type `set` or `map` can stand in a value. Schemas are trees. */
+/** Returns true if the schema contains a list of type `set` or `map`. Schemas are trees. */
 function hasLists(schema: SchemaNode): boolean {
   let has = known.get(schema);
   if (has === undefined) {

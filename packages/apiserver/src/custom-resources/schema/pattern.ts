@@ -1,12 +1,12 @@
 import { RE2JS } from 're2js';
 
-/** A regular expression in RE2 syntax, matched in time linear in the text. */
+/** A regular expression in RE2 syntax that matches in time linear in the text. */
 export interface Pattern {
-  /** Whether it occurs anywhere in the text. */
+  /** Returns true if the pattern occurs anywhere in the text. */
   test(text: string): boolean;
 }
 
-/** A pattern as Go's regexp reads it; the error where it cannot be read. */
+/** Compiles a pattern as Go's regexp does; returns the error if it does not compile. */
 export function compilePattern(source: string): Pattern | Error {
   try {
     return RE2JS.compile(source);

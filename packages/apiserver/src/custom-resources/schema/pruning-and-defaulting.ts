@@ -8,15 +8,15 @@ export const objectMetaSchema = definitionOf('meta/v1.ObjectMeta') as Schema;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * What a structural schema makes of a value: fields that it does not know go, nulls where there may be none go or give way to the default,
- * and absent fields get their default. The argument is not changed; it is returned itself when nothing is to change. The metadata of the
- * object itself is left alone, that of embedded objects is pruned.
+ * Prunes and defaults a value by its structural schema: removes unknown fields, removes or defaults nulls of fields that are not nullable,
+ * and sets defaults of absent fields. Does not modify the argument, and returns it if nothing changes. The metadata of the object itself is
+ * not pruned, the metadata of embedded objects is.
  */
 export function pruneAndDefault<T>(schema: SchemaNode, value: T): T {
   return pruneValue(schema, value, true, schema.preserveUnknown) as T;
 }
 
-/** `keeps`: what the schema does not know stays here. */
+/** Prunes a value. `keeps` is true inside x-kubernetes-preserve-unknown-fields. */
 function pruneValue(schema: SchemaNode, value: unknown, root: boolean, keeps: boolean): unknown {
   if (typeof value !== 'object' || value === null) return value;
   return Array.isArray(value) ? pruneList(schema, value, keeps) : pruneObject(schema, value as Fields, root, keeps);
@@ -83,7 +83,7 @@ function pruneObject(schema: SchemaNode, value: Fields, root: boolean, keeps: bo
 
 const isContainer = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
-/** What is left of a value of which the schema says nothing: no fields. */
+/** Prunes a value without a schema: all fields are unknown. */
 function pruneUnknown(value: unknown): unknown {
   if (Array.isArray(value)) return value.some(isContainer) ? value.map(pruneUnknown) : value;
   return isObject(value) && Object.keys(value).length > 0 ? {} : value;

@@ -2,12 +2,12 @@ import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { compilePattern, type Pattern } from './pattern.ts';
 
 /**
- * One place of a CustomResourceDefinition's structural schema (KEP-1693). Its children are made when first asked for, so that a definition
- * that nobody uses costs no more than its text.
+ * One node of a CustomResourceDefinition's structural schema (KEP-1693). Children are built on first access, so that an unused definition
+ * costs only its JSON.
  */
 export class SchemaNode {
   readonly source: JSONSchemaProps;
-  /** A kind of its own is expected here: `apiVersion`, `kind` and `metadata` need not be in the schema. */
+  /** True for an embedded resource: `apiVersion`, `kind` and `metadata` are implicit (x-kubernetes-embedded-resource). */
   readonly root: boolean;
   readonly type: string;
   readonly preserveUnknown: boolean;
@@ -54,11 +54,16 @@ export class SchemaNode {
     return this.#items ?? undefined;
   }
 
-  /** What keys that are no property hold; `true` for anything. */
+  /** The schema of additional properties; `true` if any value is allowed. */
   get additional(): SchemaNode | true | undefined {
     if (this.#additional === undefined) {
-      const { additionalProperties: given } = this.source;
-      this.#additional = given === undefined || given === false ? null : given === true ? true : new SchemaNode(given);
+      const { additionalProperties } = this.source;
+      this.#additional =
+        additionalProperties === undefined || additionalProperties === false
+          ? null
+          : additionalProperties === true
+            ? true
+            : new SchemaNode(additionalProperties);
     }
     return this.#additional ?? undefined;
   }
@@ -72,20 +77,20 @@ export class SchemaNode {
     return this.source.default !== undefined && this.source.default !== null;
   }
 
-  /** Properties that have a default. */
+  /** The properties that have a default. */
   get defaults(): readonly (readonly [name: string, node: SchemaNode])[] {
     if (this.#defaults === undefined) {
       const found: [string, SchemaNode][] = [];
       for (const name of this.propertyNames) {
-        const given = this.source.properties?.[name]?.default;
-        if (given !== undefined && given !== null) found.push([name, this.property(name) as SchemaNode]);
+        const defaultValue = this.source.properties?.[name]?.default;
+        if (defaultValue !== undefined && defaultValue !== null) found.push([name, this.property(name) as SchemaNode]);
       }
       this.#defaults = found;
     }
     return this.#defaults;
   }
 
-  /** Undefined when there is none, or none that can be read. */
+  /** The compiled pattern; undefined if there is none or it does not compile. */
   get pattern(): Pattern | undefined {
     if (this.#pattern === undefined) {
       const { pattern } = this.source;

@@ -2,7 +2,7 @@ import type { Schema } from '@oarlock/api/schema/schema';
 import { objectMetaSchema } from './pruning-and-defaulting.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** Anything: nothing in it is unknown, but fields can still stand there twice. */
+/** A schema that declares every field; duplicate fields are still errors. */
 const anything: Schema = {
   type: 'any',
   get additionalProperties(): Schema {
@@ -14,20 +14,20 @@ const anything: Schema = {
 };
 const text: Schema = { type: 'string' };
 
-/** Named fields beside which any other may stand. */
+/** Declared properties plus any additional ones. */
 class OpenFields extends Map<string, Schema> {
   override get(name: string): Schema {
     return super.get(name) ?? anything;
   }
 }
 
-const made = new WeakMap<SchemaNode, Schema>();
+const cache = new WeakMap<SchemaNode, Schema>();
 
-/** The fields that a schema knows, in the form in which unknown ones are looked for. Types do not count. */
+/** Returns the declared fields of a schema for strict decoding. Types are ignored. */
 export function strictSchema(node: SchemaNode | undefined): Schema {
   if (node === undefined) return anything;
-  let schema = made.get(node);
-  if (schema === undefined) made.set(node, (schema = make(node)));
+  let schema = cache.get(node);
+  if (schema === undefined) cache.set(node, (schema = make(node)));
   return schema;
 }
 

@@ -5,7 +5,7 @@ import { correlate, type CorrelatedOld } from './correlation.ts';
 import { formatOf } from './formats.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** What was found in a value, and how many checks were made of it: the best of several alternatives is the one that was looked at most. */
+/** The errors of a value, and the number of checks made: of several failed alternatives, upstream reports the one with the most checks. */
 class ValidationResult {
   readonly errors: FieldError[] = [];
   checks = 0;
@@ -16,14 +16,14 @@ class ValidationResult {
   }
 }
 
-/** As many errors as one object is refused with. */
+/** The maximum number of errors that a response lists. */
 const maxErrors = 1_000;
-/** Where an error has no field of its own. */
+/** The path of errors of the object itself. */
 export const rootPath = '<nil>';
 
 /**
- * Everything in which a value differs from its schema, in the words of Kubernetes. With `old`, what stands in an unchanged part of the value
- * is let through (KEP-4008).
+ * Validates a value against its schema and returns the errors with Kubernetes' messages. With `old`, errors in unchanged parts of the value
+ * are ignored (ratcheting, KEP-4008).
  */
 export function validateValue(schema: SchemaNode, value: unknown, old?: CorrelatedOld): readonly FieldError[] {
   const findings = new ValidationResult();
@@ -31,7 +31,7 @@ export function validateValue(schema: SchemaNode, value: unknown, old?: Correlat
   return findings.errors.length > maxErrors ? findings.errors.slice(0, maxErrors) : findings.errors;
 }
 
-/** For a part of an object that stands at `path`, such as a default. */
+/** Validates a part of an object, such as a default, at `path`. */
 export function validateNode(schema: SchemaNode, value: unknown, path: string): readonly FieldError[] {
   const findings = new ValidationResult();
   check(schema, value, path, findings, undefined);
@@ -53,11 +53,11 @@ function check(schema: SchemaNode, value: unknown, path: string, into: Validatio
     checkEnum(schema, value, path, into);
     if (isObject(value)) checkObject(schema, value, path, into, old);
   }
-  // what was wrong before may stay so, as long as nobody touches it
+  // ratcheting: errors in an unchanged value are ignored
   if (into.errors.length > before && old !== undefined && jsonEqual(old.value, value)) into.errors.length = before;
 }
 
-/** A float without a fraction is an integer, as long as it is within those that a float tells apart. */
+/** Returns the JSON schema type. A float without a fraction is an integer if it is in the safe integer range. */
 function typeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'bigint') return 'integer';
@@ -65,7 +65,7 @@ function typeOf(value: unknown): string {
   return typeof value;
 }
 
-/** What upstream takes for the format of a value: that of numbers is told by their type in Go. */
+/** The formats in upstream's type errors; for numbers they follow from the Go type. */
 const goFormats: Readonly<Record<string, string>> = { integer: 'int64', number: 'float64' };
 
 function checkType(
@@ -82,7 +82,7 @@ function checkType(
   }
   const actual = typeOf(value);
   if (intOrString ? actual === 'integer' || actual === 'string' : actual === type || (type === 'number' && actual === 'integer')) return;
-  // a format says more about a value that is neither text nor list than its type
+  // for a value that is neither string nor array, upstream reports the format instead of the type
   if (format !== '' && actual !== 'string' && actual !== 'array') errors.push(typeError(path, format, goFormats[actual] ?? ''));
   else errors.push(typeError(path, types, actual));
 }
@@ -128,7 +128,7 @@ function runes(text: string): number {
   return count;
 }
 
-/** What a number of a type and format can be, in Go. */
+/** The range of each numeric type and format in Go. */
 const ranges: Readonly<Record<string, Readonly<Record<string, readonly [low: number, high: number]>>>> = {
   integer: {
     '': [-(2 ** 63), 2 ** 63 - 1025],
@@ -143,7 +143,7 @@ const ranges: Readonly<Record<string, Readonly<Record<string, readonly [low: num
   },
 };
 
-/** Whether a number can be one of a type and format. Formats that nobody knows are none. */
+/** Returns true if a number is in the range of its type and format; unknown formats have no range. */
 function isWithin(value: number | bigint, type: string, format: string): boolean {
   const known = Object.hasOwn(ranges, type) ? ranges[type] : undefined;
   const range = known !== undefined && Object.hasOwn(known, format) ? known[format] : known?.[''];
@@ -156,12 +156,12 @@ function checkNumber({ source, type }: SchemaNode, value: number | bigint, path:
   const { multipleOf, maximum, exclusiveMaximum, minimum, exclusiveMinimum, format = '' } = source;
   into.checks++;
   if (!isWithin(value, type, format)) {
-    const what = format === '' ? `${type} (default format)` : `${type} with format ${format}`;
-    into.errors.push(invalid(rootPath, '', `Checked value must be of type ${what} in ${path}`));
+    const typeName = format === '' ? `${type} (default format)` : `${type} with format ${format}`;
+    into.errors.push(invalid(rootPath, '', `Checked value must be of type ${typeName} in ${path}`));
   }
   const wrong = (what: string) => into.errors.push(invalid(path, value, `${path} in body should be ${what}`));
   if (multipleOf !== undefined) {
-    // of an integer it is asked as if it were one itself
+    // for a schema of type integer, upstream compares the factor as an integer
     const factor = typeOf(value) === 'integer' ? Math.trunc(multipleOf) : multipleOf;
     if (factor <= 0) into.errors.push(invalid(path, factor, `factor MultipleOf declared for ${path} must be positive: ${factor}`));
     else if (!isMultiple(value, factor)) wrong(`a multiple of ${factor}`);
@@ -231,20 +231,20 @@ function checkObject(
   }
 }
 
-/** The parts of a schema that several can be of. What stands below them is not let through for being old. */
+/** Validates allOf, anyOf, oneOf and not. Values below them are not ratcheted. */
 function checkParts(schema: SchemaNode, value: unknown, path: string, into: ValidationResult): void {
   const one = (part: SchemaNode) => {
     const findings = new ValidationResult();
     check(part, value, path, findings, undefined);
     return findings;
   };
-  const shown = JSON.stringify(path);
+  const quotedPath = JSON.stringify(path);
   const add = (message: string) => into.errors.push(invalid(rootPath, '', message));
   const anyOf = schema.parts('anyOf');
   if (anyOf.length > 0) {
     const best = bestOf(anyOf, one);
     if (best.failure !== undefined && best.valid === 0) {
-      add(`${shown} must validate at least one schema (anyOf)`);
+      add(`${quotedPath} must validate at least one schema (anyOf)`);
       into.merge(best.failure);
     }
   }
@@ -253,7 +253,7 @@ function checkParts(schema: SchemaNode, value: unknown, path: string, into: Vali
     const { valid, failure } = bestOf(oneOf, one, true);
     if (valid !== 1)
       add(
-        `${shown} must validate one and only one schema (oneOf). ${valid === 0 ? 'Found none valid' : `Found ${valid} valid alternatives`}`,
+        `${quotedPath} must validate one and only one schema (oneOf). ${valid === 0 ? 'Found none valid' : `Found ${valid} valid alternatives`}`,
       );
     if (valid === 0 && failure !== undefined) into.merge(failure);
   }
@@ -262,12 +262,12 @@ function checkParts(schema: SchemaNode, value: unknown, path: string, into: Vali
     const results = allOf.map(one);
     const valid = results.filter(({ errors }) => errors.length === 0).length;
     for (const result of results) into.merge(result);
-    if (valid < allOf.length) add(`${shown} must validate all the schemas (allOf)${valid === 0 ? '. None validated' : ''}`);
+    if (valid < allOf.length) add(`${quotedPath} must validate all the schemas (allOf)${valid === 0 ? '. None validated' : ''}`);
   }
-  if (schema.not !== undefined && one(schema.not).errors.length === 0) add(`${shown} must not validate the schema (not)`);
+  if (schema.not !== undefined && one(schema.not).errors.length === 0) add(`${quotedPath} must not validate the schema (not)`);
 }
 
-/** How many of the alternatives hold; and, if none does, what is wrong with the one of which most was looked at. */
+/** Returns the number of valid alternatives and, if there is none, the errors of the alternative with the most checks. */
 function bestOf(
   parts: readonly SchemaNode[],
   one: (part: SchemaNode) => ValidationResult,

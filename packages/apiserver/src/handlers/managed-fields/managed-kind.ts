@@ -34,7 +34,7 @@ class FieldManagedKind implements ManagedKind {
   readonly apiVersion: string;
   readonly subresource: string;
   readonly mayChangeAtomicity: boolean;
-  readonly #machinery: RegistryDependencies;
+  readonly #registry: RegistryDependencies;
   readonly #kind: ServedKind;
   readonly #resets = new Map<string, FieldSet>();
 
@@ -46,7 +46,7 @@ class FieldManagedKind implements ManagedKind {
     this.apiVersion = apiVersion;
     this.subresource = subresource;
     this.mayChangeAtomicity = kind.schema === undefined;
-    this.#machinery = registry;
+    this.#registry = registry;
     this.#kind = kind;
   }
 
@@ -84,7 +84,7 @@ class FieldManagedKind implements ManagedKind {
     if (apiVersion === this.apiVersion) return this.#kind;
     const { group, version } = parseApiVersion(apiVersion);
     try {
-      const other = this.#machinery.servedKind(group, version, this.#kind.resource.resource);
+      const other = this.#registry.servedKind(group, version, this.#kind.resource.resource);
       return other.storedKind === this.#kind.storedKind ? other : undefined;
     } catch (error) {
       if (isStatus(error, 'NotFound')) return undefined;

@@ -32,37 +32,46 @@ export function resetFieldsOf(
   subresource: string,
   type: FieldType | undefined,
 ): FieldSet {
-  return resetFieldPaths(
-    groupResource(resource),
-    kind.subresources.some(({ name }) => name === 'status'),
+  return resetFieldPaths({
+    resource: groupResource(resource),
+    hasStatus: kind.subresources.some(({ name }) => name === 'status'),
     subresource,
     type,
-    custom !== undefined,
-  ).union(stripSet);
+    custom: custom !== undefined,
+  }).union(stripSet);
 }
 
-function resetFieldPaths(what: string, hasStatus: boolean, subresource: string, type: FieldType | undefined, custom: boolean): FieldSet {
-  const own = Object.hasOwn(special, `${what}/${subresource}`) ? special[`${what}/${subresource}`] : undefined;
-  if (own !== undefined) return own;
+interface ResetFieldsInput {
+  readonly resource: string;
+  readonly hasStatus: boolean;
+  readonly subresource: string;
+  readonly type: FieldType | undefined;
+  readonly custom: boolean;
+}
+
+function resetFieldPaths({ resource, hasStatus, subresource, type, custom }: ResetFieldsInput): FieldSet {
+  const key = `${resource}/${subresource}`;
+  const specialFields = Object.hasOwn(special, key) ? special[key] : undefined;
+  if (specialFields !== undefined) return specialFields;
   switch (subresource) {
     case '':
       return hasStatus ? status : stripSet;
     case 'status':
-      return custom ? allBut(type, 'status') : spec;
+      return custom ? allFieldsExcept(type, 'status') : spec;
     case 'ephemeralcontainers':
-      return within(type, ['ephemeralContainers']);
+      return specFieldsExcept(type, ['ephemeralContainers']);
     case 'resize':
-      return within(type, ['containers', 'initContainers']);
+      return specFieldsExcept(type, ['containers', 'initContainers']);
     default:
       return stripSet;
   }
 }
 
-const allBut = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
+const allFieldsExcept = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
   FieldSet.of(...[...(type?.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name)).map((name) => [`f:${name}`]));
 
 /** Returns all fields except those of the spec that are kept. */
-function within(type: FieldType | undefined, kept: readonly string[]): FieldSet {
+function specFieldsExcept(type: FieldType | undefined, kept: readonly string[]): FieldSet {
   const others = [...(type?.map?.fields.get('spec')?.type.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name));
   return statusAndMetadata.union(FieldSet.of(...others.map((name) => ['f:spec', `f:${name}`])));
 }

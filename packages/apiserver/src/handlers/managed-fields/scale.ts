@@ -2,11 +2,9 @@ import { checkConfiguration } from '@oarlock/api/managed-fields/field-manager';
 import type { KubeObject } from '@oarlock/api/object';
 import { schemaOf } from '@oarlock/api/schema/schema';
 import type { Scale } from '@oarlock/api/types/autoscaling-v1';
-import type { RequestContext } from '../../request/request-context.ts';
 import { builtinTypes, fieldManagerOf } from './managed-kind.ts';
-import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { isForced } from '../../request/request-options.ts';
-import type { ServedKind } from '../../registry/served-kind.ts';
 
 const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 'autoscaling/v1' } as const;
 
@@ -16,9 +14,7 @@ const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 
  * @throws StatusError Conflict, BadRequest
  */
 export function applyToScale(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
+  { registry, kind, context }: RequestScope,
   live: KubeObject,
   replicasOf: (replicas: unknown) => object,
 ): KubeObject {
@@ -27,7 +23,7 @@ export function applyToScale(
   const config = checkConfiguration(scale, schema && builtinTypes.of(schema), body) as Scale;
   const { replicas } = config.spec ?? {};
   const { name, uid, resourceVersion } = config.metadata ?? {};
-  const whole = {
+  const configuration = {
     apiVersion: kind.apiVersion,
     kind: kind.gvk.kind,
     metadata: {
@@ -38,5 +34,5 @@ export function applyToScale(
     ...(replicas !== undefined && replicas !== null && replicasOf(replicas)),
   };
   const { fieldManager = '' } = query;
-  return fieldManagerOf(registry, kind, subresource).apply(live, whole, fieldManager, isForced(query), context.now);
+  return fieldManagerOf(registry, kind, subresource).apply(live, configuration, fieldManager, isForced(query), context.now);
 }

@@ -3,11 +3,9 @@ import { decodeManagers } from '@oarlock/api/managed-fields/managers';
 import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { ApiRequest } from '@oarlock/spi/loopback';
-import type { RequestContext } from '../../request/request-context.ts';
 import { fieldManagerOf } from './managed-kind.ts';
-import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { isForced, isPrintable, maxFieldManagerBytes } from '../../request/request-options.ts';
-import type { ServedKind } from '../../registry/served-kind.ts';
 import { withMetadata } from '../../registry/strategy.ts';
 
 /** Returns the field manager of a request: the name in the query, otherwise the program name at the start of `User-Agent`. */
@@ -33,25 +31,14 @@ function managerFromUserAgent(userAgent: string): string {
 }
 
 /** Updates the managers of an object after an update (FieldManager.Update). `live` is undefined for a new object. */
-export function trackUpdate(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  live: KubeObject | undefined,
-  next: KubeObject,
-): KubeObject {
+export function trackUpdate({ registry, kind, context }: RequestScope, live: KubeObject | undefined, next: KubeObject): KubeObject {
   const { request, now } = context;
   const subresource = live === undefined ? '' : request.subresource;
   return fieldManagerOf(registry, kind, subresource).update(live, next, fieldManagerName(request), now);
 }
 
 /** Merges the applied configuration of a request (FieldManager.Apply). @throws StatusError Conflict, BadRequest */
-export function applyConfiguration(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  live: KubeObject | undefined,
-): KubeObject {
+export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): KubeObject {
   const { request, now } = context;
   const { fieldManager = '' } = request.query;
   return fieldManagerOf(registry, kind, request.subresource).apply(live, request.body, fieldManager, isForced(request.query), now);
@@ -59,19 +46,19 @@ export function applyConfiguration(
 
 /** Admission may change managers; entries that cannot be decoded are replaced by the managers before admission. */
 export function restoreUndecodableManagers(admitted: KubeObject, before: KubeObject): KubeObject {
-  const given = admitted.metadata?.managedFields;
+  const entries = admitted.metadata?.managedFields;
   const known = before.metadata?.managedFields;
-  if (given === known || decodeManagers(given) !== undefined) return admitted;
+  if (entries === known || decodeManagers(entries) !== undefined) return admitted;
   return withMetadata(admitted, { managedFields: known });
 }
 
 /** Restores the managers that strategies may have removed; keeps the old timestamps if nothing else changed. */
 export function restoreManagedFields(stored: KubeObject, next: KubeObject, old: KubeObject | undefined): KubeObject {
   const managedFields = next.metadata?.managedFields;
-  const settled = stored.metadata?.managedFields === managedFields ? stored : withMetadata(stored, { managedFields });
+  const restored = stored.metadata?.managedFields === managedFields ? stored : withMetadata(stored, { managedFields });
   const before = old?.metadata?.managedFields;
-  if (old === undefined || before === undefined || !differInTimesAlone(before, managedFields)) return settled;
-  if (!jsonEqual({ ...settled, metadata: undefined }, { ...old, metadata: undefined })) return settled;
-  const same = withMetadata(settled, { managedFields: before, resourceVersion: old.metadata?.resourceVersion });
-  return jsonEqual(same, old) ? withMetadata(settled, { managedFields: before }) : settled;
+  if (old === undefined || before === undefined || !differInTimesAlone(before, managedFields)) return restored;
+  if (!jsonEqual({ ...restored, metadata: undefined }, { ...old, metadata: undefined })) return restored;
+  const same = withMetadata(restored, { managedFields: before, resourceVersion: old.metadata?.resourceVersion });
+  return jsonEqual(same, old) ? withMetadata(restored, { managedFields: before }) : restored;
 }

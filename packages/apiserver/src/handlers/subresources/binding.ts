@@ -17,12 +17,15 @@ import { successResponse } from './responses.ts';
 const gvk = { group: '', version: 'v1', kind: 'Binding' } as const;
 const schema = schemaOf(gvk);
 
-/** POST of pods/binding, and of bindings, which name their pod themselves: a pod gets its node, once. */
+/** Handles POST of pods/binding and of bindings, which name the pod themselves. A pod is bound to a node once. */
 export async function createBinding(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { admission, objects } = registry;
   checkWriteOptions(request.query, 'CreateOptions');
-  let binding = withRequestNamespace(pods, decodeBody<Binding>(request.body, { gvk, schema }), request.namespace, '') as Binding;
+  let binding = withRequestNamespace(pods, decodeBody<Binding>(request.body, { gvk, schema }), {
+    namespace: request.namespace,
+    name: '',
+  }) as Binding;
   const options = writeOptions(request.query, 'CreateOptions');
   const resource = request.subresource === '' ? request.resource : pods.resource;
   const name = request.name === '' ? (binding.metadata?.name ?? '') : request.name;
@@ -36,22 +39,29 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   const key = keyOf(pods, request.namespace, name);
   const decide = (current: Item | undefined) => {
     if (current === undefined) throw notFound(pods.resource, name);
-    return { action: 'put' as const, object: bindPod(pods, current, binding, context.now) };
+    return { action: 'put' as const, object: bindPod({ pods, current, binding, now: context.now }) };
   };
   if (context.dryRun) decide(await objects.read(pods.storedKind, key));
   else await objects.guaranteedUpdate(pods.storedKind, key, context, decide);
   return successResponse(context);
 }
 
-/** Kubernetes says the same words with a code of 500. */
+/** Rejects with upstream's message; upstream returns it with code 500. */
 const plainBadRequest = (messages: readonly string[]) =>
   badRequest(messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`);
 
-function bindPod(pods: ServedKind, { object, revision }: Item, { metadata, target }: Binding, now: number): KubeObject {
+interface PodBinding {
+  readonly pods: ServedKind;
+  readonly current: Item;
+  readonly binding: Binding;
+  readonly now: number;
+}
+
+function bindPod({ pods, current: { object, revision }, binding: { metadata, target }, now }: PodBinding): KubeObject {
   const { spec, status, metadata: own = {}, ...rest } = object as Pod;
   const name = own.name ?? '';
   const { uid = '', resourceVersion = '', annotations, labels } = metadata ?? {};
-  const refuse = (why: string) => conflict({ group: '', resource: 'pods/binding' }, name, why);
+  const bindingConflict = (why: string) => conflict({ group: '', resource: 'pods/binding' }, name, why);
   if (uid !== '' && uid !== own.uid)
     throw conflict(
       pods.resource,
@@ -59,9 +69,9 @@ function bindPod(pods: ServedKind, { object, revision }: Item, { metadata, targe
       `StorageError: invalid object, Code: 4, Key: , ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own.uid ?? ''}`,
     );
   if (resourceVersion !== '' && resourceVersion !== String(revision)) throw conflict(pods.resource, name, objectModified);
-  if (own.deletionTimestamp !== undefined) throw refuse(`pod ${name} is being deleted, cannot be assigned to a host`);
-  if ((spec?.nodeName ?? '') !== '') throw refuse(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
-  if ((spec?.schedulingGates ?? []).length > 0) throw refuse(`pod ${name} has non-empty .spec.schedulingGates`);
+  if (own.deletionTimestamp !== undefined) throw bindingConflict(`pod ${name} is being deleted, cannot be assigned to a host`);
+  if ((spec?.nodeName ?? '') !== '') throw bindingConflict(`pod ${name} is already assigned to node ${JSON.stringify(spec?.nodeName)}`);
+  if ((spec?.schedulingGates ?? []).length > 0) throw bindingConflict(`pod ${name} has non-empty .spec.schedulingGates`);
   const { nominatedNodeName: _nominated, ...kept } = status ?? {};
   const newSpec: PodSpec = { ...spec, containers: spec?.containers ?? [], nodeName: target.name ?? '' };
   const newStatus: PodStatus = { ...kept, conditions: withCondition(kept.conditions, { type: 'PodScheduled', status: 'True' }, now) };

@@ -9,26 +9,33 @@ import { DerivedObject } from '../../watch-cache/item.ts';
 import { selection, type FieldReaders } from '../../watch-cache/selection.ts';
 import { objectResponse } from './responses.ts';
 
-/** A part of the control plane, as componentstatuses names it: `scheduler`, `controller-manager`, `etcd-0`. */
+/** A control plane component in componentstatuses: `scheduler`, `controller-manager`, `etcd-0`. */
 export interface Component {
   readonly name: string;
   check(): Health | Promise<Health>;
 }
 
-const readers: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
+const fieldReaders: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const deprecationMessage = 'v1 ComponentStatus is deprecated in v1.19+';
 
-/** Who asks for componentstatuses asks every part anew; nothing of it is stored, so that nobody can watch it. */
+/** Lists componentstatuses. Each request checks the health of every component; the statuses are not stored and cannot be watched. */
 export async function listComponentStatuses(components: readonly Component[], context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   context.warn(deprecationMessage);
   if (request.verb === 'get') {
     const component = components.find(({ name }) => name === request.name);
     if (component === undefined) throw notFound(componentStatuses, request.name);
-    return objectResponse(await componentStatusOf(component), context, 200);
+    return objectResponse(await componentStatusOf(component), context, { code: 200 });
   }
-  const { labels, fields } = parseListOptions(request.query, readers);
-  const { key, matches } = selection({ namespaced: false, namespace: '', labels, fields, readers, indexField: undefined });
+  const { labels, fields } = parseListOptions(request.query, fieldReaders);
+  const { key, matches } = selection({
+    namespaced: false,
+    namespace: '',
+    labels,
+    fields,
+    readers: fieldReaders,
+    indexField: undefined,
+  });
   const statuses = await Promise.all(components.map((component) => componentStatusOf(component)));
   const items = statuses
     .filter((object) => (key === undefined || object.metadata?.name === key) && matches?.(object) !== false)

@@ -11,6 +11,7 @@ import { decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 import { deleteNamed } from '../delete.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { checkWriteOptions, parseDeleteOptions, writeOptions, type DeleteOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import { keyOf, type ServedKind } from '../../registry/served-kind.ts';
@@ -24,106 +25,109 @@ const maxDisruptedPods = 2000;
 const maxAttempts = 20;
 const budgetCause = 'DisruptionBudget';
 
-/** Of policy/v1beta1, too, of which nothing else is served any more: older clients drain nodes with it. */
+/** Decodes evictions of policy/v1beta1 too, which older clients use to drain nodes. */
 const toServedVersion = (body: unknown): unknown =>
   isObject(body) && body['apiVersion'] === 'policy/v1beta1' ? { ...body, apiVersion: 'policy/v1' } : body;
 
-/** POST of pods/eviction: a deletion that asks the pod's disruption budget. https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/ */
+/**
+ * Handles POST of pods/eviction: a deletion that respects the pod's disruption budget.
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+ */
 export async function evict(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
-  const { admission, reader } = registry;
-  checkWriteOptions(request.query, 'CreateOptions');
-  let eviction = decodeBody<Eviction>(toServedVersion(request.body), { gvk, schema });
-  const admitted = {
-    operation: 'CREATE' as const,
-    resource: pods.resource,
-    old: undefined,
-    options: writeOptions(request.query, 'CreateOptions'),
-    name: request.name,
-  };
-  if (admission.mutates('CREATE', pods.resource, 'eviction'))
-    eviction = (await admission.mutate(context, { ...admitted, object: eviction })) as Eviction;
-  if (request.name !== (eviction.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
-  const options = parseDeleteOptions(eviction.deleteOptions ?? {}, request.query);
-  context.dryRun ||= options.dryRun;
-  await admission.validate(context, { ...admitted, object: eviction });
+  const scope: RequestScope = { registry, kind: pods, context };
+  const options = await admitEviction(scope);
   for (let attempt = 0; ; attempt++) {
-    const { object: pod, revision } = await reader.getLatest(pods, request.namespace, request.name, request.signal);
+    const { object: pod, revision } = await registry.reader.getLatest(pods, request);
     const guarded: DeleteOptions = {
       ...options,
       preconditions: { ...options.preconditions, resourceVersion: options.preconditions.resourceVersion ?? String(revision) },
     };
-    const free = unprotectedPhase(pod as Pod);
-    const exact = free === 'gone' ? options : guarded;
-    const disruption = free === undefined ? await decrementDisruptionBudget(registry, pods, context, pod as Pod) : undefined;
+    const unprotected = unprotectedPhase(pod as Pod);
+    const deleteOptions = unprotected === 'gone' ? options : guarded;
+    const disruption = unprotected === undefined ? await decrementDisruptionBudget(scope, pod as Pod) : undefined;
     try {
-      await deleteWithDisruptionCondition(registry, pods, context, pod as Pod, disruption?.spent === true ? options : exact);
+      await deleteWithDisruptionCondition(scope, pod as Pod, disruption?.spent === true ? options : deleteOptions);
       return successResponse(context);
     } catch (error) {
-      // the pod changed in between: look again, unless the client named the version itself
+      // the pod changed concurrently: retry, unless the client specified the version
       const final = options.preconditions.resourceVersion !== undefined || attempt >= maxAttempts;
-      // nor does a budget pay twice
+      // a retry does not decrement the budget again
       if (!isStatus(error, 'Conflict') || final || disruption?.spent === true) throw error;
       if (disruption?.spent === false) throw disruptionBudgetError(disruption.budget, 'is still being processed by the server.', 10);
     }
   }
 }
 
-/** Pods that no budget protects: those that end or have ended, and those that never ran. */
+/** Decodes and admits the Eviction; returns its delete options. */
+async function admitEviction({ registry: { admission }, kind: pods, context }: RequestScope): Promise<DeleteOptions> {
+  const { request } = context;
+  checkWriteOptions(request.query, 'CreateOptions');
+  const submitted = decodeBody<Eviction>(toServedVersion(request.body), { gvk, schema });
+  const attributes = {
+    operation: 'CREATE' as const,
+    resource: pods.resource,
+    old: undefined,
+    options: writeOptions(request.query, 'CreateOptions'),
+    name: request.name,
+  };
+  const admitted = admission.mutates('CREATE', pods.resource, 'eviction')
+    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as Eviction)
+    : submitted;
+  if (request.name !== (admitted.metadata?.name ?? '')) throw badRequest('name in URL does not match name in Eviction object');
+  const options = parseDeleteOptions(admitted.deleteOptions ?? {}, request.query);
+  context.dryRun ||= options.dryRun;
+  await admission.validate(context, { ...attributes, object: admitted });
+  return options;
+}
+
+/** Returns why no budget protects a pod: it is terminating or terminated (`gone`) or `pending`; undefined if a budget protects it. */
 function unprotectedPhase({ metadata, status }: Pod): 'gone' | 'pending' | undefined {
   if (status?.phase === 'Succeeded' || status?.phase === 'Failed' || metadata?.deletionTimestamp !== undefined) return 'gone';
   return status?.phase === 'Pending' ? 'pending' : undefined;
 }
 
-/** Deletes the pod, which first is told why. */
-async function deleteWithDisruptionCondition(
-  registry: RegistryDependencies,
-  pods: ServedKind,
-  context: RequestContext,
-  pod: Pod,
-  options: DeleteOptions,
-): Promise<void> {
+/** Deletes the pod after setting its DisruptionTarget condition. */
+async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, options: DeleteOptions): Promise<void> {
+  const { registry, kind: pods, context } = scope;
+  const { namespace } = context.request;
   const name = pod.metadata?.name ?? '';
-  let exact = options;
+  let deleteOptions = options;
   if (!context.dryRun && pod.metadata?.deletionTimestamp === undefined) {
-    const outcome = await registry.objects.guaranteedUpdate(
-      pods.storedKind,
-      keyOf(pods, context.request.namespace, name),
-      context,
-      (current) => {
-        if (current === undefined) throw notFound(pods.resource, name);
-        const { uid, resourceVersion } = options.preconditions;
-        if (
-          (uid !== undefined && uid !== current.object.metadata?.uid) ||
-          (resourceVersion !== undefined && resourceVersion !== String(current.revision))
-        ) {
-          throw failure(
-            'Conflict',
-            `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`,
-          );
-        }
-        const status = statusOf<PodStatus>(current.object);
-        const conditions = withCondition(
-          status.conditions,
-          { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' },
-          context.now,
+    const outcome = await registry.objects.guaranteedUpdate(pods.storedKind, keyOf(pods, namespace, name), context, (current) => {
+      if (current === undefined) throw notFound(pods.resource, name);
+      const { uid, resourceVersion } = options.preconditions;
+      if (
+        (uid !== undefined && uid !== current.object.metadata?.uid) ||
+        (resourceVersion !== undefined && resourceVersion !== String(current.revision))
+      ) {
+        throw failure(
+          'Conflict',
+          `Operation cannot be fulfilled on Pod ${JSON.stringify(name)}: the ResourceVersion in the precondition (${resourceVersion ?? ''}) does not match the ResourceVersion in record (${current.revision}). The object might have been modified`,
         );
-        return { action: 'put', object: withFields(current.object, { status: { ...status, conditions } }) };
-      },
-    );
+      }
+      const status = statusOf<PodStatus>(current.object);
+      const conditions = withCondition(
+        status.conditions,
+        { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' },
+        context.now,
+      );
+      return { action: 'put', object: withFields(current.object, { status: { ...status, conditions } }) };
+    });
     if (options.preconditions.resourceVersion !== undefined && outcome !== undefined)
-      exact = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
+      deleteOptions = { ...options, preconditions: { ...options.preconditions, resourceVersion: String(outcome.item.revision) } };
   }
-  await deleteNamed(registry, pods, context, name, exact);
+  await deleteNamed({ ...scope, namespace, name, options: deleteOptions });
 }
 
 const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
 
-/** Takes one disruption from the pod's budget, unless the pod is not ready and counts for nobody; undefined when no budget covers it. @throws StatusError TooManyRequests */
+/**
+ * Decrements the disruptionsAllowed of the pod's budget, unless the pod is unhealthy and not counted; returns undefined if no budget covers
+ * the pod. @throws StatusError TooManyRequests
+ */
 async function decrementDisruptionBudget(
-  registry: RegistryDependencies,
-  pods: ServedKind,
-  context: RequestContext,
+  { registry, context }: RequestScope,
   pod: Pod,
 ): Promise<{ readonly spent: boolean; readonly budget: string } | undefined> {
   const budgets = registry.servedKind('policy', 'v1', 'poddisruptionbudgets');
@@ -174,10 +178,10 @@ async function decrementDisruptionBudget(
 function isCoveredBy({ spec }: PodDisruptionBudget, pod: Pod): boolean {
   try {
     const selector = selectorFromLabelSelector(spec?.selector);
-    // an empty selector covers every pod that has labels at all
+    // an empty selector matches every pod with labels
     return !selector.matchesNothing && Object.keys(pod.metadata?.labels ?? {}).length > 0 && selector.matches(pod.metadata?.labels);
   } catch (error) {
-    // a selector that is none covers nothing
+    // an invalid selector matches no pod
     if (error instanceof ParseError) return false;
     throw error;
   }

@@ -12,18 +12,18 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 
 const kubeletPort = 10_250;
-/** In the order in which upstream prefers them. */
-const addressTypes = ['Hostname', 'InternalDNS', 'InternalIP', 'ExternalDNS', 'ExternalIP'] as const;
+/** Address types in upstream's order of preference (--kubelet-preferred-address-types). */
+const preferredAddressTypes = ['Hostname', 'InternalDNS', 'InternalIP', 'ExternalDNS', 'ExternalIP'] as const;
 
-/** pods/log, exec, attach and portforward: on which kubelet the request goes on, and under which path. */
+/** Handles pods/log, exec, attach and portforward: returns the kubelet and path that serve the request. */
 export async function kubeletResponse(
   registry: RegistryDependencies,
   pods: ServedKind,
   context: RequestContext,
 ): Promise<PipelineResponse> {
   const { request } = context;
-  const { subresource, namespace, name } = request;
-  const { object } = await registry.reader.getLatest(pods, namespace, name, request.signal);
+  const { subresource, name } = request;
+  const { object } = await registry.reader.getLatest(pods, request);
   const pod = object as Pod;
   const { admission } = registry;
   if (subresource !== 'log') {
@@ -38,14 +38,14 @@ export async function kubeletResponse(
   }
   const path = pathOf(pod, subresource, isObject(request.body) ? request.body : request.query);
   const nodeName = pod.spec?.nodeName ?? '';
-  // what runs nowhere has said nothing yet
+  // the log of a pod without a node is empty
   if (nodeName === '' && subresource === 'log') return { kind: 'nothing' };
   if (nodeName === '') throw badRequest(`pod ${name} does not have a host assigned`);
   const kubelet = await kubeletLocationOf(registry, nodeName, request.signal);
   return { kind: 'kubelet', nodeName, ...kubelet, path, upgrade: subresource !== 'log' };
 }
 
-/** nodes/proxy is served by the kubelet itself. */
+/** Returns the address of a node's kubelet, which serves nodes/proxy. */
 export async function kubeletLocationOf(
   { reader, servedKind: kind }: RegistryDependencies,
   nodeName: string,
@@ -54,17 +54,17 @@ export async function kubeletLocationOf(
   const nodes = kind('', 'v1', 'nodes');
   let node: Node;
   try {
-    node = (await reader.getLatest(nodes, '', nodeName, signal)).object as Node;
+    node = (await reader.getLatest(nodes, { namespace: '', name: nodeName, signal })).object as Node;
   } catch (error) {
     if (isStatus(error, 'NotFound')) throw notFound(nodes.resource, nodeName);
     throw error;
   }
   const { addresses = [], daemonEndpoints } = node.status ?? {};
-  const own = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
+  const hasClusterCertificate = node.metadata?.annotations?.[kubeletCertificate.annotation] === kubeletCertificate.ofCluster;
   for (const type of byAddressPreference(addresses.map((address) => address.type))) {
     const found = addresses.find((address) => address.type === type);
     if (found === undefined) continue;
-    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own };
+    return { host: found.address, port: daemonEndpoints?.kubeletEndpoint?.Port || kubeletPort, own: hasClusterCertificate };
   }
   throw failure(
     'InternalError',
@@ -72,41 +72,41 @@ export async function kubeletLocationOf(
   );
 }
 
-/** An address that needs no name resolution comes first. */
+/** Prefers addresses that need no name resolution. */
 function byAddressPreference(present: readonly string[]): readonly string[] {
-  return present.includes('InternalIP') ? ['InternalIP', ...addressTypes] : addressTypes;
+  return present.includes('InternalIP') ? ['InternalIP', ...preferredAddressTypes] : preferredAddressTypes;
 }
 
-function pathOf(pod: Pod, subresource: string, given: Readonly<Record<string, unknown>>): string {
+function pathOf(pod: Pod, subresource: string, body: Readonly<Record<string, unknown>>): string {
   const { namespace = '', name = '' } = pod.metadata ?? {};
-  const where = [namespace, name].map(encodeURIComponent).join('/');
-  const container = (asked: string | undefined) => encodeURIComponent(resolveContainer(pod, asked ?? ''));
+  const podPath = [namespace, name].map(encodeURIComponent).join('/');
+  const container = (container: string | undefined) => encodeURIComponent(resolveContainer(pod, container ?? ''));
   switch (subresource) {
     case 'log': {
-      const options = optionsOf<PodLogOptions>(given, 'PodLogOptions');
+      const options = optionsOf<PodLogOptions>(body, 'PodLogOptions');
       validatePodLogOptions(options);
-      return `/containerLogs/${where}/${container(options.container)}${logQuery(options)}`;
+      return `/containerLogs/${podPath}/${container(options.container)}${logQuery(options)}`;
     }
     case 'exec': {
-      const options = optionsOf<PodExecOptions>(given, 'PodExecOptions');
-      return `/exec/${where}/${container(options.container)}${streamQuery(options, options.command ?? [])}`;
+      const options = optionsOf<PodExecOptions>(body, 'PodExecOptions');
+      return `/exec/${podPath}/${container(options.container)}${streamQuery(options, options.command ?? [])}`;
     }
     case 'attach': {
-      const options = optionsOf<PodAttachOptions>(given, 'PodAttachOptions');
-      return `/attach/${where}/${container(options.container)}${streamQuery(options, [])}`;
+      const options = optionsOf<PodAttachOptions>(body, 'PodAttachOptions');
+      return `/attach/${podPath}/${container(options.container)}${streamQuery(options, [])}`;
     }
     default: {
-      const { ports = [] } = optionsOf<PodPortForwardOptions>(given, 'PodPortForwardOptions');
-      return `/portForward/${where}${ports.length === 0 ? '' : `?${new URLSearchParams({ port: ports.join(',') })}`}`;
+      const { ports = [] } = optionsOf<PodPortForwardOptions>(body, 'PodPortForwardOptions');
+      return `/portForward/${podPath}${ports.length === 0 ? '' : `?${new URLSearchParams({ port: ports.join(',') })}`}`;
     }
   }
 }
 
-/** Options as a body, or as they stand in a query, where everything is text. */
-function optionsOf<T>(given: Readonly<Record<string, unknown>>, kind: string): T {
+/** Decodes options from a body or from a query, whose values are strings. */
+function optionsOf<T>(options: Readonly<Record<string, unknown>>, kind: string): T {
   const schema = schemaOf({ group: '', version: 'v1', kind });
   const typed: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(options)) {
     const property = schema?.properties?.get(name);
     if (property === undefined || value === undefined) continue;
     if (typeof value !== 'string') typed[name] = value;
@@ -118,14 +118,14 @@ function optionsOf<T>(given: Readonly<Record<string, unknown>>, kind: string): T
   return conformToSchema(typed, { gvk: { group: '', version: 'v1', kind }, schema }) as T;
 }
 
-/** Which container is meant. @throws StatusError BadRequest with upstream's words */
-export function resolveContainer(pod: Pod, asked: string): string {
+/** Returns the container of the request. @throws StatusError BadRequest with upstream's message */
+export function resolveContainer(pod: Pod, container: string): string {
   const { containers = [], initContainers = [], ephemeralContainers = [] } = pod.spec ?? {};
   const name = pod.metadata?.name ?? '';
   const all = [...initContainers, ...containers, ...ephemeralContainers].map((container) => container.name);
-  if (asked !== '') {
-    if (!all.includes(asked)) throw badRequest(`container ${asked} is not valid for pod ${name}`);
-    return asked;
+  if (container !== '') {
+    if (!all.includes(container)) throw badRequest(`container ${container} is not valid for pod ${name}`);
+    return container;
   }
   const [only] = containers;
   if (only !== undefined && containers.length === 1) return only.name;

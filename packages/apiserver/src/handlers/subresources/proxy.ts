@@ -9,15 +9,15 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 import { kubeletLocationOf } from './kubelet-location.ts';
 
-/** What a name in front of `/proxy` means: `name`, `name:port` or `scheme:name:port`. */
+/** The parsed name before `/proxy`: `name`, `name:port` or `scheme:name:port`. */
 interface Named {
   readonly scheme: 'http' | 'https' | '';
   readonly name: string;
-  /** A number or a name; '' when there is none. */
+  /** A port number or name; '' if absent. */
   readonly port: string;
 }
 
-/** `SplitSchemeNamePort` of apimachinery; undefined for what is no such name. */
+/** Parses a proxy name (`SplitSchemeNamePort` of apimachinery); returns undefined if it is invalid. */
 export function schemeNamePort(id: string): Named | undefined {
   const parts = id.split(':');
   const [first = '', second = '', third = ''] = parts;
@@ -32,9 +32,9 @@ export function schemeNamePort(id: string): Named | undefined {
   return named?.name === '' ? undefined : named;
 }
 
-function named(what: string, id: string): Named {
+function parseProxyName(resourceName: string, id: string): Named {
   const found = schemeNamePort(id);
-  if (found === undefined) throw badRequest(`invalid ${what} request ${JSON.stringify(id)}`);
+  if (found === undefined) throw badRequest(`invalid ${resourceName} request ${JSON.stringify(id)}`);
   return found;
 }
 
@@ -50,7 +50,7 @@ const portOf = (port: string, scheme: string): number => {
   return Number(port);
 };
 
-async function admitted({ admission }: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<void> {
+async function admitConnect({ admission }: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<void> {
   const { request } = context;
   await admission.validate(context, {
     operation: 'CONNECT',
@@ -62,12 +62,12 @@ async function admitted({ admission }: RegistryDependencies, kind: ServedKind, c
   });
 }
 
-/** pods/proxy: where a port of a pod is. */
+/** Handles pods/proxy: resolves a port of a pod. */
 export async function podProxy(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
-  const { scheme, name, port } = named('pod', id);
-  await admitted(registry, pods, context);
-  const pod = (await registry.reader.getLatest(pods, namespace, name, signal)).object as Pod;
+  const { scheme, name, port } = parseProxyName('pod', id);
+  await admitConnect(registry, pods, context);
+  const pod = (await registry.reader.getLatest(pods, { namespace, name, signal })).object as Pod;
   const address = pod.status?.podIPs?.[0]?.ip ?? pod.status?.podIP ?? '';
   checkAddress(address, pods.allowLoopback);
   const first = pod.spec?.containers?.flatMap(({ ports = [] }) => ports)[0]?.containerPort;
@@ -80,35 +80,33 @@ export async function podProxy(registry: RegistryDependencies, pods: ServedKind,
   };
 }
 
-/** services/proxy: where a pod is that serves a port of a Service. Any will do. */
+/** Handles services/proxy: resolves a port of a Service to one of its endpoints. */
 export async function serviceProxy(
   registry: RegistryDependencies,
   services: ServedKind,
   context: RequestContext,
 ): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
-  const { scheme, name, port } = named('service', id);
-  await admitted(registry, services, context);
-  const service = (await registry.reader.getLatest(services, namespace, name, signal)).object as Service;
+  const { scheme, name, port } = parseProxyName('service', id);
+  await admitConnect(registry, services, context);
+  const service = (await registry.reader.getLatest(services, { namespace, name, signal })).object as Service;
   let portName = port;
   if (/^[+-]?\d+$/.test(port)) {
     const declared = service.spec?.ports?.find((candidate) => candidate.port === Number(port));
     if (declared === undefined) throw unavailable(`no service port ${Number(port)} found for service ${JSON.stringify(name)}`);
     portName = declared.name ?? '';
   }
-  const found = endpointOf(registry, services, namespace, name, portName);
+  const found = endpointOf(registry, services, { namespace, service: name, portName });
   if (found === undefined) throw unavailable(`no endpoints available for service ${JSON.stringify(name)}`);
   checkAddress(found.host, services.allowLoopback);
   return { kind: 'proxy', scheme: scheme || 'http', ...found, ...loopback(services) };
 }
 
-/** The address and port of one endpoint that is ready, chosen at random. Endpoints that nobody stands behind are left out. */
+/** Returns the address and port of a randomly chosen ready endpoint. Endpoints whose address is not one of their pod are ignored. */
 export function endpointOf(
   registry: RegistryDependencies,
   services: Pick<ServedKind, 'allowLoopback'>,
-  namespace: string,
-  service: string,
-  portName: string,
+  { namespace, service, portName }: { readonly namespace: string; readonly service: string; readonly portName: string },
 ): { readonly host: string; readonly port: number } | undefined {
   const slices = registry.servedKind('discovery.k8s.io', 'v1', 'endpointslices');
   const pods = registry.servedKind('', 'v1', 'pods');
@@ -137,16 +135,23 @@ export function endpointOf(
   return undefined;
 }
 
-/** Where a port of a Service leads, or why nowhere. */
-export type Resolved =
+/** The address of a Service port, or the reason why it has none. */
+export type ServiceResolution =
   | { readonly outcome: 'found'; readonly host: string; readonly port: number }
   | { readonly outcome: 'no service' }
   | { readonly outcome: 'no port' }
   | { readonly outcome: 'no endpoints' }
   | { readonly outcome: 'not ready'; readonly portName: string };
 
-/** By what the cache holds now: one of the endpoints that are ready, chosen at random, or the name that the Service stands for. */
-export function resolveService(registry: RegistryDependencies, namespace: string, name: string, port: number): Resolved {
+/** A port of a Service. */
+export interface ServicePortRef {
+  readonly namespace: string;
+  readonly name: string;
+  readonly port: number;
+}
+
+/** Resolves a Service port from the cached state: one of the ready endpoints, chosen at random, or the external name. */
+export function resolveService(registry: RegistryDependencies, { namespace, name, port }: ServicePortRef): ServiceResolution {
   const service = registry.servedKind('', 'v1', 'services').cache.get(`${namespace}/${name}`)?.object as Service | undefined;
   if (service === undefined) return { outcome: 'no service' };
   if (service.spec?.type === 'ExternalName') return { outcome: 'found', host: service.spec.externalName ?? '', port };
@@ -173,14 +178,14 @@ export function resolveService(registry: RegistryDependencies, namespace: string
   return chosen === undefined ? { outcome: 'not ready', portName } : { outcome: 'found', ...chosen };
 }
 
-/** nodes/proxy: the kubelet, or another port of the machine. */
+/** Handles nodes/proxy: the kubelet, or another port of the node. */
 export async function nodeProxy(registry: RegistryDependencies, nodes: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { name: id, signal } = context.request;
-  const { scheme, name, port } = named('node', id);
-  await admitted(registry, nodes, context);
+  const { scheme, name, port } = parseProxyName('node', id);
+  await admitConnect(registry, nodes, context);
   const { host, port: kubeletPort, own } = await kubeletLocationOf(registry, name, signal);
   if (port === '' || port === String(kubeletPort)) return { kind: 'proxy', scheme: 'https', host, port: kubeletPort, kubelet: { own } };
-  // addresses of names are checked when they are known
+  // host names are checked after they are resolved
   if (ipFamily(host) !== 0) checkAddress(host, nodes.allowLoopback);
   return { kind: 'proxy', scheme: scheme || 'http', host, port: portOf(port, scheme), ...loopback(nodes) };
 }

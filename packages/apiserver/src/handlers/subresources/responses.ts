@@ -3,12 +3,18 @@ import type { RequestContext } from '../../request/request-context.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import { DerivedObject } from '../../watch-cache/item.ts';
 
-/** What subresources answer that have nothing else to say. */
+/** Returns a Status Success for subresources without a result object. */
 export function successResponse(context: RequestContext, code: 200 | 201 = 201): PipelineResponse {
-  return objectResponse({ kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success', code } } as KubeObject, context, code);
+  return objectResponse({ kind: 'Status', apiVersion: 'v1', metadata: {}, ...{ status: 'Success', code } } as KubeObject, context, {
+    code,
+  });
 }
 
-/** An answer that is stored nowhere. */
-export function objectResponse(object: KubeObject, context: RequestContext, code: 200 | 201 = 201, revision = 0): PipelineResponse {
+/** Returns an object that is not stored. */
+export function objectResponse(
+  object: KubeObject,
+  context: RequestContext,
+  { code = 201, revision = 0 }: { readonly code?: 200 | 201; readonly revision?: number } = {},
+): PipelineResponse {
   return { kind: 'object', code, item: new DerivedObject(object, revision), warnings: context.warnings };
 }

@@ -30,61 +30,53 @@ export interface ReviewResource extends BodyOptions {
   readonly resource: Resource;
 }
 
-/** Kinds that are asked, not kept: who am I, whose token is this, may I. */
+/** Handlers of the review resources, which are created and not stored: SelfSubjectReview, TokenReview, SubjectAccessReview and others. */
 export const reviews: Readonly<
   Record<string, (registry: RegistryDependencies, kind: ReviewResource, context: RequestContext) => Promise<PipelineResponse>>
 > = {
-  'selfsubjectreviews.authentication.k8s.io': async (machinery, kind, call) => {
-    const body = await admitReview<SelfSubjectReview>(machinery, kind, call);
-    const userInfo = userOf(call.request.identity);
-    return objectResponse({ ...body, metadata: { creationTimestamp: formatTime(call.now) }, ...{ status: { userInfo } } }, call);
+  'selfsubjectreviews.authentication.k8s.io': async (registry, kind, context) => {
+    const body = await admitReview<SelfSubjectReview>(registry, kind, context);
+    const userInfo = userOf(context.request.identity);
+    return objectResponse({ ...body, metadata: { creationTimestamp: formatTime(context.now) }, ...{ status: { userInfo } } }, context);
   },
   'tokenreviews.authentication.k8s.io': tokenReview,
-  'subjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
-    const body = await admitReview<SubjectAccessReview>(machinery, kind, call);
+  'subjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
+    const body = await admitReview<SubjectAccessReview>(registry, kind, context);
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
-    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     throwIfInvalid(kind, errors);
-    return authorizationReviewStatus(machinery, call, body, {
-      name: user,
-      groups,
-      ...(uid !== undefined && { uid }),
-      ...(extra && { extra }),
-    });
+    const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+    return authorizationReviewStatus(registry, context, { body, identity });
   },
-  'localsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
-    const body = await admitReview<LocalSubjectAccessReview>(machinery, kind, call);
+  'localsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
+    const body = await admitReview<LocalSubjectAccessReview>(registry, kind, context);
     const { user = '', groups = [], uid, extra, resourceAttributes, nonResourceAttributes } = body.spec ?? {};
-    const { namespace } = call.request;
-    const errors = checkOne(resourceAttributes, nonResourceAttributes);
+    const { namespace } = context.request;
+    const errors = checkAttributes(resourceAttributes, nonResourceAttributes);
     if (user === '' && groups.length === 0) errors.push(invalid('spec.user', user, 'at least one of user or group must be specified'));
     if (nonResourceAttributes !== undefined)
       errors.push(invalid('spec.nonResourceAttributes', nonResourceAttributes, 'disallowed on this kind of request'));
     if (resourceAttributes !== undefined && (resourceAttributes.namespace ?? '') !== namespace)
       errors.push(invalid('spec.resourceAttributes.namespace', resourceAttributes.namespace ?? '', 'must match metadata.namespace'));
     throwIfInvalid(kind, errors);
-    return authorizationReviewStatus(
-      machinery,
-      call,
-      { ...body, metadata: { ...body.metadata, namespace } },
-      { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) },
-    );
+    const identity = { name: user, groups, ...(uid !== undefined && { uid }), ...(extra && { extra }) };
+    return authorizationReviewStatus(registry, context, { body: { ...body, metadata: { ...body.metadata, namespace } }, identity });
   },
-  'selfsubjectaccessreviews.authorization.k8s.io': async (machinery, kind, call) => {
-    const body = await admitReview<SelfSubjectAccessReview>(machinery, kind, call);
-    throwIfInvalid(kind, checkOne(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
-    return authorizationReviewStatus(machinery, call, body, call.request.identity);
+  'selfsubjectaccessreviews.authorization.k8s.io': async (registry, kind, context) => {
+    const body = await admitReview<SelfSubjectAccessReview>(registry, kind, context);
+    throwIfInvalid(kind, checkAttributes(body.spec?.resourceAttributes, body.spec?.nonResourceAttributes));
+    return authorizationReviewStatus(registry, context, { body, identity: context.request.identity });
   },
-  'selfsubjectrulesreviews.authorization.k8s.io': async (machinery, kind, call) => {
-    const body = await admitReview<SelfSubjectRulesReview>(machinery, kind, call);
+  'selfsubjectrulesreviews.authorization.k8s.io': async (registry, kind, context) => {
+    const body = await admitReview<SelfSubjectRulesReview>(registry, kind, context);
     if ((body.spec?.namespace ?? '') === '') throw badRequest('no namespace on request');
-    const status = await rulesReview(machinery, call.request.identity, body.spec?.namespace ?? '');
-    return objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, call);
+    const status = await rulesReview(registry, context.request.identity, body.spec?.namespace ?? '');
+    return objectResponse({ ...body, metadata: {}, ...{ status } } as KubeObject, context);
   },
 };
 
-/** What the chain can say of it. Who only answers questions makes the list incomplete. */
+/** Returns the rules of a user as all authorizers list them. An authorizer that cannot list rules makes the result incomplete. */
 async function rulesReview({ authz }: RegistryDependencies, identity: Identity, namespace: string): Promise<SubjectRulesReviewStatus> {
   const all = await Promise.all(authz.map((authorizer) => authorizer.rulesFor?.(identity, namespace)));
   const listed = all.filter((rules) => rules !== undefined);
@@ -107,7 +99,7 @@ async function rulesReview({ authz }: RegistryDependencies, identity: Identity, 
   };
 }
 
-/** A copy: answers are frozen, identities are their authenticators'. */
+/** Copies an identity: responses are frozen, identities belong to their authenticators. */
 function userOf({ name, uid, groups, extra }: Identity) {
   return {
     username: name,
@@ -118,12 +110,13 @@ function userOf({ name, uid, groups, extra }: Identity) {
 }
 
 /**
- * The largest body of a review. A review is decoded, admitted and answered in full, on the event loop: a body of some megabytes, which any client that
- * may create reviews can send, blocked it for most of a second. The largest legitimate ones name some thousand groups.
+ * The maximum body size of a review. A review is decoded, admitted and answered synchronously: a body of several MB, which every client
+ * that may create reviews can send, blocked the event loop for most of a second. The largest legitimate reviews contain some thousand
+ * groups.
  */
 const maxReviewBytes = 262_144;
 
-/** @throws StatusError `RequestEntityTooLarge`, before the body is decoded */
+/** Rejects large reviews. @throws StatusError `RequestEntityTooLarge`, before the body is decoded */
 async function admitReview<T extends KubeObject>(
   { admission }: RegistryDependencies,
   kind: ReviewResource,
@@ -132,24 +125,24 @@ async function admitReview<T extends KubeObject>(
   if ((context.request.bytes ?? 0) > maxReviewBytes) throw entityTooLarge(maxReviewBytes);
   checkWriteOptions(context.request.query, 'CreateOptions');
   let object: KubeObject = decodeBody(context.request.body, kind);
-  const asked = {
+  const attributes = {
     operation: 'CREATE' as const,
     resource: kind.resource,
     old: undefined,
     options: writeOptions(context.request.query, 'CreateOptions'),
     name: '',
   };
-  if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(context, { ...asked, object });
-  await admission.validate(context, { ...asked, object });
+  if (admission.mutates('CREATE', kind.resource, '')) object = await admission.mutate(context, { ...attributes, object });
+  await admission.validate(context, { ...attributes, object });
   return object as T;
 }
 
-/** Upstream names the group only: what it has decoded has no kind any more. */
+/** Reports the group without kind, as upstream does: its decoded object has no type metadata. */
 function throwIfInvalid({ gvk }: ReviewResource, errors: readonly FieldError[]): void {
   if (errors.length > 0) throw invalidStatus({ group: gvk.group, kind: '', name: '' }, errors);
 }
 
-function checkOne(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
+function checkAttributes(resource: ResourceAttributes | undefined, path: NonResourceAttributes | undefined): FieldError[] {
   if (resource !== undefined && path !== undefined)
     return [invalid('spec.nonResourceAttributes', path, 'cannot be specified in combination with resourceAttributes')];
   return resource === undefined && path === undefined
@@ -164,8 +157,7 @@ interface ReviewBody extends KubeObject {
 async function authorizationReviewStatus(
   { authz }: RegistryDependencies,
   context: RequestContext,
-  body: ReviewBody,
-  identity: Identity,
+  { body, identity }: { readonly body: ReviewBody; readonly identity: Identity },
 ): Promise<PipelineResponse> {
   const { resourceAttributes: r, nonResourceAttributes: path } = body.spec ?? {};
   const attributes: Attributes =
@@ -198,7 +190,7 @@ async function authorizationReviewStatus(
   );
 }
 
-/** What upstream says of a token that nobody knows, and of one that is for others. */
+/** Upstream's error messages for a token that no authenticator knows, and for a token with other audiences. */
 const unknownToken = 'invalid bearer token';
 
 async function tokenReview(registry: RegistryDependencies, kind: ReviewResource, context: RequestContext): Promise<PipelineResponse> {
@@ -216,7 +208,7 @@ async function tokenReview(registry: RegistryDependencies, kind: ReviewResource,
     });
     if (result.outcome === 'rejected') reasons.push(result.reason);
     if (result.outcome !== 'authenticated') continue;
-    // whoever needs no token is nobody's token
+    // authentication without a token does not prove that the token is valid
     if (result.identity.groups.includes('system:unauthenticated')) continue;
     const valid =
       audiences.length === 0

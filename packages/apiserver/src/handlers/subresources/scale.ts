@@ -12,6 +12,7 @@ import type { RegistryDependencies } from '../../registry/registry-dependencies.
 import type { WriteDecision } from '../../registry/object-store.ts';
 import { applyToScale } from '../managed-fields/scale.ts';
 import { restoreManagedFields, trackUpdate } from '../managed-fields/tracking.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { newStrategyContext, throwIfInvalid } from '../write-operation.ts';
 import { applyPatch, patchTypeOf } from '../patch.ts';
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
@@ -31,7 +32,7 @@ interface ScaledObject {
   readonly selector?: LabelSelector | Readonly<Record<string, string>>;
 }
 
-/** What autoscalers see of a workload. */
+/** Returns the Scale of a workload. */
 export function scaleOf(object: KubeObject): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const { replicas = 0, selector } = specOf<ScaledObject>(object);
@@ -50,35 +51,36 @@ export function scaleOf(object: KubeObject): Scale {
   };
 }
 
-/** GET, PUT and PATCH of the scale of a workload: its replicas, and nothing else of it. */
+/** Handles GET, PUT and PATCH of the scale subresource of a workload, which changes only the replicas. */
 export async function scale(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { objects, reader } = registry;
   if (request.verb === 'get') {
     const { object, revision } = await reader.get(kind, request);
-    return objectResponse(scaleOf(object), context, 200, revision);
+    return objectResponse(scaleOf(object), context, { code: 200, revision });
   }
   checkWriteOptions(request.query, request.verb === 'patch' ? 'PatchOptions' : 'UpdateOptions', request.patchType === 'apply');
-  const next = newScaleOf(context);
+  const update: ScaleUpdate = { registry, kind, context, newScale: newScaleOf(context) };
   const key = keyOf(kind, request.namespace, request.name);
   if (context.dryRun) {
     const current = await objects.read(kind.storedKind, key);
-    const decision = await decideScale(registry, kind, context, next, current);
-    return objectResponse(scaleOf(decision.action === 'put' ? decision.object : (current?.object ?? {})), context, 200, current?.revision);
+    const decision = await decideScale(update, current);
+    return objectResponse(scaleOf(decision.action === 'put' ? decision.object : (current?.object ?? {})), context, {
+      code: 200,
+      revision: current?.revision ?? 0,
+    });
   }
-  const outcome = await objects.guaranteedUpdate(kind.storedKind, key, context, (current) =>
-    decideScale(registry, kind, context, next, current),
-  );
+  const outcome = await objects.guaranteedUpdate(kind.storedKind, key, context, (current) => decideScale(update, current));
   if (outcome === undefined) throw notFound(kind.resource, request.name);
-  return objectResponse(scaleOf(outcome.item.object), context, 200, outcome.item.revision);
+  return objectResponse(scaleOf(outcome.item.object), context, { code: 200, revision: outcome.item.revision });
 }
 
 function newScaleOf(context: RequestContext): (old: Scale) => Scale {
   const { request } = context;
-  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // said by the managers of the workload's fields
+  if (request.verb === 'patch' && request.patchType === 'apply') return (old) => old; // the applied configuration sets the replicas (applyToScale)
   if (request.verb === 'patch') {
     const type = patchTypeOf(request.patchType, scaleKind);
-    return (old) => applyPatch(scaleKind, old, type, request.body);
+    return (old) => applyPatch(scaleKind, old, { type, body: request.body });
   }
   const body = decodeBody<Scale>(request.body, scaleKind);
   const { name = '', namespace = '' } = body.metadata ?? {};
@@ -91,45 +93,49 @@ function newScaleOf(context: RequestContext): (old: Scale) => Scale {
 
 const specWithReplicas = (replicas: unknown): object => ({ spec: { replicas } });
 
-async function decideScale(
-  registry: RegistryDependencies,
-  kind: ServedKind,
-  context: RequestContext,
-  next: (old: Scale) => Scale,
-  current: Item | undefined,
-): Promise<WriteDecision> {
-  const { admission } = registry;
+interface ScaleUpdate extends RequestScope {
+  /** Returns the Scale that the request writes. */
+  newScale(old: Scale): Scale;
+}
+
+async function decideScale(update: ScaleUpdate, current: Item | undefined): Promise<WriteDecision> {
+  const { kind, context } = update;
   const { request } = context;
   if (current === undefined) throw notFound(kind.resource, request.name);
   const old = scaleOf(current.object);
-  const managed = request.patchType === 'apply' ? applyToScale(registry, kind, context, current.object, specWithReplicas) : undefined;
-  let wanted = managed === undefined ? next(old) : scaleOf(managed);
-  const admitted = {
-    operation: 'UPDATE' as const,
-    resource: kind.resource,
-    old,
-    options: writeOptions(request.query, 'UpdateOptions'),
-    name: request.name,
-  };
-  if (admission.mutates('UPDATE', kind.resource, request.subresource))
-    wanted = (await admission.mutate(context, { ...admitted, object: wanted })) as Scale;
-  const replicas = wanted.spec?.replicas ?? 0;
+  const managed = request.patchType === 'apply' ? applyToScale(update, current.object, specWithReplicas) : undefined;
+  const replicas = await admittedReplicas(update, current, managed === undefined ? update.newScale(old) : scaleOf(managed));
+  const object = withMetadata(withFields(current.object, { spec: { ...specOf(current.object), replicas } }), {
+    resourceVersion: String(current.revision),
+  });
+  const owned = managed ?? trackUpdate(update, current.object, object);
+  const prepared = restoreManagedFields(prepareForUpdate(kind, object, current.object, newStrategyContext(context)), owned, current.object);
+  throwIfInvalid(update, request.name, () => validateForUpdate(kind, prepared, current.object, ''));
+  return { action: 'put', object: prepared };
+}
+
+/** Runs admission and validates the Scale; returns its replicas. */
+async function admittedReplicas({ registry, kind, context }: ScaleUpdate, current: Item, submitted: Scale): Promise<number> {
+  const { admission } = registry;
+  const { request } = context;
+  const { name } = request;
+  const old = scaleOf(current.object);
+  const options = writeOptions(request.query, 'UpdateOptions');
+  const attributes = { operation: 'UPDATE' as const, resource: kind.resource, old, options, name };
+  const admitted = admission.mutates('UPDATE', kind.resource, request.subresource)
+    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as Scale)
+    : submitted;
+  const replicas = admitted.spec?.replicas ?? 0;
   if (replicas < 0)
-    throw invalidStatus({ group: gvk.group, kind: gvk.kind, name: request.name }, [
+    throw invalidStatus({ group: gvk.group, kind: gvk.kind, name }, [
       invalid('spec.replicas', replicas, 'must be greater than or equal to 0'),
     ]);
-  const { resourceVersion = '', uid = '' } = wanted.metadata ?? {};
+  const { resourceVersion = '', uid = '' } = admitted.metadata ?? {};
   if (
     (resourceVersion !== '' && resourceVersion !== '0' && resourceVersion !== String(current.revision)) ||
     (uid !== '' && uid !== old.metadata?.uid)
   )
-    throw conflict(kind.resource, request.name, objectModified);
-  await admission.validate(context, { ...admitted, object: wanted });
-  const object = withMetadata(withFields(current.object, { spec: { ...specOf(current.object), replicas } }), {
-    resourceVersion: String(current.revision),
-  });
-  const owned = managed ?? trackUpdate(registry, kind, context, current.object, object);
-  const prepared = restoreManagedFields(prepareForUpdate(kind, object, current.object, newStrategyContext(context)), owned, current.object);
-  throwIfInvalid(kind, request.name, context, () => validateForUpdate(kind, prepared, current.object, ''));
-  return { action: 'put', object: prepared };
+    throw conflict(kind.resource, name, objectModified);
+  await admission.validate(context, { ...attributes, object: admitted });
+  return replicas;
 }

@@ -14,85 +14,123 @@ import type { RegistryDependencies } from '../../registry/registry-dependencies.
 import { checkWriteOptions, writeOptions } from '../../request/request-options.ts';
 import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
+import type { RequestScope } from '../../registry/request-scope.ts';
 import { objectResponse } from './responses.ts';
 
 const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest' } as const;
 const schema = schemaOf(gvk);
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
-/** What kubelets ask for; such a token lives a year for clients that do not read it anew, and warns after what was asked. KEP-1205. */
+/**
+ * The lifetime that kubelets request. Such a token is extended to a year for clients that do not reload tokens, and its use after the
+ * requested lifetime is reported (KEP-1205).
+ */
 const warnAfterSeconds = 3607;
 const extendedExpirationSeconds = 365 * 24 * 3600;
 
-/** POST of serviceaccounts/token. */
+/** Handles POST of serviceaccounts/token. */
 export async function createToken(
   registry: RegistryDependencies,
   accounts: ServedKind,
   context: RequestContext,
 ): Promise<PipelineResponse> {
   const { request, now } = context;
-  const { admission, reader, clusterKeys: keys } = registry;
+  const { name, namespace } = request;
+  const scope: RequestScope = { registry, kind: accounts, context };
   checkWriteOptions(request.query, 'CreateOptions');
   const body = decodeBody<TokenRequest>(request.body, { gvk, schema });
-  const { name, namespace } = request;
-  const { name: ownName = '', namespace: ownNamespace = '' } = body.metadata ?? {};
-  const mismatch = (field: string, value: string, what: string) =>
-    invalidStatus({ ...gvk, name: ownName }, [invalid(field, value, `must match the service account ${what} if specified`)]);
-  if (ownName !== '' && ownName !== name) throw mismatch('metadata.name', ownName, 'name');
-  if (ownNamespace !== '' && ownNamespace !== namespace) throw mismatch('metadata.namespace', ownNamespace, 'namespace');
-  const account = (await reader.getLatest(accounts, namespace, name, request.signal)).object;
+  checkServiceAccount(body, name, namespace);
+  const account = (await registry.reader.getLatest(accounts, request)).object;
   const { audiences = [], expirationSeconds = 3600, boundObjectRef } = body.spec ?? {};
-  const { issuer } = keys.serviceAccount;
-  const wanted = audiences.length === 0 ? [issuer] : audiences;
-  let token: TokenRequest = {
+  const submitted: TokenRequest = {
     kind: 'TokenRequest',
     apiVersion: 'authentication.k8s.io/v1',
     metadata: { name, namespace, creationTimestamp: formatTime(now) },
-    // admission gets the audiences of the request; the default audiences are filled in after it, as upstream does
+    // admission sees the audiences of the request; default audiences are set after it, as upstream does
     spec: { audiences, expirationSeconds, ...(boundObjectRef && { boundObjectRef }) },
     status: { token: '', expirationTimestamp: '' },
   };
-  if (expirationSeconds < minExpirationSeconds)
-    throw invalidStatus({ ...gvk, name: '' }, [
-      invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration less than 10 minutes'),
-    ]);
-  if (expirationSeconds > maxExpirationSeconds)
-    throw invalidStatus({ ...gvk, name: '' }, [
-      invalid('spec.expirationSeconds', expirationSeconds, 'may not specify a duration larger than 2^32 seconds'),
-    ]);
-  const admitted = {
+  checkExpirationSeconds(expirationSeconds);
+  const admitted = await admitTokenRequest(scope, submitted);
+  const { issuer } = registry.clusterKeys.serviceAccount;
+  const spec = { ...admitted.spec, audiences: audiences.length === 0 ? [issuer] : audiences };
+  const bound = boundObjectRef === undefined ? undefined : await resolveBoundObjects(scope, boundObjectRef);
+  const claims = claimsOf(scope, { audiences: spec.audiences, expirationSeconds, account, bound });
+  const status = {
+    token: await sign(registry.clusterKeys, claims),
+    expirationTimestamp: formatTime(now + expirationSeconds * 1000),
+  };
+  return objectResponse({ ...admitted, spec, status } as KubeObject, context);
+}
+
+/** @throws StatusError Invalid if the TokenRequest names another service account than the URL */
+function checkServiceAccount(body: TokenRequest, name: string, namespace: string): void {
+  const { name: ownName = '', namespace: ownNamespace = '' } = body.metadata ?? {};
+  const mismatch = (field: string, value: string, property: string) =>
+    invalidStatus({ ...gvk, name: ownName }, [invalid(field, value, `must match the service account ${property} if specified`)]);
+  if (ownName !== '' && ownName !== name) throw mismatch('metadata.name', ownName, 'name');
+  if (ownNamespace !== '' && ownNamespace !== namespace) throw mismatch('metadata.namespace', ownNamespace, 'namespace');
+}
+
+function checkExpirationSeconds(expirationSeconds: number): void {
+  const rejection = (message: string) =>
+    invalidStatus({ ...gvk, name: '' }, [invalid('spec.expirationSeconds', expirationSeconds, message)]);
+  if (expirationSeconds < minExpirationSeconds) throw rejection('may not specify a duration less than 10 minutes');
+  if (expirationSeconds > maxExpirationSeconds) throw rejection('may not specify a duration larger than 2^32 seconds');
+}
+
+/** Runs both admission phases; returns the admitted TokenRequest. */
+async function admitTokenRequest({ registry, kind, context }: RequestScope, submitted: TokenRequest): Promise<TokenRequest> {
+  const { admission } = registry;
+  const { request } = context;
+  const attributes = {
     operation: 'CREATE' as const,
-    resource: accounts.resource,
+    resource: kind.resource,
     old: undefined,
     options: writeOptions(request.query, 'CreateOptions'),
-    name,
+    name: request.name,
   };
-  if (admission.mutates('CREATE', accounts.resource, 'token'))
-    token = (await admission.mutate(context, { ...admitted, object: token })) as TokenRequest;
-  await admission.validate(context, { ...admitted, object: token });
-  token = { ...token, spec: { ...token.spec, audiences: wanted } };
-  const bound = boundObjectRef === undefined ? undefined : await resolveBoundObjects(registry, context, boundObjectRef, name);
-  const extended = bound?.pod !== undefined && expirationSeconds === warnAfterSeconds && wanted.every((audience) => audience === issuer);
-  const seconds = Math.floor(now / 1000);
+  const admitted = admission.mutates('CREATE', kind.resource, 'token')
+    ? ((await admission.mutate(context, { ...attributes, object: submitted })) as TokenRequest)
+    : submitted;
+  await admission.validate(context, { ...attributes, object: admitted });
+  return admitted;
+}
+
+interface ClaimsInput {
+  readonly audiences: readonly string[];
+  readonly expirationSeconds: number;
+  readonly account: KubeObject;
+  readonly bound: BoundObjects | undefined;
+}
+
+/** Returns the claims of the token, and annotates the audit event with the token's id. */
+function claimsOf(
+  { registry, context }: RequestScope,
+  { audiences, expirationSeconds, account, bound }: ClaimsInput,
+): Readonly<Record<string, unknown>> {
+  const { name, namespace } = context.request;
+  const { issuer } = registry.clusterKeys.serviceAccount;
+  const isExtended =
+    bound?.pod !== undefined && expirationSeconds === warnAfterSeconds && audiences.every((audience) => audience === issuer);
+  const issuedAt = Math.floor(context.now / 1000);
   const jti = registry.random.uuid();
   context.annotate('authentication.kubernetes.io/issued-credential-id', `JTI=${jti}`);
-  const claims = {
-    aud: wanted,
-    exp: seconds + (extended ? extendedExpirationSeconds : expirationSeconds),
-    iat: seconds,
+  return {
+    aud: audiences,
+    exp: issuedAt + (isExtended ? extendedExpirationSeconds : expirationSeconds),
+    iat: issuedAt,
     iss: issuer,
     jti,
     'kubernetes.io': {
       namespace,
       ...bound,
       serviceaccount: { name, uid: account.metadata?.uid ?? '' },
-      ...(extended && { warnafter: seconds + expirationSeconds }),
+      ...(isExtended && { warnafter: issuedAt + expirationSeconds }),
     },
-    nbf: seconds,
+    nbf: issuedAt,
     sub: `system:serviceaccount:${namespace}:${name}`,
   };
-  const status = { token: await sign(keys, claims), expirationTimestamp: formatTime(now + expirationSeconds * 1000) };
-  return objectResponse({ ...token, status } as KubeObject, context);
 }
 
 interface BoundObject {
@@ -106,15 +144,13 @@ interface BoundObjects {
 }
 
 async function resolveBoundObjects(
-  { reader, servedKind: kind }: RegistryDependencies,
-  { request }: RequestContext,
+  { registry: { reader, servedKind: kind }, context: { request } }: RequestScope,
   ref: BoundObjectReference,
-  account: string,
 ): Promise<BoundObjects> {
-  const { namespace, signal } = request;
+  const { namespace, name: account, signal } = request;
   const { apiVersion = '', kind: refKind = '', name = '', uid = '' } = ref;
   const find = async (resource: string): Promise<KubeObject> =>
-    (await reader.getLatest(kind('', 'v1', resource), resource === 'nodes' ? '' : namespace, name, signal)).object;
+    (await reader.getLatest(kind('', 'v1', resource), { namespace: resource === 'nodes' ? '' : namespace, name, signal })).object;
   const refOf = ({ metadata }: KubeObject): BoundObject => {
     const own = metadata?.uid ?? '';
     if (uid !== '' && uid !== own)
@@ -132,26 +168,24 @@ async function resolveBoundObjects(
         `cannot bind token for serviceaccount ${JSON.stringify(account)} to pod running with different serviceaccount name.`,
       );
     const nodeName = pod.spec.nodeName ?? '';
-    const node = nodeName === '' ? undefined : await nodeRef(reader, kind('', 'v1', 'nodes'), nodeName, signal);
+    const node =
+      nodeName === ''
+        ? undefined
+        : await nodeRef(() => reader.getLatest(kind('', 'v1', 'nodes'), { namespace: '', name: nodeName, signal }), nodeName);
     return { ...(node && { node }), pod: refOf(pod) };
   }
   if (apiVersion === 'v1' && refKind === 'Node') return { node: refOf(await find('nodes')) };
   if (apiVersion === 'v1' && refKind === 'Secret') return { secret: refOf(await find('secrets')) };
   const slash = apiVersion.indexOf('/');
-  // as Go prints a group, version and kind
+  // the format in which Go prints a GroupVersionKind
   const version = `${apiVersion.slice(0, Math.max(slash, 0))}/${apiVersion.slice(slash + 1)}`;
   throw badRequest(`cannot bind token to object of type ${version}, Kind=${refKind}`);
 }
 
-/** A node that is gone by now is named without a uid. */
-async function nodeRef(
-  reader: RegistryDependencies['reader'],
-  nodes: ServedKind,
-  name: string,
-  signal: AbortSignal | undefined,
-): Promise<BoundObject> {
+/** Returns the node of a pod; without uid if the node no longer exists. */
+async function nodeRef(getNode: () => Promise<{ readonly object: KubeObject }>, name: string): Promise<BoundObject> {
   try {
-    const { object } = await reader.getLatest(nodes, '', name, signal);
+    const { object } = await getNode();
     return { name, uid: object.metadata?.uid ?? '' };
   } catch (error) {
     if (isStatus(error, 'NotFound')) return { name, uid: '' };
@@ -168,7 +202,7 @@ interface Signer {
 const signers = new WeakMap<ClusterKeys, Signer>();
 
 function signerOf(keys: ClusterKeys): Signer {
-  const pem = keys.serviceAccount.signingKey; // another one after a rotation
+  const pem = keys.serviceAccount.signingKey; // the key changes on rotation
   let signer = signers.get(keys);
   if (signer?.pem !== pem) {
     const key = createPrivateKey(pem);
@@ -182,7 +216,7 @@ function signerOf(keys: ClusterKeys): Signer {
 }
 
 async function sign(keys: ClusterKeys, claims: Readonly<Record<string, unknown>>): Promise<string> {
-  // the first token pays for the library, not the start of the server
+  // jose is loaded for the first token, not at server start
   const { SignJWT } = await import('jose');
   const { key, alg, kid } = signerOf(keys);
   return new SignJWT(claims).setProtectedHeader({ alg, kid }).sign(key);

@@ -1,6 +1,6 @@
 import type { Status } from '@oarlock/api/status';
 
-/** The last line of a watch in JSON that fails. */
+/** Returns the ERROR event that ends a failed watch in JSON. */
 export function errorEventLine(status: Status): Buffer {
   return Buffer.from(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`);
 }

@@ -6,7 +6,7 @@ export const metaApiVersion = (version: MetaVersion): string => `meta.k8s.io/${v
 
 const caches: Readonly<Record<MetaVersion, WeakMap<EncodedObject, Buffer>>> = { v1: new WeakMap(), v1beta1: new WeakMap() };
 
-/** An object's metadata alone, as `PartialObjectMetadata`. Encoded once per version of the object. */
+/** Returns `PartialObjectMetadata` of an object as JSON; encoded once per version of the object. */
 export function partialMetadataJson(item: EncodedObject, version: MetaVersion): Buffer {
   const cache = caches[version];
   let json = cache.get(item);
@@ -23,7 +23,9 @@ function encode({ metadata }: KubeObject, version: MetaVersion): string {
 
 const messages = new WeakMap<EncodedObject, Buffer>();
 
-/** The message of an object's `PartialObjectMetadata`, which is the same in all versions. Encoded once per version of the object. */
+/**
+ * Returns the `PartialObjectMetadata` message of an object, which is equal in all meta versions; encoded once per version of the object.
+ */
 export function partialMetadataProtobuf(item: EncodedObject, codec: ProtobufCodec): Buffer {
   let message = messages.get(item);
   if (message === undefined) {

@@ -16,9 +16,9 @@ import {
 } from './protobuf-writer.ts';
 import type { ProtobufCodec } from '../../request/response.ts';
 
-/** Objects in Kubernetes' protobuf, written straight from what they are as JSON. */
+/** Encodes objects in Kubernetes protobuf, directly from their JSON form. */
 const magic = Buffer.from('k8s\0');
-/** Content encoding and content type of a `runtime.Unknown`, both empty. */
+/** Content encoding and content type of a `runtime.Unknown`; both are empty. */
 const plainContent = Buffer.from([0x1a, 0x00, 0x22, 0x00]);
 const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
 
@@ -35,16 +35,16 @@ export const protobufCodec: ProtobufCodec = {
   watchEvent: frame,
 };
 
-/** @throws Error when the kind has no message: it may not be negotiated then */
+/** Returns the message of a kind. @throws Error if the kind has no message; such a kind must not be negotiated as protobuf */
 function kindMessage({ apiVersion = '', kind = '' }: KubeObject): MessageDescriptor {
   const message = messageOf(apiVersion, kind);
-  if (message === undefined) throw new Error(`no message of ${apiVersion} ${kind} is known`);
+  if (message === undefined) throw new Error(`no message for ${apiVersion} ${kind}`);
   return message;
 }
 
 const openings = new Map<string, Map<string, Buffer>>();
 
-/** The mark, version and kind of an envelope: equal for all objects of a kind. */
+/** Returns the magic number, version and kind of an envelope; equal for all objects of a kind. */
 function openingOf(apiVersion: string, kind: string): Buffer {
   let kinds = openings.get(apiVersion);
   if (kinds === undefined) openings.set(apiVersion, (kinds = new Map()));
@@ -65,7 +65,7 @@ function openingOf(apiVersion: string, kind: string): Buffer {
   return opening;
 }
 
-/** What comes before a message of this length so that it says what it is. */
+/** Returns the envelope bytes before a message of this length. */
 function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
   const opening = openingOf(apiVersion, kind);
   const head = Buffer.allocUnsafe(opening.length + sizeOf(length));
@@ -77,7 +77,7 @@ function envelopeHead(apiVersion: string, kind: string, length: number): Buffer 
   return head;
 }
 
-/** One event of a watch: its length in four bytes, then a `WatchEvent`. */
+/** Returns one watch event: its length in four bytes, then a `WatchEvent`. */
 function frame(type: string, apiVersion: string, kind: string, message: Buffer): Buffer {
   const head = envelopeHead(apiVersion, kind, message.length);
   const object = head.length + message.length + plainContent.length;
@@ -131,7 +131,7 @@ function write(field: FieldDescriptor, value: unknown): void {
   } else single(field, field.number, value);
 }
 
-/** What Go has for the null in a list or map. */
+/** Returns the zero value that Go decodes from null in a list or map. */
 function zeroOf({ type }: FieldDescriptor): unknown {
   switch (type) {
     case 'string':
@@ -192,7 +192,7 @@ function single(field: FieldDescriptor, number: number, value: unknown): void {
   }
 }
 
-/** What is a message only in protobuf. */
+/** Types that are messages in protobuf but not objects in JSON. */
 function special(field: FieldDescriptor, value: unknown): void {
   switch (field.type) {
     case 'Quantity':
@@ -236,7 +236,7 @@ function special(field: FieldDescriptor, value: unknown): void {
       members(field.message(), Array.isArray(value) ? { property: value } : { schema: value });
       return;
     default:
-      throw new Error(`${field.type} is no special message`);
+      throw new Error(`${field.type} is not a special message`);
   }
 }
 
@@ -245,7 +245,7 @@ const digits = (value: string, from: number): number => (value.charCodeAt(from) 
 
 function time(value: string, micro: boolean): void {
   writeByte(0x08);
-  // as this server writes them: 2026-01-31T12:00:00Z, perhaps with a fraction; Date.UTC takes the years below 100 for those of 1900
+  // the format that this server writes: 2026-01-31T12:00:00Z with optional fraction; Date.UTC maps the years 0 to 99 to 1900 to 1999
   const plain = value.length >= 20 && digits(value, 0) > 0 && value.charCodeAt(value.length - 1) === 0x5a && value.charCodeAt(10) === 0x54;
   const ms = plain
     ? Date.UTC(

@@ -6,10 +6,10 @@ import { protobufType } from '../negotiation.ts';
 import type { EncodedObject, ProtobufCodec, WatchFrame } from '../../request/response.ts';
 import { partialMetadataProtobuf, metaApiVersion, type MetaVersion } from './partial-object-metadata.ts';
 
-/** The items of every list. */
+/** The field number of the items in every list. */
 const itemsTag = (2 << 3) | 2;
 
-/** What both forms of protobuf share: a list is a concatenation of messages that were encoded once. */
+/** The common part of both protobuf encodings: a list is a concatenation of messages that were encoded once. */
 abstract class MessageEncoding implements ResponseEncoding {
   readonly contentType = protobufType;
   readonly streamType = `${protobufType};stream=watch`;
@@ -69,7 +69,7 @@ function varintSize(value: number): number {
   return size;
 }
 
-/** Objects as they are. */
+/** Encodes objects unchanged. */
 export class ProtobufEncoding extends MessageEncoding {
   protected readonly listKind: { readonly apiVersion: string; readonly kind: string };
 
@@ -89,7 +89,7 @@ export class ProtobufEncoding extends MessageEncoding {
   }
 }
 
-/** `PartialObjectMetadata` and lists of it. */
+/** Encodes `PartialObjectMetadata` and `PartialObjectMetadataList`. */
 export class ProtobufMetadataEncoding extends MessageEncoding {
   readonly #apiVersion: string;
   protected readonly listKind: { readonly apiVersion: string; readonly kind: string };

@@ -4,18 +4,18 @@ import { definitionOf } from '@oarlock/api/schema/schema';
 import { keepsZero } from '@oarlock/api/schema/zero-values';
 
 const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
-const oddPackages: Readonly<Record<string, string>> = {
+const packageExceptions: Readonly<Record<string, string>> = {
   '': 'k8s.io.api.core',
   'apiextensions.k8s.io': 'k8s.io.apiextensions_apiserver.pkg.apis.apiextensions',
   'apiregistration.k8s.io': 'k8s.io.kube_aggregator.pkg.apis.apiregistration',
   'internal.apiserver.k8s.io': 'k8s.io.api.apiserverinternal',
 };
 const packageOf = (group: string): string =>
-  Object.hasOwn(oddPackages, group) ? (oddPackages[group] as string) : `k8s.io.api.${group.split('.')[0]}`;
+  Object.hasOwn(packageExceptions, group) ? (packageExceptions[group] as string) : `k8s.io.api.${group.split('.')[0]}`;
 const groupsByPackage: ReadonlyMap<string, string> = new Map(groups.map(({ name }) => [packageOf(name), name]));
 
 export type ScalarType = 'string' | 'bool' | 'int32' | 'int64' | 'bytes' | 'double';
-/** Messages that are one value as JSON, or whose members JSON arranges in another way. */
+/** Messages that are a single value in JSON, or whose members JSON arranges in another way. */
 export type SpecialType =
   | 'Quantity'
   | 'Time'
@@ -34,22 +34,22 @@ export interface FieldDescriptor {
   readonly number: number;
   /** The name in JSON. */
   readonly name: string;
-  /** How one value is written: list items and map values, where it is a list or map. */
+  /** The type of one value; for lists and maps the type of the items or values. */
   readonly type: ScalarType | SpecialType | 'message';
   readonly repeated: boolean;
   readonly map: boolean;
-  /** JSON has the members of the message where the message would be. */
+  /** True if JSON contains the members of the message in place of the message. */
   readonly inline: boolean;
-  /** Its zero value means something. */
+  /** True if the zero value is significant and must be kept. */
   readonly keepsZero: boolean;
-  /** Of messages, special ones included. */
+  /** The message of the field, for message types including special ones. */
   readonly message: () => MessageDescriptor;
 }
 
 export interface MessageDescriptor {
   readonly name: string;
   readonly byNumber: readonly (FieldDescriptor | undefined)[];
-  /** By JSON name, without those that are inline. */
+  /** The fields by JSON name, without inline fields. */
   readonly byName: ReadonlyMap<string, FieldDescriptor>;
   readonly inlined: readonly FieldDescriptor[];
 }
@@ -70,7 +70,7 @@ const specials: ReadonlySet<string> = new Set<SpecialType>([
   'JSONSchemaPropsOrStringArray',
 ]);
 
-/** The message of a kind, undefined where protobuf is not spoken. The kinds of apimachinery are every group's. */
+/** Returns the message of a kind; undefined if the kind has no protobuf form. Kinds of apimachinery belong to every group. */
 export function messageOf(apiVersion: string, kind: string): MessageDescriptor | undefined {
   const { group, version } = parseApiVersion(apiVersion);
   return findMessage(`${packageOf(group)}.${version}.${kind}`) ?? findMessage(`${metaPackage}.${kind}`);
@@ -80,10 +80,10 @@ type Rows = Readonly<Record<string, Readonly<Record<string, string>>>>;
 const messages = new Map<string, MessageDescriptor>();
 const tables = new Map<string, Rows>();
 
-/** @throws Error when there is no such message */
+/** Returns a message by its name. @throws Error if no such message exists */
 export function messageNamed(name: string): MessageDescriptor {
   const message = findMessage(name);
-  if (message === undefined) throw new Error(`no message ${name} is known`);
+  if (message === undefined) throw new Error(`no message named ${name}`);
   return message;
 }
 
@@ -126,7 +126,7 @@ function compile(name: string, pkg: string, short: string, row: Readonly<Record<
   };
 }
 
-/** How the schema table calls what a message is. */
+/** Returns the id of a message in the schema table. */
 function definitionIdOf(pkg: string, short: string): string {
   if (pkg === metaPackage) return `meta/v1.${short}`;
   const dot = pkg.lastIndexOf('.');
@@ -134,14 +134,14 @@ function definitionIdOf(pkg: string, short: string): string {
   return `${group === undefined ? pkg.slice(0, dot) : group || 'core'}/${pkg.slice(dot + 1)}.${short}`;
 }
 
-/** `7 repeated k8s.io.api.core.v1.EnvVar` */
+/** Compiles a field declaration such as `7 repeated k8s.io.api.core.v1.EnvVar`. */
 function compileField(owner: string, field: string, text: string, keeps: (field: string) => boolean): FieldDescriptor {
   const [number = '', ...words] = text.split(' ');
   const inline = words.at(-1) === 'inline';
   const repeated = words[0] === 'repeated';
-  const whole = words.slice(repeated ? 1 : 0, inline ? -1 : undefined).join(' ');
-  const entry = /^map<string,(.*)>$/.exec(whole);
-  const type = entry?.[1] ?? whole;
+  const line = words.slice(repeated ? 1 : 0, inline ? -1 : undefined).join(' ');
+  const entry = /^map<string,(.*)>$/.exec(line);
+  const type = entry?.[1] ?? line;
   const short = type.slice(type.lastIndexOf('.') + 1);
   const name = jsonName(owner, field);
   let message: MessageDescriptor | undefined;
@@ -165,7 +165,7 @@ const jsonNames: Readonly<Record<string, string>> = {
   Name: 'name',
 };
 
-/** Where JSON calls a field by another name than protobuf. */
+/** Returns the JSON name of a field; some differ from the protobuf name. */
 function jsonName(owner: string, field: string): string {
   if (owner === 'JSONSchemaProps' && (field === 'ref' || field === 'schema')) return `$${field}`;
   if (Object.hasOwn(jsonNames, field)) return jsonNames[field] as string;

@@ -1,21 +1,21 @@
 /**
- * The bytes of protobuf. One scratch buffer is written from front to back; the length of a message is put before it when it is known.
- * All of it is synchronous, so that one buffer serves everybody.
+ * Writes the protobuf wire format. One scratch buffer is filled from front to back; the length prefix of a message is inserted when it is
+ * known. All writes are synchronous, so one buffer serves all callers.
  */
 const initialSize = 64 * 1024;
-/** A scratch buffer that grew beyond this is not kept. */
+/** A scratch buffer that grew beyond this size is released. */
 const keptSize = 4 * 1024 * 1024;
 let bytes = Buffer.allocUnsafeSlow(initialSize);
 let at = 0;
 
-/** Bytes that a varint takes. */
+/** Returns the number of bytes of a varint. */
 export function sizeOf(value: number): number {
   let size = 1;
   for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size += 1;
   return size;
 }
 
-/** What is written meanwhile, as a buffer of its own. */
+/** Returns the bytes that `write` writes, in a buffer of their own. */
 export function writeMessage(write: () => void): Buffer {
   at = 0;
   try {
@@ -55,7 +55,7 @@ export function writeVarint(value: number): void {
   bytes[at++] = rest;
 }
 
-/** Short texts, which most are, are written by hand: a call into node costs more. */
+/** Short strings are encoded in JavaScript: a call into native code costs more. */
 const shortText = 48;
 
 export function writeString(value: string): void {
@@ -76,7 +76,7 @@ export function writeString(value: string): void {
       return;
     }
   }
-  // as long as it would be in ASCII, which is nearly always right
+  // the length that the string has in ASCII, which is nearly always correct
   const size = sizeOf(length);
   const start = at;
   at += size;
@@ -90,7 +90,7 @@ export function writeBase64(value: string): void {
   at += bytes.write(value, at, 'base64');
 }
 
-/** Begins a part whose length follows when it is known. `size` is a guess at what the length will take. */
+/** Begins a message whose length prefix follows later. `size` is the expected size of the prefix. */
 export function openMessage(tag: number, size: number): number {
   writeVarint(tag);
   reserve(size);
@@ -99,7 +99,7 @@ export function openMessage(tag: number, size: number): number {
   return start;
 }
 
-/** @returns what the length took */
+/** Ends a message. @returns the size of its length prefix */
 export function closeMessage(start: number, size: number): number {
   return finish(start, size);
 }
@@ -119,7 +119,7 @@ function finish(start: number, size: number): number {
   return needed;
 }
 
-/** A part that is left out where nothing is written into it. */
+/** Writes a message, or nothing if `write` writes nothing. */
 export function writeOptional(tag: number, write: () => void): void {
   const before = at;
   const start = openMessage(tag, 1);

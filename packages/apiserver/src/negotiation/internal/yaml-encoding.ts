@@ -5,15 +5,15 @@ import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 
 import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
 import type { EncodedObject, WatchFrame } from '../../request/response.ts';
 
-/** Texts that YAML 1.1 would take for something else, as Go's writer knows them: it quotes them twice, and others once. */
+/** Strings that YAML 1.1 would parse as another type. Go's encoder, which knows YAML 1.2 only, quotes these twice and others once. */
 const ambiguousScalars =
   /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
 
-/** What is quoted is decided here, and not by what the reader of YAML would take a text for. */
+/** Scalars are quoted by these rules, not by those of the YAML library. */
 const customTags = (tags: Tags): Tags =>
   tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? ({ ...tag, test: /(?!)/ } as ScalarTag) : tag));
 
-/** As Go prints a float with %g: with an exponent sooner than we do. */
+/** Formats a float as Go's %g does, which uses an exponent for smaller numbers than JavaScript. */
 function goFloat(value: number): string {
   const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
   const power = Number(exponent);
@@ -21,7 +21,7 @@ function goFloat(value: number): string {
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
-/** A value as Go writes it: keys in order, lists as deep as what they belong to. */
+/** Encodes a value as Go's YAML encoder does: sorted keys, list items at the indentation of their key. */
 export function toYaml(value: unknown): string {
   const document = new Document(value, { version: '1.1', customTags, sortMapEntries: byKey, aliasDuplicateObjects: false });
   visit(document, {
@@ -38,7 +38,7 @@ const byKey = (a: Pair, b: Pair): number => compareKeys(textOf(a), textOf(b));
 const isLetter = (c: string) => /\p{L}/u.test(c);
 const isDigit = (c: string) => /\p{Nd}/u.test(c);
 
-/** The order of Go's writer: other characters before letters, and digits by the number that they make. */
+/** Compares keys as Go's YAML encoder does: other characters before letters, digit sequences as numbers. */
 export function compareKeys(a: string, b: string): number {
   const [x, y] = [[...a], [...b]];
   let digits = false;
@@ -66,15 +66,15 @@ function compareNumbers(a: readonly string[], b: readonly string[], before: stri
   return n === m ? left.length - right.length : n < m ? -1 : 1;
 }
 
-/** Made out of the compact JSON: nobody asks for YAML often. */
+/** Derives YAML from the compact JSON; YAML requests are rare. */
 export class YamlEncoding implements ResponseEncoding {
   readonly contentType = 'application/yaml';
   readonly streamType = 'application/json';
   readonly #inner: ResponseEncoding;
-  /** The key of the items, and what comes after it. */
+  /** The key of the items and the members after it. */
   #items = 'items';
-  #rest = '';
-  #any = false;
+  #tail = '';
+  #hasItems = false;
   constructor(inner: ResponseEncoding) {
     this.#inner = inner;
   }
@@ -83,16 +83,16 @@ export class YamlEncoding implements ResponseEncoding {
     return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
   }
 
-  /** What comes before the items. They stand at the indentation of their key, so that they are written one by one. */
+  /** Returns the YAML before the items. Items have the indentation of their key, so they are written one by one. */
   listHead(metadata: ListMeta): Buffer {
     const json = this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8');
     const { items, rows, ...head } = JSON.parse(json) as Record<string, unknown>;
     this.#items = items === undefined && rows !== undefined ? 'rows' : 'items';
-    const part = (wanted: (key: string) => boolean) => {
-      const members = Object.entries(head).filter(([key]) => wanted(key));
+    const part = (isIncluded: (key: string) => boolean) => {
+      const members = Object.entries(head).filter(([key]) => isIncluded(key));
       return members.length === 0 ? '' : toYaml(Object.fromEntries(members));
     };
-    this.#rest = part((key) => key > this.#items);
+    this.#tail = part((key) => key > this.#items);
     return Buffer.from(part((key) => key < this.#items));
   }
 
@@ -104,12 +104,12 @@ export class YamlEncoding implements ResponseEncoding {
       },
     });
     if (first) sink.add(Buffer.from(`${this.#items}:\n`));
-    this.#any = true;
+    this.#hasItems = true;
     sink.add(Buffer.from(toYaml([parseExact(Buffer.concat(bytes).toString('utf8'))])));
   }
 
   listTail(_metadata: ListMeta): Buffer {
-    return Buffer.from((this.#any ? '' : `${this.#items}: []\n`) + this.#rest);
+    return Buffer.from((this.#hasItems ? '' : `${this.#items}: []\n`) + this.#tail);
   }
   frame(frame: WatchFrame): Buffer {
     return this.#inner.frame(frame);

@@ -10,7 +10,7 @@ import { ageOf, nameOf, none, unset } from './cells.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
 export const webhooksPrinter: Printer<MutatingWebhookConfiguration> = {
-  columns: columnsOf('Name', { name: 'Webhooks', type: 'integer', about: 'How many webhooks it has.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Webhooks', type: 'integer', description: 'The number of webhooks.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.webhooks?.length ?? 0, ageOf(object, now)],
 };
 
@@ -24,8 +24,8 @@ interface Policy {
 const policyPrinter = (name: 'Validations' | 'Mutations'): Printer<ValidatingAdmissionPolicy> => ({
   columns: columnsOf(
     'Name',
-    { name, type: 'integer', about: 'How many expressions it has.' },
-    { name: 'ParamKind', about: 'The kind of its parameters.' },
+    { name, type: 'integer', description: 'The number of expressions.' },
+    { name: 'ParamKind', description: 'The kind of the policy parameters.' },
     'Age',
   ),
   cells(object, now) {
@@ -45,8 +45,8 @@ export const mutatingPolicyPrinter = policyPrinter('Mutations');
 export const policyBindingPrinter: Printer<ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding> = {
   columns: columnsOf(
     'Name',
-    { name: 'PolicyName', about: 'The policy that it applies.' },
-    { name: 'ParamRef', about: 'Where its parameters are.' },
+    { name: 'PolicyName', description: 'The policy that the binding applies.' },
+    { name: 'ParamRef', description: 'The parameter object of the binding.' },
     'Age',
   ),
   cells(object, now) {
@@ -64,11 +64,11 @@ export const policyBindingPrinter: Printer<ValidatingAdmissionPolicyBinding | Mu
 export const flowSchemaPrinter: Printer<FlowSchema> = {
   columns: columnsOf(
     'Name',
-    { name: 'PriorityLevel', about: 'The level its requests are on.' },
-    { name: 'MatchingPrecedence', type: 'integer', about: 'Lower ones are tried first.' },
-    { name: 'DistinguisherMethod', about: 'What tells its flows apart.' },
+    { name: 'PriorityLevel', description: 'The priority level of the requests that match.' },
+    { name: 'MatchingPrecedence', type: 'integer', description: 'The precedence of the schema; lower values match first.' },
+    { name: 'DistinguisherMethod', description: 'The method that distinguishes the flows of the schema.' },
     'Age',
-    { name: 'MissingPL', about: 'Whether its level is missing.' },
+    { name: 'MissingPL', description: 'True if the priority level does not exist.' },
   ),
   cells(object, now) {
     const dangling = object.status?.conditions?.find(({ type }) => type === 'Dangling')?.status ?? '?';
@@ -86,11 +86,11 @@ export const flowSchemaPrinter: Printer<FlowSchema> = {
 export const priorityLevelPrinter: Printer<PriorityLevelConfiguration> = {
   columns: columnsOf(
     'Name',
-    { name: 'Type', about: 'Limited or Exempt.' },
-    { name: 'NominalConcurrencyShares', about: 'Its share of the places.' },
-    { name: 'Queues', about: 'How many queues it has.' },
-    { name: 'HandSize', about: 'Queues that one flow is dealt.' },
-    { name: 'QueueLengthLimit', about: 'Requests that one queue holds.' },
+    { name: 'Type', description: 'Limited or Exempt.' },
+    { name: 'NominalConcurrencyShares', description: 'The concurrency shares of the level.' },
+    { name: 'Queues', description: 'The number of queues of the level.' },
+    { name: 'HandSize', description: 'The number of queues that each flow is assigned to.' },
+    { name: 'QueueLengthLimit', description: 'The maximum number of requests in each queue.' },
     'Age',
   ),
   cells(object, now) {
@@ -109,12 +109,12 @@ export const priorityLevelPrinter: Printer<PriorityLevelConfiguration> = {
   },
 };
 
-/** `Local`, or where requests go on; and whether they can, or why not. */
+/** Returns `Local` or the Service of the extension server, and whether it is available or the reason why not. */
 export const apiServicePrinter: Printer<APIService> = {
   columns: columnsOf(
     'Name',
-    { name: 'Service', about: 'The Service of the server that serves it; Local for this one.' },
-    { name: 'Available', about: 'Whether requests for it can be served.' },
+    { name: 'Service', description: 'The Service that serves the API version; Local for this API server.' },
+    { name: 'Available', description: 'True if the API version is available.' },
     'Age',
   ),
   cells(object, now) {

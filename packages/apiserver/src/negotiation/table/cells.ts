@@ -8,10 +8,10 @@ export const unset = '<unset>';
 
 export const nameOf = (object: KubeObject): string => object.metadata?.name ?? '';
 export const ageOf = (object: KubeObject, now: number): string => since(object.metadata?.creationTimestamp, now);
-/** As Go prints a creation time; `<unknown>` before the object has one. */
+/** Formats the creation time as Go does; `<unknown>` for an object without one. */
 export const createdAt = (object: KubeObject): string => object.metadata?.creationTimestamp ?? '<unknown>';
 
-/** `a=b,c=d`, or `<none>`. */
+/** Formats labels as `a=b,c=d`, or `<none>`. */
 export function labelsText(labels: Readonly<Record<string, string>> | undefined): string {
   const text = Object.entries(labels ?? {})
     .map(([key, value]) => `${key}=${value}`)
@@ -28,17 +28,17 @@ export function selectorText(selector: LabelSelector | undefined): string {
 interface Containers {
   readonly spec?: { readonly containers?: readonly { readonly name?: string; readonly image?: string }[] };
 }
-/** Names and images of a pod template's containers. */
+/** Returns the names and images of a pod template's containers. */
 export function containerCells(template: Containers | undefined): readonly [names: string, images: string] {
   const containers = template?.spec?.containers ?? [];
   return [containers.map(({ name = '' }) => name).join(','), containers.map(({ image = '' }) => image).join(',')];
 }
 
-/** At most `max` items, then how many more there are. */
+/** Joins at most `max` items and appends the number of further items. */
 export function joinFirst(items: readonly string[], whenEmpty: string, max = 3): string {
   if (items.length === 0) return whenEmpty;
-  const shown = items.slice(0, max).join(',');
-  return items.length > max ? `${shown} + ${items.length - max} more...` : shown;
+  const joined = items.slice(0, max).join(',');
+  return items.length > max ? `${joined} + ${items.length - max} more...` : joined;
 }
 
 const modes: Readonly<Record<string, string>> = {

@@ -9,11 +9,11 @@ import { ageOf, createdAt, nameOf, none } from './cells.ts';
 import { humanDuration, since } from './duration.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
-/** What every kind has. */
+/** Shows the columns that every kind has. */
 export const defaultPrinter: Printer = { columns: columnsOf('Name', 'Age'), cells: (object, now) => [nameOf(object), ageOf(object, now)] };
 
 export const createdAtPrinter: Printer = {
-  columns: columnsOf('Name', { name: 'Created At', about: 'When the object was created.' }),
+  columns: columnsOf('Name', { name: 'Created At', description: 'When the object was created.' }),
   cells: (object: KubeObject) => [nameOf(object), createdAt(object)],
 };
 
@@ -36,15 +36,15 @@ const nodeAddress = ({ status }: Node, wanted: string) => status?.addresses?.fin
 export const nodePrinter: Printer<Node> = {
   columns: columnsOf(
     'Name',
-    { name: 'Status', about: 'Whether the node is ready and takes pods.' },
-    { name: 'Roles', about: 'Roles of the node.' },
+    { name: 'Status', description: 'The readiness and schedulability of the node.' },
+    { name: 'Roles', description: 'The roles of the node.' },
     'Age',
-    { name: 'Version', about: 'Version of its kubelet.' },
-    { name: 'Internal-IP', wide: true, about: 'Its address in the cluster.' },
-    { name: 'External-IP', wide: true, about: 'Its address outside.' },
-    { name: 'OS-Image', wide: true, about: 'Its operating system.' },
-    { name: 'Kernel-Version', wide: true, about: 'Version of its kernel.' },
-    { name: 'Container-Runtime', wide: true, about: 'Runtime and version.' },
+    { name: 'Version', description: 'The kubelet version of the node.' },
+    { name: 'Internal-IP', wide: true, description: 'The internal IP address of the node.' },
+    { name: 'External-IP', wide: true, description: 'The external IP address of the node.' },
+    { name: 'OS-Image', wide: true, description: 'The operating system image of the node.' },
+    { name: 'Kernel-Version', wide: true, description: 'The kernel version of the node.' },
+    { name: 'Container-Runtime', wide: true, description: 'The container runtime and its version.' },
   ),
   cells(node, now) {
     const info = node.status?.nodeInfo;
@@ -64,25 +64,30 @@ export const nodePrinter: Printer<Node> = {
 };
 
 export const namespacePrinter: Printer<Namespace> = {
-  columns: columnsOf('Name', { name: 'Status', about: 'Active, or Terminating while it is emptied.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Status', description: 'The phase of the namespace: Active or Terminating.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.status?.phase ?? '', ageOf(object, now)],
 };
 
 const size = (...parts: readonly (object | undefined)[]) => parts.reduce((sum, part) => sum + Object.keys(part ?? {}).length, 0);
 export const configMapPrinter: Printer<ConfigMap> = {
-  columns: columnsOf('Name', { name: 'Data', about: 'How many entries it has.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Data', description: 'The number of entries.' }, 'Age'),
   cells: (object, now) => [nameOf(object), size(object.data, object.binaryData), ageOf(object, now)],
 };
 export const secretPrinter: Printer<Secret> = {
-  columns: columnsOf('Name', { name: 'Type', about: 'What it is for.' }, { name: 'Data', about: 'How many entries it has.' }, 'Age'),
+  columns: columnsOf(
+    'Name',
+    { name: 'Type', description: 'The type of the secret.' },
+    { name: 'Data', description: 'The number of entries.' },
+    'Age',
+  ),
   cells: (object, now) => [nameOf(object), object.type ?? '', size(object.data), ageOf(object, now)],
 };
 export const serviceAccountPrinter: Printer<ServiceAccount> = {
-  columns: columnsOf('Name', { name: 'Secrets', about: 'How many secrets it names.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Secrets', description: 'The number of secrets that the service account references.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.secrets?.length ?? 0, ageOf(object, now)],
 };
 export const leasePrinter: Printer<Lease> = {
-  columns: columnsOf('Name', { name: 'Holder', about: 'Who holds it.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Holder', description: 'The identity that holds the lease.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.spec?.holderIdentity ?? '', ageOf(object, now)],
 };
 
@@ -96,18 +101,18 @@ interface AnyEvent extends Omit<Event, 'involvedObject'> {
   readonly deprecatedLastTimestamp?: string;
   readonly deprecatedCount?: number;
 }
-/** Events of both groups: the newer one calls the same things by other names. */
+/** Prints events of both API groups; events.k8s.io has other names for the same fields. */
 export const eventPrinter: Printer<AnyEvent> = {
   columns: columnsOf(
-    { name: 'Last Seen', about: 'How long ago it happened last.' },
-    { name: 'Type', about: 'Normal or Warning.' },
-    { name: 'Reason', about: 'What happened, in one word.' },
-    { name: 'Object', about: 'What it happened to.' },
-    { name: 'Subobject', wide: true, about: 'The part of the object.' },
-    { name: 'Source', wide: true, about: 'Who reports it.' },
-    { name: 'Message', about: 'What happened.' },
-    { name: 'First Seen', wide: true, about: 'How long ago it happened first.' },
-    { name: 'Count', type: 'integer', wide: true, about: 'How often it happened.' },
+    { name: 'Last Seen', description: 'The time since the last occurrence.' },
+    { name: 'Type', description: 'Normal or Warning.' },
+    { name: 'Reason', description: 'The reason of the event.' },
+    { name: 'Object', description: 'The object of the event.' },
+    { name: 'Subobject', wide: true, description: 'The part of the object.' },
+    { name: 'Source', wide: true, description: 'The component that reported the event.' },
+    { name: 'Message', description: 'The message of the event.' },
+    { name: 'First Seen', wide: true, description: 'The time since the first occurrence.' },
+    { name: 'Count', type: 'integer', wide: true, description: 'The number of occurrences.' },
     { name: 'Name', wide: true },
   ),
   cells(event, now) {
@@ -140,11 +145,11 @@ export const eventPrinter: Printer<AnyEvent> = {
 export const bindingPrinter: Printer<RoleBinding | ClusterRoleBinding> = {
   columns: columnsOf(
     'Name',
-    { name: 'Role', about: 'The role that is given.' },
+    { name: 'Role', description: 'The role that the binding grants.' },
     'Age',
-    { name: 'Users', wide: true, about: 'Users who get it.' },
-    { name: 'Groups', wide: true, about: 'Groups that get it.' },
-    { name: 'ServiceAccounts', wide: true, about: 'Service accounts that get it.' },
+    { name: 'Users', wide: true, description: 'The users that the binding grants the role to.' },
+    { name: 'Groups', wide: true, description: 'The groups that the binding grants the role to.' },
+    { name: 'ServiceAccounts', wide: true, description: 'The service accounts that the binding grants the role to.' },
   ),
   cells(object, now) {
     const named = (kind: string) =>
@@ -166,8 +171,8 @@ export const bindingPrinter: Printer<RoleBinding | ClusterRoleBinding> = {
 export const quotaPrinter: Printer<ResourceQuota> = {
   columns: columnsOf(
     'Name',
-    { name: 'Request', about: 'What is requested, of what may be.' },
-    { name: 'Limit', about: 'What limits add up to, of what they may.' },
+    { name: 'Request', description: 'The used and the allowed requests.' },
+    { name: 'Limit', description: 'The used and the allowed limits.' },
     'Age',
   ),
   cells(object, now) {
@@ -185,10 +190,10 @@ export const quotaPrinter: Printer<ResourceQuota> = {
 export const priorityClassPrinter: Printer<PriorityClass> = {
   columns: columnsOf(
     'Name',
-    { name: 'Value', type: 'integer', about: 'The priority.' },
-    { name: 'Global-Default', about: 'Whether pods get it that name none.' },
+    { name: 'Value', type: 'integer', description: 'The priority value.' },
+    { name: 'Global-Default', description: 'True if pods without a priority class get this one.' },
     'Age',
-    { name: 'PreemptionPolicy', about: 'Whether its pods may displace others.' },
+    { name: 'PreemptionPolicy', description: 'Whether pods of this priority preempt pods of lower priority.' },
   ),
   cells: (object, now) => [
     nameOf(object),
@@ -200,7 +205,7 @@ export const priorityClassPrinter: Printer<PriorityClass> = {
 };
 
 export const runtimeClassPrinter: Printer<RuntimeClass> = {
-  columns: columnsOf('Name', { name: 'Handler', about: 'The handler of the runtime.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Handler', description: 'The handler of the container runtime.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.handler ?? '', ageOf(object, now)],
 };
 
@@ -208,10 +213,10 @@ export const signingRequestPrinter: Printer<CertificateSigningRequest> = {
   columns: columnsOf(
     'Name',
     'Age',
-    { name: 'SignerName', about: 'Who is to sign.' },
-    { name: 'Requestor', about: 'Who asks.' },
-    { name: 'RequestedDuration', about: 'How long it is to be valid.' },
-    { name: 'Condition', about: 'What has become of it.' },
+    { name: 'SignerName', description: 'The signer of the certificate.' },
+    { name: 'Requestor', description: 'The user that created the request.' },
+    { name: 'RequestedDuration', description: 'The requested validity of the certificate.' },
+    { name: 'Condition', description: 'The state of the request.' },
   ),
   cells(object, now) {
     const { spec, status } = object;
@@ -235,9 +240,9 @@ export const signingRequestPrinter: Printer<CertificateSigningRequest> = {
 export const componentStatusPrinter: Printer<ComponentStatus> = {
   columns: columnsOf(
     'Name',
-    { name: 'Status', about: 'Healthy, Unhealthy or Unknown.' },
-    { name: 'Message', about: 'What it says.' },
-    { name: 'Error', about: 'What is wrong.' },
+    { name: 'Status', description: 'Healthy, Unhealthy or Unknown.' },
+    { name: 'Message', description: 'The message of the health check.' },
+    { name: 'Error', description: 'The error of the health check.' },
   ),
   cells(object) {
     const condition = object.conditions?.find(({ type }) => type === 'Healthy');

@@ -10,16 +10,16 @@ function claimState({ metadata, status }: ResourceClaim): string {
 }
 
 export const resourceClaimPrinter: Printer<ResourceClaim> = {
-  columns: columnsOf('Name', { name: 'State', about: 'Whether it has its devices, and whether somebody may use them.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'State', description: 'The allocation and reservation state of the claim.' }, 'Age'),
   cells: (object, now) => [nameOf(object), claimState(object), ageOf(object, now)],
 };
 
 export const resourceSlicePrinter: Printer<ResourceSlice> = {
   columns: columnsOf(
     'Name',
-    { name: 'Node', about: 'The node that has the devices.' },
-    { name: 'Driver', about: 'The driver that offers them.' },
-    { name: 'Pool', about: 'The pool that they are of.' },
+    { name: 'Node', description: 'The node that the devices are attached to.' },
+    { name: 'Driver', description: 'The DRA driver that publishes the slice.' },
+    { name: 'Pool', description: 'The pool that the devices belong to.' },
     'Age',
   ),
   cells(object, now) {

@@ -1,6 +1,6 @@
 /**
- * A span of time as kubectl shows ages: at most two units, the finer one only while the coarser is small.
- * `HumanDuration` of apimachinery.
+ * Formats a duration as kubectl shows ages: at most two units, the finer one only while the coarser one is small (`HumanDuration` of
+ * apimachinery).
  */
 export function humanDuration(milliseconds: number): string {
   const seconds = Math.trunc(milliseconds / 1000);
@@ -8,22 +8,22 @@ export function humanDuration(milliseconds: number): string {
   if (seconds < 0) return '0s';
   if (seconds < 120) return `${seconds}s`;
   const minutes = Math.trunc(seconds / 60);
-  if (minutes < 10) return two(minutes, 'm', seconds % 60, 's');
+  if (minutes < 10) return twoUnits(minutes, 'm', seconds % 60, 's');
   if (minutes < 180) return `${minutes}m`;
   const hours = Math.trunc(minutes / 60);
-  if (hours < 8) return two(hours, 'h', minutes % 60, 'm');
+  if (hours < 8) return twoUnits(hours, 'h', minutes % 60, 'm');
   if (hours < 48) return `${hours}h`;
-  if (hours < 192) return two(Math.trunc(hours / 24), 'd', hours % 24, 'h');
+  if (hours < 192) return twoUnits(Math.trunc(hours / 24), 'd', hours % 24, 'h');
   const days = Math.trunc(hours / 24);
   if (hours < 24 * 365 * 2) return `${days}d`;
   const years = Math.trunc(days / 365);
-  return hours < 24 * 365 * 8 ? two(years, 'y', days % 365, 'd') : `${years}y`;
+  return hours < 24 * 365 * 8 ? twoUnits(years, 'y', days % 365, 'd') : `${years}y`;
 }
 
-const two = (coarse: number, unit: string, fine: number, fineUnit: string) =>
+const twoUnits = (coarse: number, unit: string, fine: number, fineUnit: string) =>
   fine === 0 ? `${coarse}${unit}` : `${coarse}${unit}${fine}${fineUnit}`;
 
-/** How long ago a timestamp was. */
+/** Formats the time since a timestamp. */
 export function since(time: string | null | undefined, now: number): string {
   if (time === undefined || time === null || time === '') return '<unknown>';
   const at = Date.parse(time);

@@ -14,13 +14,13 @@ const addresses = (balancer: Balancer | undefined): readonly string[] => [
 ];
 
 function externalAddress({ spec, status }: Service): string {
-  const own = spec?.externalIPs ?? [];
+  const externalIPs = spec?.externalIPs ?? [];
   switch (spec?.type) {
     case 'ClusterIP':
     case 'NodePort':
-      return own.join(',') || none;
+      return externalIPs.join(',') || none;
     case 'LoadBalancer':
-      return [...addresses(status?.loadBalancer), ...own].join(',') || '<pending>';
+      return [...addresses(status?.loadBalancer), ...externalIPs].join(',') || '<pending>';
     case 'ExternalName':
       return spec.externalName ?? '';
     default:
@@ -31,12 +31,12 @@ function externalAddress({ spec, status }: Service): string {
 export const servicePrinter: Printer<Service> = {
   columns: columnsOf(
     'Name',
-    { name: 'Type', about: 'How the service is reached.' },
-    { name: 'Cluster-IP', about: 'Its address in the cluster.' },
-    { name: 'External-IP', about: 'Its addresses outside.' },
-    { name: 'Port(s)', about: 'Ports, with node ports and protocols.' },
+    { name: 'Type', description: 'How the service is exposed.' },
+    { name: 'Cluster-IP', description: 'The cluster IP of the service.' },
+    { name: 'External-IP', description: 'The external addresses of the service.' },
+    { name: 'Port(s)', description: 'The ports with node ports and protocols.' },
     'Age',
-    { name: 'Selector', wide: true, about: 'Labels of the pods behind it.' },
+    { name: 'Selector', wide: true, description: 'The labels of the pods that the service selects.' },
   ),
   cells(service, now) {
     const { spec } = service;
@@ -56,7 +56,7 @@ export const servicePrinter: Printer<Service> = {
 };
 
 export const endpointsPrinter: Printer<Endpoints> = {
-  columns: columnsOf('Name', { name: 'Endpoints', about: 'Addresses that are ready.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Endpoints', description: 'The ready addresses.' }, 'Age'),
   cells(object, now) {
     const list = (object.subsets ?? []).flatMap(({ ports, addresses: ready = [] }) =>
       ports === undefined || ports.length === 0
@@ -70,9 +70,9 @@ export const endpointsPrinter: Printer<Endpoints> = {
 export const endpointSlicePrinter: Printer<EndpointSlice> = {
   columns: columnsOf(
     'Name',
-    { name: 'AddressType', about: 'What the addresses are.' },
-    { name: 'Ports', about: 'Ports of every endpoint.' },
-    { name: 'Endpoints', about: 'Addresses of the endpoints.' },
+    { name: 'AddressType', description: 'The address family of the endpoints.' },
+    { name: 'Ports', description: 'The ports of each endpoint.' },
+    { name: 'Endpoints', description: 'The addresses of the endpoints.' },
     'Age',
   ),
   cells: (object, now) => [
@@ -93,10 +93,10 @@ export const endpointSlicePrinter: Printer<EndpointSlice> = {
 export const ingressPrinter: Printer<Ingress> = {
   columns: columnsOf(
     'Name',
-    { name: 'Class', about: 'The class that serves it.' },
-    { name: 'Hosts', about: 'Hosts that the rules are for.' },
-    { name: 'Address', about: 'Where it is reached.' },
-    { name: 'Ports', about: 'Ports it is reached on.' },
+    { name: 'Class', description: 'The ingress class.' },
+    { name: 'Hosts', description: 'The hosts of the rules.' },
+    { name: 'Address', description: 'The addresses of the load balancer.' },
+    { name: 'Ports', description: 'The ports of the ingress.' },
     'Age',
   ),
   cells(object, now) {
@@ -106,11 +106,11 @@ export const ingressPrinter: Printer<Ingress> = {
       .slice(0, 3)
       .map(({ host }) => host ?? '')
       .filter((host) => host !== '');
-    const shown = hosts.length === 0 ? '*' : `${hosts.join(',')}${rules.length > 3 ? ` + ${rules.length - 3} more...` : ''}`;
+    const hostsText = hosts.length === 0 ? '*' : `${hosts.join(',')}${rules.length > 3 ? ` + ${rules.length - 3} more...` : ''}`;
     return [
       nameOf(object),
       spec?.ingressClassName ?? none,
-      shown,
+      hostsText,
       addresses(status?.loadBalancer).join(','),
       (spec?.tls?.length ?? 0) > 0 ? '80, 443' : '80',
       ageOf(object, now),
@@ -121,8 +121,8 @@ export const ingressPrinter: Printer<Ingress> = {
 export const ingressClassPrinter: Printer<IngressClass> = {
   columns: columnsOf(
     'Name',
-    { name: 'Controller', about: 'Who serves the class.' },
-    { name: 'Parameters', about: 'What holds its parameters.' },
+    { name: 'Controller', description: 'The controller that implements the class.' },
+    { name: 'Parameters', description: 'The object with the parameters of the class.' },
     'Age',
   ),
   cells(object, now) {
@@ -137,12 +137,12 @@ export const ingressClassPrinter: Printer<IngressClass> = {
 };
 
 export const networkPolicyPrinter: Printer<NetworkPolicy> = {
-  columns: columnsOf('Name', { name: 'Pod-Selector', about: 'The pods it applies to.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Pod-Selector', description: 'The pods that the policy applies to.' }, 'Age'),
   cells: (object, now) => [nameOf(object), selectorText(object.spec?.podSelector), ageOf(object, now)],
 };
 
 export const ipAddressPrinter: Printer<IPAddress> = {
-  columns: columnsOf('Name', { name: 'ParentRef', about: 'Who has the address.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'ParentRef', description: 'The object that the address is allocated to.' }, 'Age'),
   cells(object, now) {
     const parent = object.spec?.parentRef;
     const parts =
@@ -160,6 +160,6 @@ export const ipAddressPrinter: Printer<IPAddress> = {
 };
 
 export const serviceCidrPrinter: Printer<ServiceCIDR> = {
-  columns: columnsOf('Name', { name: 'CIDRs', about: 'Ranges that service addresses come from.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'CIDRs', description: 'The CIDRs of the range.' }, 'Age'),
   cells: (object, now) => [nameOf(object), (object.spec?.cidrs ?? []).join(','), ageOf(object, now)],
 };

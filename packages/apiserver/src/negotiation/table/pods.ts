@@ -9,7 +9,7 @@ const finished: Readonly<Record<string, readonly TableRowCondition[]>> = {
   Failed: [{ type: 'Completed', status: 'True', reason: 'Failed', message: 'The pod failed.' }],
 };
 
-/** The state of a pod in one word, with what is counted on the way to it. */
+/** The state of a pod as one word, with its container counts. */
 interface Summary {
   reason: string;
   ready: number;
@@ -20,7 +20,7 @@ interface Summary {
 
 const isTrue = (pod: Pod, type: string) =>
   pod.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
-const later = (a: string, b: string | undefined) => (b !== undefined && b !== null && b > a ? b : a);
+const latest = (a: string, b: string | undefined) => (b !== undefined && b !== null && b > a ? b : a);
 const stopped = ({ reason, signal, exitCode }: { readonly reason?: string; readonly signal?: number; readonly exitCode?: number }) =>
   reason !== undefined && reason !== '' ? reason : signal !== undefined && signal !== 0 ? `Signal:${signal}` : `ExitCode:${exitCode ?? 0}`;
 
@@ -49,7 +49,7 @@ function summarize(pod: Pod): Summary {
   return summary;
 }
 
-/** Looks through the init containers up to the first that holds the pod back. */
+/** Evaluates the init containers up to the first one that blocks the pod. */
 function initialize(
   pod: Pod,
   summary: Summary,
@@ -61,10 +61,10 @@ function initialize(
     const sidecar = isRestartableInitContainer(containers.get(status.name));
     const finishedAt = status.lastState?.terminated?.finishedAt;
     summary.restarts += status.restartCount ?? 0;
-    summary.lastRestart = later(summary.lastRestart, finishedAt);
+    summary.lastRestart = latest(summary.lastRestart, finishedAt);
     if (sidecar) {
       sidecarRestarts += status.restartCount ?? 0;
-      lastSidecarRestart = later(lastSidecarRestart, finishedAt);
+      lastSidecarRestart = latest(lastSidecarRestart, finishedAt);
     }
     const { terminated, waiting } = status.state ?? {};
     if (terminated?.exitCode === 0) continue;
@@ -80,13 +80,13 @@ function initialize(
   return { initializing: false, sidecarRestarts, lastSidecarRestart };
 }
 
-/** The first container with something to tell names the state. */
+/** The first container with a reason determines the state. */
 function run(pod: Pod, summary: Summary): void {
   let running = false;
   const statuses: readonly ContainerStatus[] = pod.status?.containerStatuses ?? [];
   for (const status of statuses.toReversed()) {
     summary.restarts += status.restartCount ?? 0;
-    summary.lastRestart = later(summary.lastRestart, status.lastState?.terminated?.finishedAt);
+    summary.lastRestart = latest(summary.lastRestart, status.lastState?.terminated?.finishedAt);
     const { waiting, terminated, running: since } = status.state ?? {};
     if (waiting?.reason) summary.reason = waiting.reason;
     else if (terminated) summary.reason = stopped(terminated);
@@ -106,14 +106,14 @@ function gates(pod: Pod): string {
 export const podPrinter: Printer<Pod> = {
   columns: columnsOf(
     'Name',
-    { name: 'Ready', about: 'Containers that are ready, of all.' },
-    { name: 'Status', about: 'The state of the pod in one word.' },
-    { name: 'Restarts', about: 'How often containers were started again, and when last.' },
+    { name: 'Ready', description: 'The number of ready containers and the number of containers.' },
+    { name: 'Status', description: 'The aggregate state of the pod.' },
+    { name: 'Restarts', description: 'The number of container restarts, and the time since the last restart.' },
     'Age',
-    { name: 'IP', wide: true, about: 'The address of the pod.' },
-    { name: 'Node', wide: true, about: 'The node that the pod is bound to.' },
-    { name: 'Nominated Node', wide: true, about: 'The node that makes room for the pod.' },
-    { name: 'Readiness Gates', wide: true, about: 'Readiness gates that are open, of all.' },
+    { name: 'IP', wide: true, description: 'The IP address of the pod.' },
+    { name: 'Node', wide: true, description: 'The node that the pod is bound to.' },
+    { name: 'Nominated Node', wide: true, description: 'The node on which preemption frees resources for the pod.' },
+    { name: 'Readiness Gates', wide: true, description: 'The number of true readiness gates and the number of readiness gates.' },
   ),
   cells(pod, now) {
     const { reason, ready, total, restarts, lastRestart } = summarize(pod);

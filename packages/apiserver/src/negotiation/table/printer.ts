@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 
 export type TableCell = string | number | bigint | boolean | null;
 
-/** `TableColumnDefinition` of meta.k8s.io. Columns of priority 1 show with `-o wide` only. */
+/** `TableColumnDefinition` of meta.k8s.io. Columns of priority 1 appear with `-o wide` only. */
 export interface TableColumn {
   readonly name: string;
   readonly type: 'string' | 'integer' | 'date';
@@ -18,7 +18,7 @@ export interface TableRowCondition {
   readonly message: string;
 }
 
-/** How objects of one kind look as a row. Cells are made for the moment `now` (epoch milliseconds): ages are part of them. */
+/** Prints the objects of one kind as table rows. Cells contain ages and are computed for the time `now` (milliseconds since the epoch). */
 export interface Printer<T extends KubeObject = KubeObject> {
   readonly columns: readonly TableColumn[];
   cells(object: T, now: number): readonly TableCell[];
@@ -29,18 +29,23 @@ export interface ColumnDefinition {
   readonly name: string;
   readonly wide?: boolean;
   readonly type?: TableColumn['type'];
-  readonly about?: string;
+  readonly description?: string;
 }
 
-/** Columns from their names; one called Name is the object's name to clients that look for it. */
-export function columnsOf(...sketches: readonly (string | ColumnDefinition)[]): readonly TableColumn[] {
-  return sketches.map((sketch) => {
-    const { name, wide = false, type = 'string', about } = typeof sketch === 'string' ? ({ name: sketch } as ColumnDefinition) : sketch;
+/** Builds column definitions from names. The column Name has the format `name`, by which clients find the object's name. */
+export function columnsOf(...definitions: readonly (string | ColumnDefinition)[]): readonly TableColumn[] {
+  return definitions.map((definition) => {
+    const {
+      name,
+      wide = false,
+      type = 'string',
+      description: about,
+    } = typeof definition === 'string' ? ({ name: definition } as ColumnDefinition) : definition;
     return { name, type, format: name === 'Name' ? 'name' : '', description: about ?? descriptions[name] ?? name, priority: wide ? 1 : 0 };
   });
 }
 
 const descriptions: Readonly<Record<string, string>> = {
   Name: 'The name of the object, unique among those of its kind in its namespace.',
-  Age: 'How long ago the object was created.',
+  Age: 'The time since the creation of the object.',
 };

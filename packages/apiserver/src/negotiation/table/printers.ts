@@ -63,7 +63,7 @@ import {
   statefulSetPrinter,
 } from './workloads.ts';
 
-/** A printer is only ever given objects of the resource it stands for. */
+/** Types a printer by the objects of its resource; the caller only passes objects of that resource. */
 const of = <T extends KubeObject>(printer: Printer<T>): Printer => printer as unknown as Printer;
 
 const printers: Readonly<Record<string, Printer>> = {
@@ -130,12 +130,12 @@ const byName = new Map(Object.entries(printers));
 
 const custom = new WeakMap<Resource, () => Printer>();
 
-/** Of a kind that a definition makes: it is known by its resource, the same for all requests. */
+/** Registers the printer of a custom resource. The resource object is the same for all requests and identifies it. */
 export function registerPrinter(resource: Resource, printer: () => Printer): void {
   custom.set(resource, printer);
 }
 
-/** How a resource is shown as a table; name and age for those without a printer of their own. */
+/** Returns the printer of a resource; the default printer shows name and age. */
 export function printerFor(resource: Resource): Printer {
   return custom.get(resource)?.() ?? byName.get(groupResource(resource)) ?? defaultPrinter;
 }

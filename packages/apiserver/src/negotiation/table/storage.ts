@@ -16,24 +16,24 @@ const phase = (object: PersistentVolume | PersistentVolumeClaim) =>
   object.metadata?.deletionTimestamp ? 'Terminating' : (object.status?.phase ?? '');
 const classOf = (object: PersistentVolume | PersistentVolumeClaim) =>
   object.metadata?.annotations?.[classAnnotation] ?? object.spec?.storageClassName ?? '';
-const capacity = { name: 'Capacity', about: 'How much it holds.' };
-const modes = { name: 'Access Modes', about: 'How it may be mounted.' };
+const capacity = { name: 'Capacity', about: 'The capacity of the volume.' };
+const modes = { name: 'Access Modes', about: 'The access modes of the volume.' };
 const shared = [
-  { name: 'StorageClass', about: 'The class it is of.' },
-  { name: 'VolumeAttributesClass', about: 'The class of its changeable attributes.' },
+  { name: 'StorageClass', about: 'The storage class of the volume.' },
+  { name: 'VolumeAttributesClass', about: 'The VolumeAttributesClass of the volume.' },
 ];
-const mode = { name: 'VolumeMode', wide: true, about: 'Filesystem or Block.' };
+const mode = { name: 'VolumeMode', wide: true, about: 'The volume mode: Filesystem or Block.' };
 
 export const volumePrinter: Printer<PersistentVolume> = {
   columns: columnsOf(
     'Name',
     capacity,
     modes,
-    { name: 'Reclaim Policy', about: 'What happens to it after its claim.' },
-    { name: 'Status', about: 'Whether it is claimed.' },
-    { name: 'Claim', about: 'The claim it is bound to.' },
+    { name: 'Reclaim Policy', description: 'What happens to the volume after its claim is deleted.' },
+    { name: 'Status', description: 'The phase of the volume.' },
+    { name: 'Claim', description: 'The claim that the volume is bound to.' },
     ...shared,
-    { name: 'Reason', about: 'Why it failed.' },
+    { name: 'Reason', description: 'The reason of the current phase.' },
     'Age',
     mode,
   ),
@@ -59,8 +59,8 @@ export const volumePrinter: Printer<PersistentVolume> = {
 export const claimPrinter: Printer<PersistentVolumeClaim> = {
   columns: columnsOf(
     'Name',
-    { name: 'Status', about: 'Whether it has its volume.' },
-    { name: 'Volume', about: 'The volume it is bound to.' },
+    { name: 'Status', description: 'The phase of the claim.' },
+    { name: 'Volume', description: 'The volume that the claim is bound to.' },
     capacity,
     modes,
     ...shared,
@@ -87,10 +87,10 @@ export const claimPrinter: Printer<PersistentVolumeClaim> = {
 export const storageClassPrinter: Printer<StorageClass> = {
   columns: columnsOf(
     'Name',
-    { name: 'Provisioner', about: 'Who makes its volumes.' },
-    { name: 'ReclaimPolicy', about: 'What happens to its volumes after their claims.' },
-    { name: 'VolumeBindingMode', about: 'When its volumes are made.' },
-    { name: 'AllowVolumeExpansion', about: 'Whether its volumes may grow.' },
+    { name: 'Provisioner', description: 'The provisioner that creates the volumes.' },
+    { name: 'ReclaimPolicy', description: 'What happens to volumes after their claims are deleted.' },
+    { name: 'VolumeBindingMode', description: 'When volumes are bound and provisioned.' },
+    { name: 'AllowVolumeExpansion', description: 'True if claims of the class can be expanded.' },
     'Age',
   ),
   cells(object, now) {
@@ -107,17 +107,17 @@ export const storageClassPrinter: Printer<StorageClass> = {
 };
 
 export const volumeAttributesClassPrinter: Printer<VolumeAttributesClass> = {
-  columns: columnsOf('Name', { name: 'DriverName', about: 'The driver it is for.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'DriverName', description: 'The CSI driver of the class.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.driverName ?? '', ageOf(object, now)],
 };
 
 export const volumeAttachmentPrinter: Printer<VolumeAttachment> = {
   columns: columnsOf(
     'Name',
-    { name: 'Attacher', about: 'The driver that attaches it.' },
-    { name: 'PV', about: 'The volume.' },
-    { name: 'Node', about: 'Where it is attached.' },
-    { name: 'Attached', about: 'Whether it is.' },
+    { name: 'Attacher', description: 'The CSI driver that attaches the volume.' },
+    { name: 'PV', description: 'The volume to attach.' },
+    { name: 'Node', description: 'The node that the volume is attached to.' },
+    { name: 'Attached', description: 'True if the volume is attached.' },
     'Age',
   ),
   cells: (object, now) => [
@@ -133,12 +133,12 @@ export const volumeAttachmentPrinter: Printer<VolumeAttachment> = {
 export const csiDriverPrinter: Printer<CSIDriver> = {
   columns: columnsOf(
     'Name',
-    { name: 'AttachRequired', about: 'Whether volumes are attached first.' },
-    { name: 'PodInfoOnMount', about: 'Whether it is told of the pod.' },
-    { name: 'StorageCapacity', about: 'Whether the scheduler asks for room.' },
-    { name: 'TokenRequests', about: 'Audiences of the tokens it needs.' },
-    { name: 'RequiresRepublish', about: 'Whether mounts are repeated.' },
-    { name: 'Modes', about: 'Volume life cycles it knows.' },
+    { name: 'AttachRequired', description: 'True if volumes are attached before they are mounted.' },
+    { name: 'PodInfoOnMount', description: 'True if the driver receives pod information on mount.' },
+    { name: 'StorageCapacity', description: 'True if the scheduler considers the reported storage capacity.' },
+    { name: 'TokenRequests', description: 'The audiences of the service account tokens that the driver receives.' },
+    { name: 'RequiresRepublish', description: 'True if the kubelet republishes volumes periodically.' },
+    { name: 'Modes', description: 'The volume lifecycle modes that the driver supports.' },
     'Age',
   ),
   cells(object, now) {
@@ -157,15 +157,15 @@ export const csiDriverPrinter: Printer<CSIDriver> = {
 };
 
 export const csiNodePrinter: Printer<CSINode> = {
-  columns: columnsOf('Name', { name: 'Drivers', type: 'integer', about: 'Drivers that run on the node.' }, 'Age'),
+  columns: columnsOf('Name', { name: 'Drivers', type: 'integer', description: 'The number of drivers on the node.' }, 'Age'),
   cells: (object, now) => [nameOf(object), object.spec?.drivers?.length ?? 0, ageOf(object, now)],
 };
 
 export const storageCapacityPrinter: Printer<CSIStorageCapacity> = {
   columns: columnsOf(
     'Name',
-    { name: 'StorageClassName', about: 'The class whose volumes it is about.' },
-    { name: 'Capacity', about: 'How much there is left.' },
+    { name: 'StorageClassName', description: 'The storage class that the capacity applies to.' },
+    { name: 'Capacity', description: 'The available capacity.' },
   ),
   cells: (object) => [nameOf(object), object.storageClassName ?? '', String(object.capacity ?? '')],
 };

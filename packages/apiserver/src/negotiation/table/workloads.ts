@@ -10,18 +10,18 @@ import { humanDuration, since } from './duration.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
 const containers = [
-  { name: 'Containers', wide: true, about: 'Names of the containers of the template.' },
-  { name: 'Images', wide: true, about: 'Images of the containers of the template.' },
+  { name: 'Containers', wide: true, about: 'The container names of the template.' },
+  { name: 'Images', wide: true, about: 'The container images of the template.' },
 ];
-const selector = { name: 'Selector', wide: true, about: 'Labels of the pods it manages.' };
+const selector = { name: 'Selector', wide: true, about: 'The label selector of the pods.' };
 const count = (name: string, about: string) => ({ name, type: 'integer' as const, about });
 
 export const deploymentPrinter: Printer<Deployment> = {
   columns: columnsOf(
     'Name',
-    { name: 'Ready', about: 'Ready pods, of those wanted.' },
-    { name: 'Up-to-date', about: 'Pods of the newest template.' },
-    { name: 'Available', about: 'Pods that have been ready for long enough.' },
+    { name: 'Ready', description: 'The numbers of ready and desired pods.' },
+    { name: 'Up-to-date', description: 'The number of pods of the current template.' },
+    { name: 'Available', description: 'The number of available pods.' },
     'Age',
     ...containers,
     selector,
@@ -39,9 +39,9 @@ export const deploymentPrinter: Printer<Deployment> = {
 
 const replicaColumns = columnsOf(
   'Name',
-  count('Desired', 'Pods wanted.'),
-  count('Current', 'Pods there are.'),
-  count('Ready', 'Pods that are ready.'),
+  count('Desired', 'The desired number of pods.'),
+  count('Current', 'The current number of pods.'),
+  count('Ready', 'The number of ready pods.'),
   'Age',
   ...containers,
   selector,
@@ -74,12 +74,12 @@ export const replicationControllerPrinter: Printer<ReplicationController> = {
 export const daemonSetPrinter: Printer<DaemonSet> = {
   columns: columnsOf(
     'Name',
-    count('Desired', 'Nodes that should run the pod.'),
-    count('Current', 'Nodes that run the pod as they should.'),
-    count('Ready', 'Pods that are ready.'),
-    count('Up-to-date', 'Pods of the newest template.'),
-    count('Available', 'Pods that have been ready for long enough.'),
-    { name: 'Node Selector', about: 'Labels of the nodes it runs on.' },
+    count('Desired', 'The number of nodes that should run the pod.'),
+    count('Current', 'The number of nodes that run the pod and should.'),
+    count('Ready', 'The number of ready pods.'),
+    count('Up-to-date', 'The number of pods of the current template.'),
+    count('Available', 'The number of available pods.'),
+    { name: 'Node Selector', description: 'The node selector of the pods.' },
     'Age',
     ...containers,
     selector,
@@ -99,7 +99,7 @@ export const daemonSetPrinter: Printer<DaemonSet> = {
 };
 
 export const statefulSetPrinter: Printer<StatefulSet> = {
-  columns: columnsOf('Name', { name: 'Ready', about: 'Ready pods, of those wanted.' }, 'Age', ...containers),
+  columns: columnsOf('Name', { name: 'Ready', description: 'The numbers of ready and desired pods.' }, 'Age', ...containers),
   cells: (object, now) => [
     nameOf(object),
     `${object.status?.readyReplicas ?? 0}/${object.spec?.replicas ?? 0}`,
@@ -111,8 +111,8 @@ export const statefulSetPrinter: Printer<StatefulSet> = {
 export const controllerRevisionPrinter: Printer<ControllerRevision> = {
   columns: columnsOf(
     'Name',
-    { name: 'Controller', about: 'Whose revision it is.' },
-    { name: 'Revision', about: 'Grows with each change.' },
+    { name: 'Controller', description: 'The controller that owns the revision.' },
+    { name: 'Revision', description: 'The number of the revision; increases with each change.' },
     'Age',
   ),
   cells(object, now) {
@@ -150,9 +150,9 @@ function completions({ spec, status }: Job): string {
 export const jobPrinter: Printer<Job> = {
   columns: columnsOf(
     'Name',
-    { name: 'Status', about: 'The state of the job in one word.' },
-    { name: 'Completions', about: 'Pods that succeeded, of those needed.' },
-    { name: 'Duration', about: 'How long the job has taken.' },
+    { name: 'Status', description: 'The state of the job.' },
+    { name: 'Completions', description: 'The numbers of succeeded and required pods.' },
+    { name: 'Duration', description: 'The time that the job has taken.' },
     'Age',
     ...containers,
     selector,
@@ -179,11 +179,11 @@ export const jobPrinter: Printer<Job> = {
 export const cronJobPrinter: Printer<CronJob> = {
   columns: columnsOf(
     'Name',
-    { name: 'Schedule', about: 'When it runs.' },
-    { name: 'Timezone', about: 'Where the schedule is meant.' },
-    { name: 'Suspend', about: 'Whether it is held back.' },
-    count('Active', 'Jobs that run.'),
-    { name: 'Last Schedule', about: 'How long ago it ran last.' },
+    { name: 'Schedule', description: 'The cron schedule.' },
+    { name: 'Timezone', description: 'The time zone of the schedule.' },
+    { name: 'Suspend', description: 'True if the schedule is suspended.' },
+    count('Active', 'The number of running jobs.'),
+    { name: 'Last Schedule', description: 'The time since the last schedule.' },
     'Age',
     ...containers,
     selector,
@@ -207,9 +207,9 @@ export const cronJobPrinter: Printer<CronJob> = {
 export const podTemplatePrinter: Printer<PodTemplate> = {
   columns: columnsOf(
     'Name',
-    { name: 'Containers', about: 'Names of the containers.' },
-    { name: 'Images', about: 'Images of the containers.' },
-    { name: 'Pod Labels', about: 'Labels of the pods.' },
+    { name: 'Containers', description: 'The container names.' },
+    { name: 'Images', description: 'The container images.' },
+    { name: 'Pod Labels', description: 'The labels of the pods.' },
   ),
   cells: (object) => [nameOf(object), ...containerCells(object.template), labelsText(object.template?.metadata?.labels)],
 };
@@ -217,9 +217,9 @@ export const podTemplatePrinter: Printer<PodTemplate> = {
 export const disruptionBudgetPrinter: Printer<PodDisruptionBudget> = {
   columns: columnsOf(
     'Name',
-    { name: 'Min Available', about: 'Pods that must stay.' },
-    { name: 'Max Unavailable', about: 'Pods that may go.' },
-    count('Allowed Disruptions', 'Pods that may be evicted now.'),
+    { name: 'Min Available', description: 'The minimum number of available pods.' },
+    { name: 'Max Unavailable', description: 'The maximum number of unavailable pods.' },
+    count('Allowed Disruptions', 'The number of pods that may be evicted now.'),
     'Age',
   ),
   cells: (object, now) => [
@@ -231,15 +231,15 @@ export const disruptionBudgetPrinter: Printer<PodDisruptionBudget> = {
   ],
 };
 
-/** v1 and v2 differ in how targets are written; the rest is alike. */
+/** Prints autoscalers of v1 and v2, which differ only in the fields of their targets. */
 export const autoscalerPrinter: Printer<HorizontalPodAutoscaler> = {
   columns: columnsOf(
     'Name',
-    { name: 'Reference', about: 'What is scaled.' },
-    { name: 'Targets', about: 'What is measured, and what it should be.' },
-    { name: 'MinPods', about: 'The fewest pods.' },
-    { name: 'MaxPods', about: 'The most pods.' },
-    { name: 'Replicas', about: 'Pods there are.' },
+    { name: 'Reference', description: 'The scaled object.' },
+    { name: 'Targets', description: 'The current and the target value of each metric.' },
+    { name: 'MinPods', description: 'The minimum number of pods.' },
+    { name: 'MaxPods', description: 'The maximum number of pods.' },
+    { name: 'Replicas', description: 'The current number of pods.' },
     'Age',
   ),
   cells(object, now) {
@@ -284,12 +284,12 @@ function targets(object: HorizontalPodAutoscaler): string {
   return texts.length > 2 ? `${texts.slice(0, 2).join(', ')} + ${texts.length - 2} more...` : texts.join(', ');
 }
 
-/** Of what the scale subresource of any kind answers. */
+/** Prints the Scale that the scale subresource of any kind returns. */
 export const scalePrinter: Printer = {
   columns: columnsOf(
     'Name',
-    { name: 'Desired', type: 'integer', about: 'How many pods are wanted.' },
-    { name: 'Available', type: 'integer', about: 'How many there are.' },
+    { name: 'Desired', type: 'integer', description: 'The desired number of pods.' },
+    { name: 'Available', type: 'integer', description: 'The current number of pods.' },
     'Age',
   ),
   cells(object, now) {

@@ -9,10 +9,10 @@ const texts = {
   metadata: 'Standard metadata of an object.',
 };
 
-/** `example.com/v1, Widget` -> `com.example.v1.Widget`. */
+/** Returns the definition name of a custom kind: `example.com/v1, Widget` -> `com.example.v1.Widget`. */
 const nameOf = ({ group, version, kind }: GroupVersionKind) => `${group.split('.').reverse().join('.')}.${version}.${kind}`;
 
-/** A reference to the definition of what a CustomResourceDefinition defines. */
+/** Returns a reference to the definition of a custom resource. */
 export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
   const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
   return definitions.refToGenerated(nameOf(gvk), gvk, (metadata) => bodyOf(kind.publishedSchema.schema ?? {}, metadata, version));
@@ -20,11 +20,11 @@ export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefiniti
 
 export function refToCustomList(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
   const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
-  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), gvk, kind.listKind);
+  return definitions.refToGeneratedList(nameOf(gvk), refToCustomKind(kind, definitions, version), { ...gvk, kind: kind.listKind });
 }
 
 function bodyOf(schema: JSONSchemaProps, metadata: Json, version: OpenApiVersion): Json {
-  // clients that validate by OpenAPI v2 would refuse each field that is not listed: of what preserves everything they are told nothing
+  // clients that validate with OpenAPI v2 reject fields that are not declared, so a schema that preserves unknown fields is omitted
   if (version === 2 && schema['x-kubernetes-preserve-unknown-fields'] === true) return { type: 'object' };
   const published = publish(schema, version, metadata);
   return {
@@ -45,7 +45,7 @@ function withoutOwn(properties: Json | undefined): Json {
   return rest;
 }
 
-/** Words of JSON schema that OpenAPI v2 has no place for, or that its readers take wrongly. */
+/** Keywords of JSON schema that OpenAPI v2 does not define or that its consumers misinterpret. */
 const notInV2: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', '$schema', 'id', 'x-kubernetes-validations']);
 
 function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Json): Json {
@@ -69,7 +69,9 @@ function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Jso
   return result;
 }
 
-/** Clients that validate by OpenAPI v2 refuse what they do not know and every null: where they would be wrong they are told less. */
+/**
+ * Removes from a schema what makes clients that validate with OpenAPI v2 reject valid objects: they reject unknown fields and every null.
+ */
 function forV2(schema: JSONSchemaProps, result: Record<string, unknown>): void {
   const free = schema['x-kubernetes-preserve-unknown-fields'] === true || schema.nullable === true;
   if (free || schema['x-kubernetes-int-or-string'] === true) {
@@ -80,6 +82,6 @@ function forV2(schema: JSONSchemaProps, result: Record<string, unknown>): void {
     if (schema['x-kubernetes-preserve-unknown-fields'] === true && schema.type === 'object' && schema.nullable !== true)
       result['type'] = 'object';
   }
-  // an array without items is none in OpenAPI v2
+  // OpenAPI v2 has no array without items
   if (result['type'] === 'array' && result['items'] === undefined) delete result['type'];
 }

@@ -1,8 +1,8 @@
 import type { OpenApiPart } from '../openapi-document.ts';
 
 /**
- * OpenAPI v2 as protobuf, in the messages of gnostic's openapi.v2 package: what clients of before OpenAPI v3 ask for. Only what our
- * documents contain is here.
+ * Encodes OpenAPI v2 in protobuf with the messages of gnostic's openapi.v2 package, which clients older than OpenAPI v3 request. Supports
+ * only the members that the documents of this server contain.
  */
 type Type = 'string' | 'bool' | 'int64' | 'double' | 'any' | Message;
 interface Field {
@@ -11,11 +11,11 @@ interface Field {
   readonly repeated?: boolean;
 }
 interface Message {
-  /** JSON member -> field. */
+  /** Maps JSON members to fields. */
   readonly fields: Readonly<Record<string, Field>>;
-  /** Where members that begin with `x-` go. */
+  /** The field number for `x-` extensions. */
   readonly extensions?: number;
-  /** JSON map -> repeated named values under this number. */
+  /** For a JSON map: the field number of its repeated named values. */
   readonly named?: { readonly number: number; readonly type: Type };
 }
 
@@ -114,7 +114,7 @@ const document: Message = {
   },
 };
 
-/** The parts of a document, encoded one by one: protobuf merges what comes in several pieces. */
+/** Encodes a document part by part; protobuf merges repeated occurrences of a message. */
 export function* protobufOf(parts: Iterable<OpenApiPart>): Generator<Buffer> {
   for (const part of parts) {
     switch (part.kind) {
@@ -152,7 +152,7 @@ function encode(message: Message, value: Value): Buffer {
     else if (message.extensions !== undefined && key.startsWith('x-'))
       chunks.push(delimited(message.extensions, namedValue(key, 'any', member)));
     else if (message.named !== undefined) chunks.push(delimited(message.named.number, namedValue(key, message.named.type, member)));
-    else throw new Error(`OpenAPI has no field for ${key} in its protobuf form`);
+    else throw new Error(`OpenAPI has no protobuf field for ${key}`);
   }
   return Buffer.concat(chunks);
 }
@@ -162,7 +162,7 @@ function put(chunks: Buffer[], { number, type, repeated = false }: Field, value:
   else chunks.push(single(number, type, shape(type, value)));
 }
 
-/** Where JSON says with its type or place what protobuf says with a wrapper. */
+/** Wraps values whose variant JSON expresses by type or position and protobuf by a wrapper message. */
 function shape(type: Type, value: unknown): unknown {
   if (type === parameter) {
     const { in: place } = value as { readonly in: 'body' | 'query' | 'path' };
@@ -199,7 +199,7 @@ function namedValue(name: string, type: Type, value: unknown): Buffer {
   return Buffer.concat([delimited(1, Buffer.from(name)), single(2, type, wrapped)]);
 }
 
-/** Values without a type of their own are YAML, which JSON is. */
+/** Encodes an untyped value as YAML; JSON is a subset of YAML. */
 const any = (value: unknown): Buffer => delimited(2, Buffer.from(`${JSON.stringify(value)}\n`));
 
 function delimited(number: number, bytes: Buffer): Buffer {

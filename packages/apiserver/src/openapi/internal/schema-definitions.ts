@@ -14,7 +14,7 @@ const packages: Readonly<Record<string, string>> = {
 const stringOrNumber = [{ type: 'string' }, { type: 'number' }];
 const integerOrString = [{ type: 'integer' }, { type: 'string' }];
 
-/** Types that have a definition of their own although they are one value. */
+/** Scalar types that have a definition of their own. */
 const scalarDefinitions: Readonly<Record<string, { readonly name: string; readonly body: (version: OpenApiVersion) => Json }>> = {
   'date-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.Time', body: () => ({ type: 'string', format: 'date-time' }) },
   'micro-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime', body: () => ({ type: 'string', format: 'date-time' }) },
@@ -28,14 +28,14 @@ const scalarDefinitions: Readonly<Record<string, { readonly name: string; readon
   },
 };
 
-/** `core/v1.Pod` -> `io.k8s.api.core.v1.Pod`, the name that clients know it by. */
+/** Converts a definition id to the name that clients know: `core/v1.Pod` -> `io.k8s.api.core.v1.Pod`. */
 export function definitionName(id: string): string {
   const slash = id.indexOf('/');
   const scope = id.slice(0, slash);
   return `${packages[scope] ?? `io.k8s.api.${scope.split('.')[0]}`}.${id.slice(slash + 1)}`;
 }
 
-/** The definitions of one document: what is referred to, and what that refers to. */
+/** Collects the definitions of one document: those that are referenced, and transitively what they reference. */
 export class SchemaDefinitions {
   readonly #version: OpenApiVersion;
   readonly #bodies = new Map<string, Json>();
@@ -46,38 +46,40 @@ export class SchemaDefinitions {
     this.#version = version;
   }
 
-  /** A reference to the definition of a schema. */
+  /** Returns a reference to the definition of a schema. */
   refTo(id: string): Json {
     const schema = definitionOf(id);
     const name = definitionName(id);
     if (schema === undefined) this.#bodies.set(name, { type: 'object' });
-    else this.#want(name, schema);
+    else this.#enqueue(name, schema);
     return this.#ref(name);
   }
 
-  /** A reference to a definition that stands for a whole object of these kinds. */
+  /** Returns a reference to a definition that represents an object of these kinds. */
   refToKind(id: string, ...kinds: readonly GroupVersionKind[]): Json {
     const ref = this.refTo(id);
     this.#mark(definitionName(id), kinds);
     return ref;
   }
 
-  /** A reference to the list of a kind. */
+  /** Returns a reference to the list definition of a kind. */
   refToList(id: string, kind: GroupVersionKind): Json {
-    return this.refToGeneratedList(definitionName(id), this.refTo(id), kind, `${kind.kind}List`);
+    return this.refToGeneratedList(definitionName(id), this.refTo(id), { ...kind, kind: `${kind.kind}List` });
   }
 
-  /** A reference to a definition that is in no table. It is made when it is first referred to, given where its metadata are defined. */
+  /**
+   * Returns a reference to a definition that is in no schema table. `make` builds it on first reference from the reference to ObjectMeta.
+   */
   refToGenerated(name: string, kind: GroupVersionKind, make: (metadata: Json) => Json): Json {
     if (!this.#bodies.has(name)) {
-      this.#bodies.set(name, make(this.#placed(this.refTo('meta/v1.ObjectMeta'))));
+      this.#bodies.set(name, make(this.#refWith(this.refTo('meta/v1.ObjectMeta'))));
       this.#mark(name, [kind]);
     }
     return this.#ref(name);
   }
 
-  /** A reference to the list of what `item` refers to. */
-  refToGeneratedList(itemName: string, item: Json, kind: GroupVersionKind, listKind: string): Json {
+  /** Returns a reference to the list of the type that `item` refers to. */
+  refToGeneratedList(itemName: string, item: Json, listKind: GroupVersionKind): Json {
     const name = `${itemName}List`;
     if (!this.#bodies.has(name)) {
       this.#bodies.set(name, {
@@ -85,17 +87,17 @@ export class SchemaDefinitions {
         required: ['items'],
         properties: {
           apiVersion: { type: 'string' },
-          items: { type: 'array', items: this.#placed(item) },
+          items: { type: 'array', items: this.#refWith(item) },
           kind: { type: 'string' },
-          metadata: this.#placed(this.refTo('meta/v1.ListMeta')),
+          metadata: this.#refWith(this.refTo('meta/v1.ListMeta')),
         },
       });
-      this.#mark(name, [{ ...kind, kind: listKind }]);
+      this.#mark(name, [listKind]);
     }
     return this.#ref(name);
   }
 
-  /** Every definition by name, in order of names. */
+  /** Returns every definition, sorted by name. */
   *bodies(): Generator<readonly [name: string, body: Json]> {
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
       this.#bodies.set(next.name, this.#struct(next.schema));
@@ -109,11 +111,11 @@ export class SchemaDefinitions {
     const known = this.#kinds.get(name) ?? [];
     this.#kinds.set(name, known);
     for (const { group, version, kind } of kinds)
-      if (!known.some((other) => other.group === group && other.version === version && other.kind === kind))
+      if (!known.some((candidate) => candidate.group === group && candidate.version === version && candidate.kind === kind))
         known.push({ group, version, kind });
   }
 
-  #want(name: string, schema: Schema): void {
+  #enqueue(name: string, schema: Schema): void {
     if (this.#bodies.has(name)) return;
     this.#bodies.set(name, {});
     this.#pending.push({ name, schema });
@@ -123,8 +125,8 @@ export class SchemaDefinitions {
     return { $ref: `#/${this.#version === 2 ? 'definitions' : 'components/schemas'}/${name}` };
   }
 
-  /** In OpenAPI 3.0 nothing may stand beside `$ref`. */
-  #placed(ref: Json, attributes: Json = {}): Json {
+  /** Adds attributes to a reference. OpenAPI 3.0 allows no siblings of `$ref`, so the reference is wrapped in `allOf`. */
+  #refWith(ref: Json, attributes: Json = {}): Json {
     return this.#version === 2 ? { ...ref, ...attributes } : { allOf: [ref], default: {}, ...attributes };
   }
 
@@ -151,8 +153,8 @@ export class SchemaDefinitions {
   #value(schema: Schema, within: Schema): Json {
     const attributes = attributesOf(schema);
     if (schema.name !== undefined) {
-      this.#want(definitionName(schema.name), definitionOf(schema.name) ?? schema);
-      return this.#placed(this.#ref(definitionName(schema.name)), attributes);
+      this.#enqueue(definitionName(schema.name), definitionOf(schema.name) ?? schema);
+      return this.#refWith(this.#ref(definitionName(schema.name)), attributes);
     }
     const scalar = scalarDefinitions[schema.format ?? ''];
     if (scalar !== undefined) {
@@ -187,7 +189,7 @@ function attributesOf({ listType, listMapKeys, mapType, patchStrategy, patchMerg
   };
 }
 
-/** The id of a kind's definition. Kinds of apimachinery are in `meta/v1`, whatever the group. */
+/** Returns the definition id of a kind. Kinds of apimachinery are in `meta/v1` for every group. */
 export function definitionId({ group, version, kind }: GroupVersionKind): string {
   const id = `${group === '' ? 'core' : group}/${version}.${kind}`;
   return definitionOf(id) === undefined && definitionOf(`meta/v1.${kind}`) !== undefined ? `meta/v1.${kind}` : id;

@@ -17,7 +17,7 @@ function withoutUndefined<T extends object>(object: T): T {
 
 const eventField = (name: string) => events.fields?.[name] ?? (() => '');
 
-/** events.k8s.io/v1 over what is stored as core/v1. */
+/** Converts between events.k8s.io/v1 and the stored core/v1. */
 const eventsV1: VersionConversion = {
   toStored(object) {
     const event = object as Event;
@@ -89,12 +89,12 @@ function parsed(text: string | undefined): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // an annotation that users may write; what is no JSON says nothing
+    // users may write the annotation: invalid JSON is ignored
     return undefined;
   }
 }
 
-/** autoscaling/v1 over what is stored as autoscaling/v2: what v1 has no field for travels in annotations. */
+/** Converts between autoscaling/v1 and the stored autoscaling/v2. Fields that v1 lacks are kept in annotations. */
 const autoscalersV1: VersionConversion = {
   toStored(object) {
     const { metadata, spec, status } = object as V1;
@@ -114,13 +114,18 @@ const autoscalersV1: VersionConversion = {
               resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: spec.targetCPUUtilizationPercentage } },
             },
           ];
-    const [others, rules, seen, states] = [parsed(metrics), parsed(behavior), parsed(current), parsed(conditions)];
-    const all = [...cpu, ...(Array.isArray(others) ? (others as MetricSpec[]) : [])];
-    const cpuNow: readonly MetricStatus[] =
+    const [otherMetrics, parsedBehavior, parsedCurrentMetrics, parsedConditions] = [
+      parsed(metrics),
+      parsed(behavior),
+      parsed(current),
+      parsed(conditions),
+    ];
+    const all = [...cpu, ...(Array.isArray(otherMetrics) ? (otherMetrics as MetricSpec[]) : [])];
+    const currentCpu: readonly MetricStatus[] =
       status?.currentCPUUtilizationPercentage === undefined
         ? []
         : [{ type: 'Resource', resource: { name: 'cpu', current: { averageUtilization: status.currentCPUUtilizationPercentage } } }];
-    const allNow = Array.isArray(seen) ? (seen as MetricStatus[]) : cpuNow;
+    const currentMetrics = Array.isArray(parsedCurrentMetrics) ? (parsedCurrentMetrics as MetricStatus[]) : currentCpu;
     return {
       apiVersion: 'autoscaling/v2',
       kind: 'HorizontalPodAutoscaler',
@@ -130,15 +135,15 @@ const autoscalersV1: VersionConversion = {
         minReplicas: spec?.minReplicas,
         maxReplicas: spec?.maxReplicas,
         metrics: all.length === 0 ? undefined : all,
-        behavior: isObject(rules) ? rules : undefined,
+        behavior: isObject(parsedBehavior) ? parsedBehavior : undefined,
       }),
       status: withoutUndefined({
         observedGeneration: status?.observedGeneration,
         lastScaleTime: status?.lastScaleTime,
         currentReplicas: status?.currentReplicas ?? 0,
         desiredReplicas: status?.desiredReplicas ?? 0,
-        currentMetrics: allNow.length === 0 ? undefined : allNow,
-        conditions: Array.isArray(states) ? states : undefined,
+        currentMetrics: currentMetrics.length === 0 ? undefined : currentMetrics,
+        conditions: Array.isArray(parsedConditions) ? parsedConditions : undefined,
       }),
     } as KubeObject;
   },
@@ -177,7 +182,7 @@ const autoscalersV1: VersionConversion = {
   },
 };
 
-/** Versions that differ in nothing but their name. */
+/** Converts between versions that differ only in apiVersion. */
 function renamedField(stored: string, served: string): VersionConversion {
   const [from = '', to = ''] = [stored, served].map((key) => key.slice(0, key.lastIndexOf('/')));
   return {
@@ -191,32 +196,32 @@ interface StoredVersion {
   readonly conversion: VersionConversion;
 }
 
-/** The version in which the objects of a resource are stored, and the others in which they can be served unchanged. */
-const sameSchema = (group: string, version: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
+/** Returns the conversions of resources whose other versions have the schema of the storage version (`group/version`). */
+const sameSchema = (storageVersion: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
   resources.flatMap((resource) =>
     others.map((other): [string, StoredVersion] => {
-      const [stored, served] = [`${group}/${version}/${resource}`, `${group}/${other}/${resource}`];
+      const [group = ''] = storageVersion.split('/');
+      const [stored, served] = [`${storageVersion}/${resource}`, `${group}/${other}/${resource}`];
       return [served, { stored, conversion: renamedField(stored, served) }];
     }),
   );
 
-/** Served versions that are not the stored one, by `group/version/resource`, with the resource that is stored. */
+/** Conversions of served versions that are not the storage version, by `group/version/resource`. */
 export const versionConversions: ReadonlyMap<string, StoredVersion> = new Map([
   ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: eventsV1 }],
   ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: autoscalersV1 }],
   ...sameSchema(
-    'admissionregistration.k8s.io',
-    'v1',
+    'admissionregistration.k8s.io/v1',
     ['v1beta1', 'v1alpha1'],
     ['mutatingadmissionpolicies', 'mutatingadmissionpolicybindings'],
   ),
-  ...sameSchema('certificates.k8s.io', 'v1beta1', ['v1alpha1'], ['clustertrustbundles']),
-  ...sameSchema('coordination.k8s.io', 'v1beta1', ['v1alpha2'], ['leasecandidates']),
-  ...sameSchema('networking.k8s.io', 'v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
-  ...sameSchema('storage.k8s.io', 'v1', ['v1beta1'], ['volumeattributesclasses']),
-  ...sameSchema('resource.k8s.io', 'v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
-  ...sameSchema('resource.k8s.io', 'v1', ['v1beta1'], ['deviceclasses']),
-  ...sameSchema('resource.k8s.io', 'v1beta2', ['v1alpha3'], ['devicetaintrules']),
+  ...sameSchema('certificates.k8s.io/v1beta1', ['v1alpha1'], ['clustertrustbundles']),
+  ...sameSchema('coordination.k8s.io/v1beta1', ['v1alpha2'], ['leasecandidates']),
+  ...sameSchema('networking.k8s.io/v1', ['v1beta1'], ['ipaddresses', 'servicecidrs']),
+  ...sameSchema('storage.k8s.io/v1', ['v1beta1'], ['volumeattributesclasses']),
+  ...sameSchema('resource.k8s.io/v1', ['v1beta2'], ['deviceclasses', 'resourceclaims', 'resourceclaimtemplates', 'resourceslices']),
+  ...sameSchema('resource.k8s.io/v1', ['v1beta1'], ['deviceclasses']),
+  ...sameSchema('resource.k8s.io/v1beta2', ['v1alpha3'], ['devicetaintrules']),
   ...Object.entries(olderDeviceVersions).map(([resource, conversion]): [string, StoredVersion] => [
     `resource.k8s.io/v1beta1/${resource}`,
     { stored: `resource.k8s.io/v1/${resource}`, conversion },

@@ -23,13 +23,13 @@ const text =
   (object: KubeObject) =>
     read(object as T) ?? '';
 
-/** Nodes register with their status. */
+/** Nodes keep the status with which the kubelet creates them. */
 export const nodes: Strategy = {
   fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
   keepsStatusOnCreate: true,
 };
 
-/** `stringData` is only for writing: it becomes `data`. */
+/** Moves the write-only `stringData` to `data`. */
 function withoutStringData(object: KubeObject): KubeObject {
   const { stringData, data } = object as Secret;
   if (stringData === undefined) return object;
@@ -43,7 +43,7 @@ export const secrets: Strategy = {
   prepareForUpdate: withoutStringData,
 };
 
-/** Secrets are referred to by name alone. */
+/** References to Secrets of a service account consist of the name only. */
 function cleaned(object: KubeObject): KubeObject {
   const { secrets } = object as ServiceAccount;
   return secrets === undefined
@@ -74,8 +74,8 @@ export const events: Strategy = {
 const claimSpec = (object: KubeObject) => specOf<PersistentVolumeClaimSpec>(object);
 const core = new Set([undefined, '']);
 
-/** The old and the new way to name where data comes from say the same, where the old one can say it. */
-function sameSources(object: KubeObject): KubeObject {
+/** Returns true if dataSource and dataSourceRef refer to the same object, as far as dataSource can express it. */
+function hasSameSource(object: KubeObject): KubeObject {
   const { dataSource, dataSourceRef } = claimSpec(object);
   if (dataSource !== undefined && dataSourceRef === undefined)
     return withFields(object, { spec: { ...claimSpec(object), dataSourceRef: dataSource } });
@@ -90,8 +90,8 @@ function sameSources(object: KubeObject): KubeObject {
 
 export const persistentVolumeClaims: Strategy = {
   returnsDeletedObject: true,
-  prepareForCreate: (object) => sameSources(withFields(object, { status: { phase: 'Pending' } })),
-  prepareForUpdate: sameSources,
+  prepareForCreate: (object) => hasSameSource(withFields(object, { status: { phase: 'Pending' } })),
+  prepareForUpdate: hasSameSource,
 };
 
 const volumeStatus = (object: KubeObject) => statusOf<PersistentVolumeStatus>(object);
@@ -121,10 +121,10 @@ export const persistentVolumes: Strategy = {
 const csrSpec = (object: KubeObject) => specOf<CertificateSigningRequestSpec>(object);
 const csrStatus = (object: KubeObject) => statusOf<CertificateSigningRequestStatus>(object);
 const decidedConditionTypes = new Set(['Approved', 'Denied']);
-/** Approval of a serving certificate relies on the annotation: clients neither set nor change it. */
+/** Sets the source address annotation, on which the approval of serving certificates relies; clients cannot set or change it. */
 function withSourceAddress(object: KubeObject, source: string | undefined): KubeObject {
   if (object.metadata?.annotations?.[sourceAddressAnnotation] === source) return object;
-  const { [sourceAddressAnnotation]: _given, ...annotations } = object.metadata?.annotations ?? {};
+  const { [sourceAddressAnnotation]: _clientValue, ...annotations } = object.metadata?.annotations ?? {};
   return {
     ...object,
     metadata: { ...object.metadata, annotations: { ...annotations, ...(source && { [sourceAddressAnnotation]: source }) } },
@@ -133,13 +133,13 @@ function withSourceAddress(object: KubeObject, source: string | undefined): Kube
 
 export const certificateSigningRequests: Strategy = {
   fields: { 'spec.signerName': text<CertificateSigningRequest>(({ spec }) => spec.signerName) },
-  // who asks is written down by the server
+  // the server sets the identity of the requester
   prepareForCreate(object, { identity, sourceAddress }) {
-    const { username: _name, uid: _uid, groups: _groups, extra: _extra, ...given } = csrSpec(object);
-    const source = given.signerName === 'kubernetes.io/kubelet-serving' ? sourceAddress : undefined;
+    const { username: _name, uid: _uid, groups: _groups, extra: _extra, ...clientSpec } = csrSpec(object);
+    const source = clientSpec.signerName === 'kubernetes.io/kubelet-serving' ? sourceAddress : undefined;
     return withFields(withSourceAddress(object, source), {
       spec: {
-        ...given,
+        ...clientSpec,
         username: identity.name,
         ...(identity.uid !== undefined && { uid: identity.uid }),
         groups: [...identity.groups],
@@ -158,9 +158,9 @@ export const certificateSigningRequests: Strategy = {
       prepareForUpdate(object, old, { now }) {
         const next = csrStatus(object);
         const approvals = (csrStatus(old).conditions ?? []).filter(({ type }) => decidedConditionTypes.has(type));
-        const others = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
+        const undecided = (next.conditions ?? []).filter(({ type }) => !decidedConditionTypes.has(type));
         return withConditionTimes(
-          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...others] } }),
+          withFields(object, { spec: fieldOf(old, 'spec'), status: { ...next, conditions: [...approvals, ...undecided] } }),
           old,
           now,
         );
@@ -180,20 +180,21 @@ export const certificateSigningRequests: Strategy = {
   },
 };
 
-/** Conditions get their times from the server. */
+/** Sets the times of the conditions. */
 function withConditionTimes(object: KubeObject, old: KubeObject, now: number): KubeObject {
   const at = formatTime(now);
   const before = csrStatus(old).conditions ?? [];
   const conditions = csrStatus(object).conditions?.map((condition) => {
-    const same = before.find(({ type }) => type === condition.type);
+    const previous = before.find(({ type }) => type === condition.type);
     const changed = !jsonEqual(
-      { ...same, lastUpdateTime: undefined, lastTransitionTime: undefined },
+      { ...previous, lastUpdateTime: undefined, lastTransitionTime: undefined },
       { ...condition, lastUpdateTime: undefined, lastTransitionTime: undefined },
     );
     return {
       ...condition,
-      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (same?.lastUpdateTime ?? at)),
-      lastTransitionTime: condition.lastTransitionTime ?? (same?.status === condition.status ? (same.lastTransitionTime ?? at) : at),
+      lastUpdateTime: condition.lastUpdateTime ?? (changed ? at : (previous?.lastUpdateTime ?? at)),
+      lastTransitionTime:
+        condition.lastTransitionTime ?? (previous?.status === condition.status ? (previous.lastTransitionTime ?? at) : at),
     };
   });
   return conditions === undefined ? object : withFields(object, { status: { ...csrStatus(object), conditions } });

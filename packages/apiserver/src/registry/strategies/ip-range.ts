@@ -1,14 +1,14 @@
 import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
-/** The addresses of a CIDR that can be given to Services: without the network's own and, for IPv4, the broadcast address. */
+/** The allocatable addresses of a service CIDR: without the network address and, for IPv4, the broadcast address. */
 export class IPRange {
   readonly cidr: string;
   readonly family: IPFamily;
   readonly #first: bigint;
-  /** How many addresses there are to give. */
+  /** The number of allocatable addresses. */
   readonly size: number;
 
-  /** @throws RangeError when the text is no CIDR */
+  /** @throws RangeError if the text is not a CIDR */
   constructor(cidr: string) {
     const [address = '', bits = ''] = cidr.split('/');
     const [base, family, prefix] = [parseIPNumber(address), familyOf(address), Number(bits)];
@@ -20,7 +20,7 @@ export class IPRange {
     this.family = family;
     this.#first = ((base >> host) << host) + 1n;
     const count = (1n << host) - (family === 'IPv4' ? 2n : 1n);
-    // upstream tracks no more of an IPv6 range either
+    // upstream limits IPv6 ranges to the same size
     this.size = Number(count > 65_536n && family === 'IPv6' ? 65_536n : count < 0n ? 0n : count);
   }
 

@@ -5,13 +5,16 @@ import { specOf, statusOf, withMetadata, withFields, type Strategy } from '../st
 const spec = (object: KubeObject) => specOf<NamespaceSpec>(object);
 const status = (object: KubeObject) => statusOf<NamespaceStatus>(object);
 
-/** A namespace goes in two steps: it is marked, its contents are removed by the controller, which then takes away `spec.finalizers`. */
+/**
+ * A namespace is deleted in two steps: the deletion marks it as Terminating; the namespace controller removes its contents and then
+ * `spec.finalizers`.
+ */
 export const namespaces: Strategy = {
   fields: { 'status.phase': (object) => (object as Namespace).status?.phase ?? '', name: ({ metadata }) => metadata?.name ?? '' },
   prepareForCreate(object) {
     const finalizers = spec(object).finalizers ?? [];
     const { name = '', labels } = object.metadata ?? {};
-    // a generated name was not known when defaults were set
+    // a generated name is only known after defaulting
     return withFields(withMetadata(object, { labels: { ...labels, 'kubernetes.io/metadata.name': name } }), {
       spec: { ...spec(object), finalizers: finalizers.includes('kubernetes') ? finalizers : [...finalizers, 'kubernetes'] },
       status: { phase: 'Active' },

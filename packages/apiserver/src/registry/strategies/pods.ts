@@ -21,7 +21,7 @@ type Labels = Readonly<Record<string, string>>;
 const spec = (object: KubeObject) => specOf<PodSpec>(object);
 const status = (object: KubeObject) => statusOf<PodStatus>(object);
 
-/** Sets a condition; its transition time changes with its status alone. */
+/** Sets a condition; its transition time changes with its status only. */
 export function withCondition(
   conditions: readonly PodCondition[] | undefined,
   condition: Pick<PodCondition, 'type' | 'status' | 'reason' | 'message'>,
@@ -36,8 +36,7 @@ export function withCondition(
 
 const extendedSelector = (
   selector: LabelSelector | undefined,
-  keys: readonly string[] | undefined,
-  operator: 'In' | 'NotIn',
+  { keys, operator }: { readonly keys: readonly string[] | undefined; readonly operator: 'In' | 'NotIn' },
   labels: Labels,
 ): LabelSelector | undefined => {
   const added = (keys ?? []).flatMap((key) => (Object.hasOwn(labels, key) ? [{ key, operator, values: [labels[key] ?? ''] }] : []));
@@ -46,12 +45,11 @@ const extendedSelector = (
     : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
 };
 
-/** KEP-3633: the pod's own labels become part of what it is placed by. */
+/** Adds the pod's own values of matchLabelKeys and mismatchLabelKeys to the label selector of a term (KEP-3633). */
 function mergedTerm(term: PodAffinityTerm, labels: Labels): PodAffinityTerm {
   const labelSelector = extendedSelector(
-    extendedSelector(term.labelSelector, term.matchLabelKeys, 'In', labels),
-    term.mismatchLabelKeys,
-    'NotIn',
+    extendedSelector(term.labelSelector, { keys: term.matchLabelKeys, operator: 'In' }, labels),
+    { keys: term.mismatchLabelKeys, operator: 'NotIn' },
     labels,
   );
   return labelSelector === undefined ? term : { ...term, labelSelector };
@@ -69,7 +67,7 @@ function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
       ...(part.preferredDuringSchedulingIgnoredDuringExecution && {
         preferredDuringSchedulingIgnoredDuringExecution: part.preferredDuringSchedulingIgnoredDuringExecution.map((term) => ({
           ...term,
-          // validation tells of a term that is missing
+          // validation reports an absent term
           podAffinityTerm: mergedTerm((term.podAffinityTerm as PodAffinityTerm | undefined) ?? { topologyKey: '' }, labels),
         })),
       }),
@@ -79,26 +77,26 @@ function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
   return { ...affinity, ...(podAffinity && { podAffinity }), ...(podAntiAffinity && { podAntiAffinity }) };
 }
 
-/** KEP-3243. */
+/** Adds the pod's own values of matchLabelKeys to the label selector of a spread constraint (KEP-3243). */
 function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): TopologySpreadConstraint {
-  const labelSelector = extendedSelector(constraint.labelSelector, constraint.matchLabelKeys, 'In', labels);
+  const labelSelector = extendedSelector(constraint.labelSelector, { keys: constraint.matchLabelKeys, operator: 'In' }, labels);
   return labelSelector === undefined ? constraint : { ...constraint, labelSelector };
 }
 
 function preparePodForCreate(object: KubeObject, now: number): KubeObject {
-  const given = spec(object) as PodSpec;
+  const submittedSpec = spec(object) as PodSpec;
   const labels = object.metadata?.labels ?? {};
   const merged: PodSpec =
-    given.affinity === undefined && given.topologySpreadConstraints === undefined
-      ? given
+    submittedSpec.affinity === undefined && submittedSpec.topologySpreadConstraints === undefined
+      ? submittedSpec
       : {
-          ...given,
-          ...(given.affinity && { affinity: mergedAffinity(given.affinity, labels) }),
-          ...(given.topologySpreadConstraints && {
-            topologySpreadConstraints: given.topologySpreadConstraints.map((constraint) => mergedSpread(constraint, labels)),
+          ...submittedSpec,
+          ...(submittedSpec.affinity && { affinity: mergedAffinity(submittedSpec.affinity, labels) }),
+          ...(submittedSpec.topologySpreadConstraints && {
+            topologySpreadConstraints: submittedSpec.topologySpreadConstraints.map((constraint) => mergedSpread(constraint, labels)),
           }),
         };
-  const gated = (given.schedulingGates?.length ?? 0) > 0;
+  const gated = (submittedSpec.schedulingGates?.length ?? 0) > 0;
   const newStatus: PodStatus = {
     phase: 'Pending',
     ...(gated && {
@@ -113,12 +111,12 @@ function preparePodForCreate(object: KubeObject, now: number): KubeObject {
         now,
       ),
     }),
-    qosClass: qosClass({ ...given, containers: given.containers ?? [] }),
+    qosClass: qosClass({ ...submittedSpec, containers: submittedSpec.containers ?? [] }),
   };
   return withFields(object, { spec: merged, status: newStatus });
 }
 
-/** What the kubelet of old leaves out stays. */
+/** Keeps the observed generations, which older kubelets omit. */
 function withKeptGenerations(next: PodStatus, old: PodStatus): PodStatus {
   const observed = next.observedGeneration ?? old.observedGeneration;
   const known = new Map((old.conditions ?? []).map((condition) => [condition.type, condition.observedGeneration]));
@@ -147,7 +145,7 @@ const statusRules: SubresourceStrategy = {
   },
 };
 
-/** Only metadata that status updates may touch, and the ephemeral containers. */
+/** Only the metadata that status updates may change, and the ephemeral containers. */
 const ephemeralContainers: SubresourceStrategy = {
   prepareForUpdate(object, old) {
     const { ephemeralContainers } = spec(object);
@@ -174,14 +172,14 @@ const resizedContainers = (
   });
 };
 
-/** KEP-1287, KEP-5419: only resources and resize policies of containers that are there, and resources of the pod as a whole. */
+/** Changes only resources and resize policies of existing containers and the pod-level resources (KEP-1287, KEP-5419). */
 const resize: SubresourceStrategy = {
   prepareForUpdate(object, old) {
     const before = spec(old);
     const containers = resizedContainers(spec(object).containers, before.containers);
     const initContainers =
       before.initContainers === undefined ? undefined : resizedContainers(spec(object).initContainers, before.initContainers);
-    // added, renamed or reordered containers are left in for validation to refuse
+    // added, renamed and reordered containers are kept so that validation rejects them
     if (containers === undefined || (before.initContainers !== undefined && initContainers === undefined))
       return withBumpedGeneration(withFields(object, { status: status(old) }), old);
     return withBumpedGeneration(

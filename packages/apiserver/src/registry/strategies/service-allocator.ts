@@ -14,23 +14,32 @@ export const ipFamilyLabel = 'ipaddress.kubernetes.io/ip-family';
 export const managedByLabel = 'ipaddress.kubernetes.io/managed-by';
 export const managedByAllocator = 'ipallocator.k8s.io';
 
-/** Who gets an address or a port. */
+/** The object that an address or port is allocated to. */
 export interface AllocationOwner {
   readonly namespace: string;
   readonly name: string;
 }
 
+interface AllocationRange {
+  readonly size: number;
+  /** The number of values at the beginning that users choose. */
+  readonly reserved: number;
+  /** Returns the storage key of a value. */
+  key(index: number): string;
+}
+
 /**
- * Addresses and node ports of Services. Each one that is taken is a key in storage, written and deleted in the commit that writes the
- * Service: so no two servers give the same one twice, and none is lost. An address is an IPAddress object (KEP-1880), a port a key of its
- * own. What is known here follows storage and only helps to choose.
+ * Allocates the cluster IPs and node ports of Services (ipallocator and portallocator upstream). Each allocation is a storage key that is
+ * written and deleted in the same commit as its Service, so that two servers cannot allocate the same value and none leaks. A cluster IP is
+ * an IPAddress object (KEP-1880), a node port a key of its own. The state in this class follows storage and only helps to choose free
+ * values.
  */
 export class ServiceAllocator {
   readonly #defaults: readonly IPRange[];
   readonly #ports: { readonly from: number; readonly to: number };
   readonly #random: Pick<RandomSource, 'next' | 'uuid'>;
-  readonly #taken = new Set<string>();
-  /** Ranges by the text that they are given by. */
+  readonly #allocated = new Set<string>();
+  /** Parsed ranges by their CIDR text. */
   readonly #parsed = new Map<string, IPRange>();
   #addresses: StoredKind | undefined;
   #cidrs: StoredKind | undefined;
@@ -42,13 +51,13 @@ export class ServiceAllocator {
     this.#random = random;
   }
 
-  /** Where IPAddresses and ServiceCIDRs are stored; until then, and where they are not served, the ranges are those of the cluster. */
+  /** Sets the stores of IPAddresses and ServiceCIDRs. Without them the ranges are those of the cluster configuration. */
   setIndexes(addresses: StoredKind | undefined, cidrs: StoredKind | undefined): void {
     this.#addresses = addresses;
     this.#cidrs = cidrs;
   }
 
-  /** In order of preference: those that the cluster was made with. */
+  /** The address families in order of preference, as the cluster was configured. */
   get families(): readonly IPFamily[] {
     return [...new Set(this.#defaults.map(({ family }) => family))];
   }
@@ -66,7 +75,7 @@ export class ServiceAllocator {
     return `${portRoot}${port}`;
   }
 
-  /** What is written under a key that `owner` takes. */
+  /** Returns the stored value of a key that `owner` allocates. */
   valueOf(key: string, { namespace, name }: AllocationOwner, now: number): Uint8Array {
     const addresses = this.#addresses;
     if (addresses === undefined || !key.startsWith(addresses.storagePrefix))
@@ -84,18 +93,18 @@ export class ServiceAllocator {
   }
 
   reset(): void {
-    this.#taken.clear();
+    this.#allocated.clear();
   }
   setAllocated(key: string, present: boolean): void {
     if (!key.startsWith(ipRoot) && !key.startsWith(portRoot)) return;
-    if (present) this.#taken.add(key);
-    else this.#taken.delete(key);
+    if (present) this.#allocated.add(key);
+    else this.#allocated.delete(key);
   }
   isAllocated(key: string): boolean {
     const addresses = this.#addresses;
     return addresses !== undefined && key.startsWith(addresses.storagePrefix)
       ? addresses.cache.get(key.slice(addresses.storagePrefix.length)) !== undefined
-      : this.#taken.has(key);
+      : this.#allocated.has(key);
   }
 
   rangeOf(address: string): IPRange | undefined {
@@ -111,26 +120,28 @@ export class ServiceAllocator {
     return port >= this.#ports.from && port <= this.#ports.to;
   }
 
-  /** A free address, from the upper part of the range first: the lower part is for those that users name. KEP-3070. */
+  /**
+   * Returns a free address, from the upper part of the range first: the lower part is preferred for addresses that users choose (KEP-3070).
+   */
   allocateIP(family: IPFamily, also: ReadonlySet<string>): string | undefined {
     for (const range of this.#ranges()) {
       if (range.family !== family) continue;
       const reserved = offsetBand(range.size, 16, 256);
-      const index = this.#free(range.size, reserved, (i) => this.ipKey(range.at(i)), also);
+      const index = this.#free({ size: range.size, reserved, key: (i) => this.ipKey(range.at(i)) }, also);
       if (index !== undefined) return range.at(index);
     }
     return undefined;
   }
 
-  /** As `freeIP`, for node ports. KEP-3668. */
+  /** Returns a free node port, with the same preference (KEP-3668). */
   allocatePort(also: ReadonlySet<string>): number | undefined {
     const size = this.#ports.to - this.#ports.from + 1;
     const reserved = size < 32 ? 0 : Math.min(Math.max(16, Math.floor(size / 32)), 128);
-    const index = this.#free(size, reserved, (i) => this.portKey(this.#ports.from + i), also);
+    const index = this.#free({ size, reserved, key: (i) => this.portKey(this.#ports.from + i) }, also);
     return index === undefined ? undefined : this.#ports.from + index;
   }
 
-  /** Of every ServiceCIDR that is ready and stays; the cluster's own while there is none. */
+  /** Returns the ranges of every ServiceCIDR that is ready and not being deleted; the configured ranges if there is none. */
   #ranges(): readonly IPRange[] {
     const cidrs = this.#cidrs;
     if (cidrs === undefined) return this.#defaults;
@@ -152,7 +163,8 @@ export class ServiceAllocator {
     return range;
   }
 
-  #free(size: number, reserved: number, key: (index: number) => string, also: ReadonlySet<string>): number | undefined {
+  /** Returns the index of a free value: a random one from the upper part, or from the lower, reserved part if that is exhausted. */
+  #free({ size, reserved, key }: AllocationRange, also: ReadonlySet<string>): number | undefined {
     for (const [from, to] of [
       [reserved, size],
       [0, reserved],
@@ -170,7 +182,7 @@ export class ServiceAllocator {
   }
 }
 
-/** A range that nobody has said anything of yet counts. */
+/** A ServiceCIDR without a Ready condition counts as ready. */
 export function isReady({ status }: ServiceCIDR): boolean {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   return ready === undefined || ready.status === 'True';

@@ -11,85 +11,96 @@ import { fieldOf, withFields, type Strategy } from '../strategy.ts';
 import { daemonSets, deployments, jobs, podTemplates, replicaSets, replicationControllers } from './workloads.ts';
 
 const generation: Strategy = { generation: true };
-const guarded: Strategy = { allowUnconditionalUpdate: false };
-const upsert: Strategy = { allowCreateOnUpdate: true };
-const returned: Strategy = { returnsDeletedObject: true };
+const requiresResourceVersion: Strategy = { allowUnconditionalUpdate: false };
+const createsOnUpdate: Strategy = { allowCreateOnUpdate: true };
+const returnsDeleted: Strategy = { returnsDeletedObject: true };
 
-/** Rules of kinds that differ from the generic ones, by `groupResource`. */
-export function allStrategies(ranges: ServiceAllocator): ReadonlyMap<string, Strategy> {
-  return new Map<string, Strategy>(
-    Object.entries({
-      pods,
-      namespaces,
-      nodes,
-      secrets,
-      events,
-      services: servicesStrategy(ranges),
-      serviceaccounts: serviceAccounts,
-      persistentvolumes: persistentVolumes,
-      persistentvolumeclaims: persistentVolumeClaims,
-      replicationcontrollers: replicationControllers,
-      podtemplates: podTemplates,
-      endpoints: upsert,
-      limitranges: upsert,
-      resourcequotas: returned,
-      'deployments.apps': deployments,
-      'replicasets.apps': replicaSets,
-      'daemonsets.apps': daemonSets,
-      'statefulsets.apps': generation,
-      'jobs.batch': jobs,
-      'cronjobs.batch': generation,
-      'certificatesigningrequests.certificates.k8s.io': certificateSigningRequests,
-      'leases.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
-      'endpointslices.discovery.k8s.io': {
-        // labels count: consumers find the slices of a Service by them
-        generation: (object, old) =>
-          !jsonEqual(bare(object), bare(old)) || !jsonEqual(object.metadata?.labels ?? {}, old.metadata?.labels ?? {}),
-      },
-      'ingresses.networking.k8s.io': generation,
-      'ingressclasses.networking.k8s.io': generation,
-      'networkpolicies.networking.k8s.io': generation,
-      'poddisruptionbudgets.policy': { generation: true, allowUnconditionalUpdate: false },
-      'priorityclasses.scheduling.k8s.io': generation,
-      'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
-      'apiservices.apiregistration.k8s.io': guarded,
-      'mutatingwebhookconfigurations.admissionregistration.k8s.io': {
-        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
-        allowUnconditionalUpdate: false,
-      },
-      'validatingwebhookconfigurations.admissionregistration.k8s.io': {
-        generation: (object, old) => !jsonEqual(bare(object), bare(old)),
-        allowUnconditionalUpdate: false,
-      },
-      'validatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
-      'validatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
-      'mutatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
-      'mutatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
-      'flowschemas.flowcontrol.apiserver.k8s.io': generation,
-      'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': generation,
-      'deviceclasses.resource.k8s.io': generation,
-      'resourceslices.resource.k8s.io': {
-        generation: true,
-        fields: { 'spec.nodeName': specText('nodeName'), 'spec.driver': specText('driver') },
-      },
-      'runtimeclasses.node.k8s.io': guarded,
-      'roles.rbac.authorization.k8s.io': upsert,
-      'rolebindings.rbac.authorization.k8s.io': upsert,
-      'clusterroles.rbac.authorization.k8s.io': upsert,
-      'clusterrolebindings.rbac.authorization.k8s.io': upsert,
-      'clustertrustbundles.certificates.k8s.io': { fields: { 'spec.signerName': specText('signerName') } },
-      'podcertificaterequests.certificates.k8s.io': {
-        fields: { 'spec.signerName': specText('signerName'), 'spec.podName': specText('podName'), 'spec.nodeName': specText('nodeName') },
-      },
-      'leasecandidates.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
-      'csidrivers.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'csinodes.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'csistoragecapacities.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'storageclasses.storage.k8s.io': returned,
-      'volumeattachments.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
-      'volumeattributesclasses.storage.k8s.io': returned,
-    } satisfies Record<string, Strategy>),
-  );
+type StrategyTable = Readonly<Record<string, Strategy>>;
+
+const coreStrategies = (allocator: ServiceAllocator): StrategyTable => ({
+  pods,
+  namespaces,
+  nodes,
+  secrets,
+  events,
+  services: servicesStrategy(allocator),
+  serviceaccounts: serviceAccounts,
+  persistentvolumes: persistentVolumes,
+  persistentvolumeclaims: persistentVolumeClaims,
+  replicationcontrollers: replicationControllers,
+  podtemplates: podTemplates,
+  endpoints: createsOnUpdate,
+  limitranges: createsOnUpdate,
+  resourcequotas: returnsDeleted,
+});
+
+const workloadStrategies: StrategyTable = {
+  'deployments.apps': deployments,
+  'replicasets.apps': replicaSets,
+  'daemonsets.apps': daemonSets,
+  'statefulsets.apps': generation,
+  'jobs.batch': jobs,
+  'cronjobs.batch': generation,
+};
+
+const admissionStrategies: StrategyTable = {
+  'mutatingwebhookconfigurations.admissionregistration.k8s.io': {
+    generation: (object, old) => !jsonEqual(withoutMetadata(object), withoutMetadata(old)),
+    allowUnconditionalUpdate: false,
+  },
+  'validatingwebhookconfigurations.admissionregistration.k8s.io': {
+    generation: (object, old) => !jsonEqual(withoutMetadata(object), withoutMetadata(old)),
+    allowUnconditionalUpdate: false,
+  },
+  'validatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+  'validatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+  'mutatingadmissionpolicies.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+  'mutatingadmissionpolicybindings.admissionregistration.k8s.io': { generation: true, allowUnconditionalUpdate: false },
+};
+
+const groupStrategies: StrategyTable = {
+  'certificatesigningrequests.certificates.k8s.io': certificateSigningRequests,
+  'leases.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
+  'endpointslices.discovery.k8s.io': {
+    // label changes count: consumers find the slices of a Service by label
+    generation: (object, old) =>
+      !jsonEqual(withoutMetadata(object), withoutMetadata(old)) || !jsonEqual(object.metadata?.labels ?? {}, old.metadata?.labels ?? {}),
+  },
+  'ingresses.networking.k8s.io': generation,
+  'ingressclasses.networking.k8s.io': generation,
+  'networkpolicies.networking.k8s.io': generation,
+  'poddisruptionbudgets.policy': { generation: true, allowUnconditionalUpdate: false },
+  'priorityclasses.scheduling.k8s.io': generation,
+  'customresourcedefinitions.apiextensions.k8s.io': customResourceDefinitions,
+  'apiservices.apiregistration.k8s.io': requiresResourceVersion,
+  'flowschemas.flowcontrol.apiserver.k8s.io': generation,
+  'prioritylevelconfigurations.flowcontrol.apiserver.k8s.io': generation,
+  'deviceclasses.resource.k8s.io': generation,
+  'resourceslices.resource.k8s.io': {
+    generation: true,
+    fields: { 'spec.nodeName': specText('nodeName'), 'spec.driver': specText('driver') },
+  },
+  'runtimeclasses.node.k8s.io': requiresResourceVersion,
+  'roles.rbac.authorization.k8s.io': createsOnUpdate,
+  'rolebindings.rbac.authorization.k8s.io': createsOnUpdate,
+  'clusterroles.rbac.authorization.k8s.io': createsOnUpdate,
+  'clusterrolebindings.rbac.authorization.k8s.io': createsOnUpdate,
+  'clustertrustbundles.certificates.k8s.io': { fields: { 'spec.signerName': specText('signerName') } },
+  'podcertificaterequests.certificates.k8s.io': {
+    fields: { 'spec.signerName': specText('signerName'), 'spec.podName': specText('podName'), 'spec.nodeName': specText('nodeName') },
+  },
+  'leasecandidates.coordination.k8s.io': { allowCreateOnUpdate: true, allowUnconditionalUpdate: false },
+  'csidrivers.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+  'csinodes.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+  'csistoragecapacities.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+  'storageclasses.storage.k8s.io': returnsDeleted,
+  'volumeattachments.storage.k8s.io': { allowUnconditionalUpdate: false, returnsDeletedObject: true },
+  'volumeattributesclasses.storage.k8s.io': returnsDeleted,
+};
+
+/** Returns the strategies of kinds that differ from the generic rules, by `groupResource`. */
+export function allStrategies(allocator: ServiceAllocator): ReadonlyMap<string, Strategy> {
+  return new Map(Object.entries({ ...coreStrategies(allocator), ...workloadStrategies, ...admissionStrategies, ...groupStrategies }));
 }
 
 function specText(name: string) {
@@ -99,9 +110,9 @@ function specText(name: string) {
   };
 }
 
-/** Without metadata. */
-const bare = (object: Parameters<typeof withFields>[0]) =>
+/** Returns the object without metadata. */
+const withoutMetadata = (object: Parameters<typeof withFields>[0]) =>
   withFields(object, { metadata: undefined, kind: undefined, apiVersion: undefined });
 
-const none: Strategy = {};
-export const strategyOf = (table: ReadonlyMap<string, Strategy>, kind: Kind): Strategy => table.get(groupResource(kind)) ?? none;
+const defaultStrategy: Strategy = {};
+export const strategyOf = (table: ReadonlyMap<string, Strategy>, kind: Kind): Strategy => table.get(groupResource(kind)) ?? defaultStrategy;

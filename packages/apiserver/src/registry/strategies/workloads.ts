@@ -9,7 +9,7 @@ const templateGeneration = 'deprecated.daemonset.template.generation';
 const replicas = (object: KubeObject) => String((object as ReplicaSet).status?.replicas ?? 0);
 
 export const deployments: Strategy = {
-  // annotations count: rollbacks are recorded in them
+  // annotation changes count: rollbacks are recorded in annotations
   generation: (object, old) =>
     !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')) ||
     !jsonEqual(object.metadata?.annotations ?? {}, old.metadata?.annotations ?? {}),
@@ -45,15 +45,15 @@ export const daemonSets: Strategy = {
 const jobUid = 'batch.kubernetes.io/controller-uid';
 const jobName = 'batch.kubernetes.io/job-name';
 
-/** Jobs select their pods by the job's uid, unless the user brings a selector. */
-function selecting(object: KubeObject): KubeObject {
+/** Sets the generated selector of a Job, which matches the job's uid, unless manualSelector is set. */
+function withJobSelector(object: KubeObject): KubeObject {
   const spec = specOf<JobSpec>(object) as JobSpec;
   if (spec.manualSelector === true) return object;
   const { uid = '', name = '' } = object.metadata ?? {};
   const labels = { ...spec.template?.metadata?.labels, 'controller-uid': uid, [jobUid]: uid, 'job-name': name, [jobName]: name };
-  // whoever reads it finds the template's labels at a Job that has none
-  const labelled = Object.keys(object.metadata?.labels ?? {}).length === 0 ? withMetadata(object, { labels }) : object;
-  return withFields(labelled, {
+  // upstream's defaulting copies the template's labels to a Job without labels
+  const withLabels = Object.keys(object.metadata?.labels ?? {}).length === 0 ? withMetadata(object, { labels }) : object;
+  return withFields(withLabels, {
     spec: {
       ...spec,
       selector: { ...spec.selector, matchLabels: { ...spec.selector?.matchLabels, [jobUid]: uid } },
@@ -66,7 +66,7 @@ export const jobs: Strategy = {
   generation: true,
   defaultGarbageCollectionPolicy: 'orphan',
   fields: { 'status.successful': (object) => String((object as Job).status?.succeeded ?? 0) },
-  prepareForCreate: selecting,
+  prepareForCreate: withJobSelector,
 };
 
 export const podTemplates: Strategy = {

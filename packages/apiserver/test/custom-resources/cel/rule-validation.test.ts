@@ -4,17 +4,17 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { afterEach, describe, expect, it } from 'vitest';
-import { resourceNamed, settled, type TestServer } from '../../support/pipeline-fixture.ts';
+import { resourceNamed, settlePromises, type TestServer } from '../../support/pipeline-fixture.ts';
 import { custom, definition, establish, startServer, stopServers } from '../../support/custom-resource-definitions.ts';
 
-// the collector is asked, so the heap does not go by time or by how busy the machine is
+// the test runs the garbage collector, so the heap size depends neither on time nor on load
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 afterEach(stopServers);
 
 const text: JSONSchemaProps = { type: 'string', maxLength: 256 };
-/** About 20 KiB, as operators have them: structs, lists that are maps, defaults, patterns, descriptions. */
+/** About 20 KiB, as operators have them: structs, map lists, defaults, patterns, descriptions. */
 const large = (fields: number): JSONSchemaProps => ({
   type: 'object',
   properties: {
@@ -25,7 +25,7 @@ const large = (fields: number): JSONSchemaProps => ({
           `field${i}`,
           {
             type: 'object',
-            description: `What the part ${i} of such a thing is made of, and what is done with it when it changes.`,
+            description: `Part ${i} of the object, with its configuration and its lifecycle.`,
             properties: {
               name: { ...text, pattern: '^[a-z0-9-]+$' },
               replicas: { type: 'integer', format: 'int32', minimum: 0, default: 1 },
@@ -46,14 +46,14 @@ const large = (fields: number): JSONSchemaProps => ({
 });
 
 async function heap(): Promise<number> {
-  await settled();
+  await settlePromises();
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
 
-describe('a definition', () => {
-  it('costs well under a megabyte, used and unused', async () => {
+describe('custom resource definition', () => {
+  it('uses less than a megabyte of heap, unused and used', async () => {
     const server = await startServer();
     const count = 200;
     const schema = large(40);
@@ -61,8 +61,13 @@ describe('a definition', () => {
     const make = async (from: number, to: number) => {
       for (let i = from; i < to; i++) {
         const own = JSON.parse(JSON.stringify(schema)) as JSONSchemaProps;
-        const made = definition({ kind: `Thing${i}`, group: 'cost.example.com', schema: own, version: { subresources: { status: {} } } });
-        kinds.push(await establish(server, made));
+        const created = definition({
+          kind: `Thing${i}`,
+          group: 'cost.example.com',
+          schema: own,
+          version: { subresources: { status: {} } },
+        });
+        kinds.push(await establish(server, created));
       }
     };
     await make(0, 5);
@@ -82,15 +87,15 @@ describe('a definition', () => {
   });
 });
 
-describe('custom resources', () => {
-  /** Microseconds of the processor for one of `count` creates, changes, reads and lists of ten. */
+describe('custom resource performance', () => {
+  /** Returns the CPU microseconds of `count` creates, updates, reads and lists of ten. */
   async function cost(server: TestServer, of: Resource, object: KubeObject, round: string, count: number): Promise<number> {
     const options = { namespace: 'default' };
     const began = process.cpuUsage();
     for (let i = 0; i < count; i++) {
       const name = `${round}-${i}`;
-      const made = await server.create(of, { ...object, metadata: { name, labels: { app: 'web' } } }, options);
-      await server.update(of, { ...made, metadata: { ...made.metadata, annotations: { round } } }, options);
+      const created = await server.create(of, { ...object, metadata: { name, labels: { app: 'web' } } }, options);
+      await server.update(of, { ...created, metadata: { ...created.metadata, annotations: { round } } }, options);
       await server.patch(of, name, { metadata: { labels: { tier: 'a' } } }, options);
       await server.get(of, name, options);
       if (i % 10 === 0) await server.list(of, { limit: '10' }, options);
@@ -99,7 +104,7 @@ describe('custom resources', () => {
     return (user + system) / count;
   }
 
-  it('are about as fast as built-in ones of the same form', async () => {
+  it('is close to that of a built-in kind of the same form', async () => {
     const server = await startServer();
     const container = { type: 'object', required: ['name'], properties: { name: text, image: text, args: { type: 'array', items: text } } };
     const kind = await establish(
@@ -146,7 +151,7 @@ describe('custom resources', () => {
     const ratios: number[] = [];
     await cost(server, deployments, builtIn, 'warm', 150);
     await cost(server, kind, own, 'warm', 150);
-    // side by side, so that what else the machine does is in both; one round that was disturbed does not count
+    // both run side by side so that other load affects both; one disturbed round is ignored
     for (let round = 0; round < 5; round++) {
       const first = await cost(server, deployments, builtIn, `r${round}`, 100);
       ratios.push((await cost(server, kind, own, `r${round}`, 100)) / first);

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JSONSchemaProps, ValidationRule } from '@oarlock/api/types/apiextensions-v1';
-import { refusal } from '../../support/pipeline-fixture.ts';
+import { rejectionOf } from '../../support/pipeline-fixture.ts';
 import { custom, definition, definitions, establish, startServer, stopServers } from '../../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
@@ -12,16 +12,16 @@ const withRules = (properties: Record<string, JSONSchemaProps>, ...rules: readon
   properties: { spec: { type: 'object', properties, 'x-kubernetes-validations': rules } },
 });
 
-async function refused(schema: JSONSchemaProps): Promise<readonly string[]> {
+async function rejection(schema: JSONSchemaProps): Promise<readonly string[]> {
   const server = await startServer();
-  const { status } = await refusal(server.create(definitions, definition({ schema })));
+  const { status } = await rejectionOf(server.create(definitions, definition({ schema })));
   return (status.details?.causes ?? []).map(({ reason, field, message }) => `${reason} ${field}: ${message}`);
 }
 const at = 'spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]';
 
 describe('validation rules of definitions [sig-api-machinery CustomResourceValidationRules]', () => {
   it('MUST fail create of a custom resource definition that contains a x-kubernetes-validations rule that contains a syntax error', async () => {
-    expect(await refused(withRules({ a: integer }, { rule: 'self = 42' }))).toEqual([
+    expect(await rejection(withRules({ a: integer }, { rule: 'self = 42' }))).toEqual([
       expect.stringMatching(
         /^FieldValueInvalid .*x-kubernetes-validations\[0\]\.rule: Invalid value: "self = 42": compilation failed: ERROR: /,
       ),
@@ -29,11 +29,11 @@ describe('validation rules of definitions [sig-api-machinery CustomResourceValid
   });
 
   it('MUST fail create of a custom resource definition that contains an x-kubernetes-validations rule that refers to a property that do not exist', async () => {
-    expect(await refused(withRules({ a: integer }, { rule: 'self.z == 1' }))).toEqual([expect.stringContaining("undefined field 'z'")]);
+    expect(await rejection(withRules({ a: integer }, { rule: 'self.z == 1' }))).toEqual([expect.stringContaining("undefined field 'z'")]);
   });
 
   it('MUST fail create of a custom resource definition that contains an x-kubernetes-validations rule that exceeds the estimated cost limit', async () => {
-    const errors = await refused(
+    const errors = await rejection(
       withRules(
         { x: { type: 'array', items: { type: 'array', items: { type: 'array', items: { type: 'string' } } } } },
         { rule: 'self.x.all(a, a.all(b, b.all(c, c == "x")))' },
@@ -44,7 +44,7 @@ describe('validation rules of definitions [sig-api-machinery CustomResourceValid
     );
   });
 
-  it('MUST fail create of rules that compare where there is nothing to compare with', async () => {
+  it('MUST fail create of a transition rule without a correlatable old value', async () => {
     const schema: JSONSchemaProps = {
       type: 'object',
       properties: {
@@ -55,7 +55,7 @@ describe('validation rules of definitions [sig-api-machinery CustomResourceValid
         },
       },
     };
-    expect(await refused(schema)).toEqual([
+    expect(await rejection(schema)).toEqual([
       expect.stringContaining(
         'oldSelf cannot be used on the uncorrelatable portion of the schema within spec.versions[0].schema.openAPIV3Schema.properties[list]',
       ),
@@ -80,7 +80,7 @@ describe('validation rules of definitions [sig-api-machinery CustomResourceValid
       `FieldValueInvalid ${at}.fieldPath: Invalid value: ".nothing": fieldPath must be a valid path: does not refer to a valid field`,
     ],
   ])('MUST be well formed: %j', async (rule, message) => {
-    expect(await refused(withRules({ a: integer }, rule))).toEqual([message]);
+    expect(await rejection(withRules({ a: integer }, rule))).toEqual([message]);
   });
 });
 
@@ -89,7 +89,7 @@ describe('validation rules of custom resources', () => {
     const server = await startServer();
     const widgets = await establish(server, definition({ schema }));
     const causes = async (call: Promise<unknown>) =>
-      ((await refusal(call)).status.details?.causes ?? []).map(({ reason, field, message }) => `${reason} ${field}: ${message}`);
+      ((await rejectionOf(call)).status.details?.causes ?? []).map(({ reason, field, message }) => `${reason} ${field}: ${message}`);
     return { server, widgets, causes };
   }
 
@@ -138,7 +138,7 @@ describe('validation rules of custom resources', () => {
     ]);
   });
 
-  it('compare the items of keyed lists, the whole object, and what the status says', async () => {
+  it('evaluates rules of keyed lists, of the whole object, and of the status', async () => {
     const { server, widgets, causes } = await start({
       type: 'object',
       properties: {
@@ -200,7 +200,7 @@ describe('validation rules of custom resources', () => {
     ]);
   });
 
-  it('let stand what broke them before, as long as nobody touches it', async () => {
+  it('tolerates existing violations in unchanged values', async () => {
     const schema = withRules({ a: integer, b: integer });
     const { server, widgets, causes } = await start(schema);
     await server.create(widgets, custom(widgets, 'a', { spec: { a: 5 } }));
@@ -209,7 +209,7 @@ describe('validation rules of custom resources', () => {
       ...stored,
       spec: definition({ schema: withRules({ a: integer, b: integer }, { rule: 'self.a < 3' }) }).spec,
     } as never);
-    await server.list(definitions); // the server has seen it
+    await server.list(definitions); // wait until the server serves the new rules
     await server.patch(widgets, 'a', { metadata: { labels: { x: 'y' } } });
     expect(await causes(server.patch(widgets, 'a', { spec: { b: 1 } }))).toEqual([
       'FieldValueInvalid spec: Invalid value: failed rule: self.a < 3',

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceDefinition, JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { refusal, type TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, type TestServer } from '../../support/pipeline-fixture.ts';
 import { testKeys } from '../../support/keys.ts';
 import {
   custom,
@@ -34,15 +34,15 @@ interface Widget extends KubeObject {
   readonly spec?: Readonly<Record<string, unknown>>;
 }
 
-describe('versions without conversion', () => {
-  it('differ in nothing but their name, and are stored as the definition says', async () => {
+describe('versions with conversion strategy None', () => {
+  it('differ only in apiVersion; objects are stored in the storage version', async () => {
     const server = await startServer();
-    const made = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }, { name: 'v3', served: false }] });
-    const v1 = await establish(server, made);
-    const v2 = resourceOf(made, 'v2');
+    const created = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }, { name: 'v3', served: false }] });
+    const v1 = await establish(server, created);
+    const v2 = resourceOf(created, 'v2');
     await server.create(v1, custom(v1, 'a', { spec: { x: 1 } }));
     expect(await server.get(v2, 'a')).toMatchObject({ apiVersion: 'example.com/v2', spec: { x: 1 } });
-    expect((await refusal(server.list(resourceOf(made, 'v3')))).code).toBe(404);
+    expect((await rejectionOf(server.list(resourceOf(created, 'v3')))).code).toBe(404);
     const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
     const versions = stored.spec.versions.map((version) => ({ ...version, storage: version.name === 'v2' }));
     const moved = await server.update<CustomResourceDefinition>(definitions, {
@@ -50,27 +50,27 @@ describe('versions without conversion', () => {
       spec: { ...stored.spec, versions },
     } as KubeObject);
     expect(moved.status?.storedVersions).toEqual(['v1', 'v2']);
-    await server.list(definitions); // the server has seen it
+    await server.list(definitions); // wait until the server serves the new definition
     const before = await server.get(v1, 'a');
     expect(before.apiVersion).toBe('example.com/v1');
-    // writing it again is no change of the object, but of what is stored
+    // rewriting the object changes only its storage version
     const after = await server.update(v1, before);
     expect(after.metadata?.resourceVersion).not.toBe(before.metadata?.resourceVersion);
     const again = await server.update(v1, after);
     expect(again.metadata?.resourceVersion).toBe(after.metadata?.resourceVersion);
-    const refused = await refusal(server.patch(definitions, 'widgets.example.com', { spec: { versions: versions.slice(1) } }));
-    expect(refused.message).toContain('status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions');
+    const rejection = await rejectionOf(server.patch(definitions, 'widgets.example.com', { spec: { versions: versions.slice(1) } }));
+    expect(rejection.message).toContain('status.storedVersions[0]: Invalid value: "v1": must appear in spec.versions');
   });
 
-  it('warn of those that are deprecated', async () => {
+  it('warn if they are deprecated', async () => {
     const server = await startServer();
-    const made = definition({
+    const created = definition({
       versions: [{ name: 'v2' }, { name: 'v1beta1', deprecated: true }, { name: 'v1', deprecated: true, deprecationWarning: 'go away' }],
     });
-    await establish(server, made);
+    await establish(server, created);
     const abort = new AbortController();
     const warnings = async (version: string, verb: 'list' | 'watch' = 'list') => {
-      const response = await server.handle(verb, resourceOf(made, version), { signal: abort.signal });
+      const response = await server.handle(verb, resourceOf(created, version), { signal: abort.signal });
       return response.kind === 'list' || response.kind === 'watch' ? (response.warnings ?? []) : [];
     };
     for (const version of ['v2', 'v1', 'v1beta1']) expect(await warnings(version, 'watch')).toEqual(await warnings(version));
@@ -83,7 +83,7 @@ describe('versions without conversion', () => {
 
 type Convert = (object: Widget, desired: string) => unknown;
 
-/** A webhook that converts what it is sent. */
+/** Runs a webhook that converts the objects with `convert`. */
 async function webhook(convert: Convert, answer?: (review: Readonly<Record<string, unknown>>) => unknown) {
   const keys = await testKeys();
   const pair = await keys.issue({ commonName: 'webhook', ipAddresses: ['127.0.0.1'], usages: ['server'] });
@@ -98,13 +98,13 @@ async function webhook(convert: Convert, answer?: (review: Readonly<Record<strin
         readonly request: { readonly uid: string; readonly desiredAPIVersion: string; readonly objects: readonly Widget[] };
       };
       const { uid, desiredAPIVersion, objects } = review.request;
-      const made = answer?.(review as unknown as Readonly<Record<string, unknown>>) ?? {
+      const created = answer?.(review as unknown as Readonly<Record<string, unknown>>) ?? {
         apiVersion: review.apiVersion,
         kind: 'ConversionReview',
         response: { uid, result: { status: 'Success' }, convertedObjects: objects.map((object) => convert(object, desiredAPIVersion)) },
       };
       response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify(made));
+      response.end(JSON.stringify(created));
     });
   });
   closing.push(server);
@@ -124,7 +124,7 @@ async function webhook(convert: Convert, answer?: (review: Readonly<Record<strin
   };
 }
 
-/** v1 has one field for host and port, v2 two. */
+/** v1 has one field for host and port, v2 has two. */
 const split: Convert = (object, desired) => {
   const { hostPort, host, port } = (object.spec ?? {}) as { readonly hostPort?: string; readonly host?: string; readonly port?: string };
   const spec = desired.endsWith('v2') ? { host: hostPort?.split(':')[0], port: hostPort?.split(':')[1] } : { hostPort: `${host}:${port}` };
@@ -134,12 +134,12 @@ const split: Convert = (object, desired) => {
 describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to convert from CR v1 to CR v2', () => {
   async function start(conversion: CustomResourceDefinition['spec']['conversion']) {
     const server: TestServer = await startServer();
-    const made = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }], ...(conversion && { conversion }) });
-    const v1 = await establish(server, made);
-    return { server, v1, v2: resourceOf(made, 'v2') };
+    const created = definition({ schema: free, versions: [{ name: 'v1' }, { name: 'v2' }], ...(conversion && { conversion }) });
+    const v1 = await establish(server, created);
+    return { server, v1, v2: resourceOf(created, 'v2') };
   }
 
-  it('converts what is read, listed, watched and written', async () => {
+  it('converts objects that are read, listed, watched and written', async () => {
     const { conversion, reviews } = await webhook(split);
     const { server, v1, v2 } = await start(conversion);
     await server.create(v1, custom(v1, 'a', { spec: { hostPort: 'x:1' } }));
@@ -175,7 +175,7 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
     const versions = stored.spec.versions.map((version) => ({ ...version, storage: version.name === 'v2' }));
     await server.update(definitions, { ...stored, spec: { ...stored.spec, versions } } as KubeObject);
-    await server.list(definitions); // the server has seen it
+    await server.list(definitions); // wait until the server serves the new definition
     await server.create(v2, custom(v2, 'b', { spec: { host: 'y', port: '2' } }));
     expect((await server.list(v1)).items.map(({ object }) => (object as Widget).spec)).toEqual([{ hostPort: 'x:1' }, { hostPort: 'y:2' }]);
     expect((await server.list(v2)).items.map(({ object }) => (object as Widget).spec)).toEqual([
@@ -192,7 +192,7 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
       properties: { host: { type: 'string' }, port: { type: 'string' }, hostPort: { type: 'string' } },
     } as const;
     const schema: JSONSchemaProps = { type: 'object', properties: { spec: host } };
-    const made = definition({
+    const created = definition({
       schema,
       versions: [
         { name: 'v1', selectableFields: [{ jsonPath: '.spec.hostPort' }] },
@@ -200,8 +200,8 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
       ],
       ...(conversion && { conversion }),
     });
-    const v1 = await establish(server, made);
-    const v2 = resourceOf(made, 'v2');
+    const v1 = await establish(server, created);
+    const v2 = resourceOf(created, 'v2');
     for (const [name, hostPort] of Object.entries({ a: 'x:1', b: 'y:1', c: 'x:2' }))
       await server.create(v1, custom(v1, name, { spec: { hostPort } }));
     expect((await server.list(v2, { fieldSelector: 'spec.host=x' })).names).toEqual(['a', 'c']);
@@ -223,13 +223,13 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     expect((await server.list(v1)).names).toEqual(['b']);
     await watch.close();
     await later.close();
-    // also one that nobody has read from
+    // an object that no client has read before
     const unread = await server.watch(v2, { fieldSelector: 'spec.host=x' });
     await unread.close();
     expect(await unread.next()).toBeUndefined();
   });
 
-  it('says why it could not', async () => {
+  it('returns the message of a failed conversion', async () => {
     const refusing = await webhook(split, (review) => ({
       apiVersion: 'apiextensions.k8s.io/v1',
       kind: 'ConversionReview',
@@ -237,21 +237,21 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     }));
     const { server, v1, v2 } = await start(refusing.conversion);
     await server.create(v1, custom(v1, 'a', { spec: {} }));
-    const refused = await refusal(server.get(v2, 'a'));
-    expect([refused.code, refused.message]).toEqual([500, 'conversion webhook for example.com/v1, Kind=Widget failed: not today']);
-    const untouched = await refusal(server.create(v2, custom(v2, 'b', { spec: {} })));
+    const rejection = await rejectionOf(server.get(v2, 'a'));
+    expect([rejection.code, rejection.message]).toEqual([500, 'conversion webhook for example.com/v1, Kind=Widget failed: not today']);
+    const untouched = await rejectionOf(server.create(v2, custom(v2, 'b', { spec: {} })));
     expect(untouched.code).toBe(500);
     expect((await server.list(v1)).names).toEqual(['a']);
   });
 
-  it('lets nobody change names', async () => {
+  it('rejects a conversion that changes names', async () => {
     const renaming = await webhook((object, desired) => ({ ...object, apiVersion: desired, metadata: { ...object.metadata, name: 'z' } }));
     const { server, v1, v2 } = await start(renaming.conversion);
     await server.create(v1, custom(v1, 'a', { spec: {} }));
-    expect((await refusal(server.get(v2, 'a'))).message).toContain('must have the same name: a != z');
+    expect((await rejectionOf(server.get(v2, 'a'))).message).toContain('must have the same name: a != z');
   });
 
-  it('says that nobody answers', async () => {
+  it('reports an unreachable webhook', async () => {
     const { conversion } = await webhook(split);
     const { server, v1, v2 } = await start(conversion);
     await server.create(v1, custom(v1, 'a', { spec: {} }));
@@ -259,7 +259,7 @@ describe('[sig-api-machinery] CustomResourceConversionWebhook should be able to 
     await new Promise<void>((resolve) => {
       closing.shift()?.close(() => resolve());
     });
-    expect((await refusal(server.get(v2, 'a'))).message).toMatch(
+    expect((await rejectionOf(server.get(v2, 'a'))).message).toMatch(
       /^conversion webhook for example.com\/v1, Kind=Widget failed: Post "https:.*ECONNREFUSED/,
     );
   });

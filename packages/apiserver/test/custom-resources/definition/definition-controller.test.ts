@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import { refusal } from '../../support/pipeline-fixture.ts';
+import { rejectionOf } from '../../support/pipeline-fixture.ts';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { TestClock } from '../../support/pipeline-fixture.ts';
 import {
@@ -19,13 +19,13 @@ afterEach(stopServers);
 
 const condition = ({ status }: CustomResourceDefinition, type: string) => status?.conditions?.find((each) => each.type === type);
 
-describe('Custom resource definitions come and go [sig-api-machinery CustomResourceDefinition resources]', () => {
+describe('custom resource definition lifecycle [sig-api-machinery CustomResourceDefinition resources]', () => {
   it('serves a kind once it is established: creating/deleting custom resource definition objects works', async () => {
     const server = await startServer();
-    const made = definition();
-    const widgets = resourceOf(made);
-    expect((await refusal(server.create(widgets, custom(widgets, 'a')))).code).toBe(404);
-    await establish(server, made);
+    const createdObject = definition();
+    const widgets = resourceOf(createdObject);
+    expect((await rejectionOf(server.create(widgets, custom(widgets, 'a')))).code).toBe(404);
+    await establish(server, createdObject);
     const stored = await server.get<CustomResourceDefinition>(definitions, 'widgets.example.com');
     expect(stored.status?.storedVersions).toEqual(['v1']);
     expect(stored.status?.acceptedNames).toEqual({ plural: 'widgets', singular: 'widget', kind: 'Widget', listKind: 'WidgetList' });
@@ -40,10 +40,10 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     });
   });
 
-  it('deletes what is left of a kind, ends its watches and forgets it; it can be made anew', async () => {
+  it('deletes the objects of a definition, ends their watches and stops serving it; the definition can be created again', async () => {
     const server = await startServer();
-    const made = definition();
-    const widgets = await establish(server, made);
+    const createdObject = definition();
+    const widgets = await establish(server, createdObject);
     await server.create(widgets, custom(widgets, 'a'));
     await server.create(widgets, custom(widgets, 'b', { metadata: { name: 'b', finalizers: ['example.com/hold'] } }));
     const watch = await server.watch(widgets, { resourceVersion: '0' });
@@ -53,8 +53,8 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     expect(deleted.metadata?.finalizers).toEqual(['customresourcecleanup.apiextensions.k8s.io']);
     expect(condition(deleted, 'Terminating')).toMatchObject({ status: 'True', reason: 'InstanceDeletionPending' });
     expect(await watch.take(2)).toEqual(['DELETED a', 'MODIFIED b']);
-    const refused = await refusal(server.create(widgets, custom(widgets, 'c')));
-    expect([refused.code, refused.message]).toEqual([
+    const rejection = await rejectionOf(server.create(widgets, custom(widgets, 'c')));
+    expect([rejection.code, rejection.message]).toEqual([
       403,
       'widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating',
     ]);
@@ -67,26 +67,26 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
       reason: 'InstanceDeletionCompleted',
       message: 'removed all instances',
     });
-    expect((await refusal(server.list(widgets))).code).toBe(404);
-    await establish(server, made);
+    expect((await rejectionOf(server.list(widgets))).code).toBe(404);
+    await establish(server, createdObject);
     expect((await server.list(widgets)).names).toEqual([]);
     await gone.close();
   });
 
-  it('lets a definition go that was never established', async () => {
+  it('deletes a definition that was never established', async () => {
     const server = await startServer();
     await establish(server, definition());
-    const made = definition({ kind: 'Gadget', names: { plural: 'gadgets', shortNames: ['widget'] } });
-    await server.create(definitions, made);
-    const refused = await untilCondition(server, 'gadgets.example.com', 'NamesAccepted', 'False');
-    expect(condition(refused, 'NamesAccepted')).toMatchObject({ reason: 'ShortNamesConflict', message: '"widget" is already in use' });
-    expect(condition(refused, 'Established')).toMatchObject({
+    const createdObject = definition({ kind: 'Gadget', names: { plural: 'gadgets', shortNames: ['widget'] } });
+    await server.create(definitions, createdObject);
+    const rejection = await untilCondition(server, 'gadgets.example.com', 'NamesAccepted', 'False');
+    expect(condition(rejection, 'NamesAccepted')).toMatchObject({ reason: 'ShortNamesConflict', message: '"widget" is already in use' });
+    expect(condition(rejection, 'Established')).toMatchObject({
       status: 'False',
       reason: 'NotAccepted',
       message: 'not all names are accepted',
     });
-    const gadgets = resourceOf(made);
-    expect((await refusal(server.list(gadgets))).code).toBe(404);
+    const gadgets = resourceOf(createdObject);
+    expect((await rejectionOf(server.list(gadgets))).code).toBe(404);
     const gone = await server.watch(definitions, { fieldSelector: 'metadata.name=gadgets.example.com' });
     await server.remove(definitions, 'gadgets.example.com');
     const last = await untilSeen<CustomResourceDefinition>(gone, (_, type) => type === 'DELETED');
@@ -94,7 +94,7 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     await gone.close();
   });
 
-  it('gives a name to who waits for it when its owner goes', async () => {
+  it('accepts the names of a waiting definition when their owner is deleted', async () => {
     const server = await startServer();
     await establish(server, definition());
     await server.create(definitions, definition({ kind: 'Gadget', names: { plural: 'gadgets', kind: 'Widget' } }));
@@ -139,10 +139,10 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     expect(condition(updated, 'StatusUpdate')).toMatchObject({ message: 'Set' });
     expect(updated.spec.scope).toBe('Namespaced');
     expect(updated.metadata?.generation).toBe(1);
-    const refused = await refusal(
+    const rejection = await rejectionOf(
       server.patch(definitions, 'widgets.example.com', { status: { storedVersions: ['v2'] } }, { subresource: 'status' }),
     );
-    expect(refused.message).toContain('status.storedVersions[0]: Invalid value: "v2": must appear in spec.versions');
+    expect(rejection.message).toContain('status.storedVersions[0]: Invalid value: "v2": must appear in spec.versions');
   });
 
   it('watch on custom resource definition objects', async () => {
@@ -160,7 +160,7 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     await second?.close();
   });
 
-  it('serves after a restart what was stored before', async () => {
+  it('serves stored objects after a restart', async () => {
     const storage = new MemoryStorage({ clock: new TestClock() });
     const first = await startServer({ storage });
     const widgets = await establish(first, definition());
@@ -173,7 +173,7 @@ describe('Custom resource definitions come and go [sig-api-machinery CustomResou
     await watch.close();
   });
 
-  it('follows what another server defines, and what is stored there already', async () => {
+  it('serves definitions and objects that another server created', async () => {
     const storage = new MemoryStorage({ clock: new TestClock() });
     const one = await startServer({ storage });
     const other = await startServer({ storage });

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
-import { refusal } from '../../support/pipeline-fixture.ts';
+import { rejectionOf } from '../../support/pipeline-fixture.ts';
 import { definition, definitions, establish, startServer, stopServers, type Sketch } from '../../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
@@ -9,20 +9,20 @@ const root = 'spec.versions[0].schema.openAPIV3Schema';
 
 async function errorsOf(sketch: Sketch): Promise<readonly string[]> {
   const server = await startServer();
-  const { status } = await refusal(server.create(definitions, definition(sketch)));
+  const { status } = await rejectionOf(server.create(definitions, definition(sketch)));
   return (status.details?.causes ?? []).map(({ field, message }) => `${field}: ${message}`);
 }
 const ofSchema = (properties: Record<string, JSONSchemaProps>, more: JSONSchemaProps = {}) =>
   errorsOf({ schema: { type: 'object', properties, ...more } });
 
-describe('definitions', () => {
-  it('need a name that says what they define', async () => {
+describe('CustomResourceDefinition', () => {
+  it('requires a name of plural and group', async () => {
     const server = await startServer();
-    const refused = await refusal(server.create(definitions, { ...definition(), metadata: { name: 'x.example.com' } }));
-    expect(refused.message).toContain('metadata.name: Invalid value: "x.example.com": must be spec.names.plural+"."+spec.group');
+    const rejection = await rejectionOf(server.create(definitions, { ...definition(), metadata: { name: 'x.example.com' } }));
+    expect(rejection.message).toContain('metadata.name: Invalid value: "x.example.com": must be spec.names.plural+"."+spec.group');
   });
 
-  it('need a group with a dot, one storage version and unique versions', async () => {
+  it('requires a group with a dot, one storage version and unique versions', async () => {
     expect(await errorsOf({ group: 'example' })).toEqual([
       'spec.group: Invalid value: "example": should be a domain with at least one dot',
     ]);
@@ -34,7 +34,7 @@ describe('definitions', () => {
     ]);
   });
 
-  it('need structural schemas', async () => {
+  it('requires structural schemas', async () => {
     expect(await errorsOf({ version: { schema: {} } })).toEqual([`${root}: Required value: schemas are required`]);
     expect(await errorsOf({ schema: {} })).toEqual([`${root}.type: Required value: must not be empty at the root`]);
     expect(await ofSchema({ a: {} })).toEqual([
@@ -54,7 +54,7 @@ describe('definitions', () => {
     ]);
   });
 
-  it('may not use what CustomResourceDefinitions have no words for', async () => {
+  it('rejects keywords that CustomResourceDefinitions do not support', async () => {
     expect(await ofSchema({ a: { type: 'array', uniqueItems: true, items: { type: 'string' } } })).toEqual([
       `${root}.properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic`,
     ]);
@@ -69,7 +69,7 @@ describe('definitions', () => {
     ]);
   });
 
-  it('need defaults that their schema takes', async () => {
+  it('requires defaults that satisfy their schema', async () => {
     expect(await ofSchema({ a: { type: 'integer', default: 'x' } })).toEqual([
       `${root}.properties[a].default: Invalid value: "string": ${root}.properties[a].default in body must be of type integer: "string"`,
     ]);
@@ -78,14 +78,14 @@ describe('definitions', () => {
     ]);
   });
 
-  it('of groups of Kubernetes need an approval', async () => {
+  it('requires approval for groups of Kubernetes', async () => {
     expect(await errorsOf({ group: 'x.k8s.io' })).toEqual([
       'metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111',
     ]);
     const server = await startServer();
     await establish(server, definition({ group: 'x.k8s.io', annotations: { 'api-approved.kubernetes.io': 'unapproved, experimental' } }));
-    const made = await server.get(definitions, 'widgets.x.k8s.io');
-    expect(made).toMatchObject({
+    const created = await server.get(definitions, 'widgets.x.k8s.io');
+    expect(created).toMatchObject({
       status: {
         conditions: expect.arrayContaining([
           expect.objectContaining({ type: 'KubernetesAPIApprovalPolicyConformant', status: 'False', reason: 'UnapprovedAnnotation' }),
@@ -94,19 +94,19 @@ describe('definitions', () => {
     });
   });
 
-  it('keep the scope and kind that they were established with', async () => {
+  it('rejects changes of scope and kind after the definition is established', async () => {
     const server = await startServer();
     await establish(server, definition());
     const stored = await server.get(definitions, 'widgets.example.com');
     const changed = { ...stored, spec: { ...definition().spec, scope: 'Cluster', names: { ...definition().spec.names, kind: 'Other' } } };
-    const { status } = await refusal(server.update(definitions, changed));
+    const { status } = await rejectionOf(server.update(definitions, changed));
     expect(status.details?.causes?.map(({ field, message }) => `${field}: ${message}`)).toEqual([
       'spec.scope: Invalid value: "Cluster": field is immutable',
       'spec.names.kind: Invalid value: "Other": field is immutable',
     ]);
   });
 
-  it('say who converts', async () => {
+  it('validates the conversion webhook', async () => {
     expect(await errorsOf({ conversion: { strategy: 'Webhook' } })).toEqual([
       'spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook',
       'spec.conversion.conversionReviewVersions: Required value',
@@ -120,7 +120,7 @@ describe('definitions', () => {
     ]);
   });
 
-  it('have columns, scales and fields that point somewhere', async () => {
+  it('validates paths of columns, scale and selectable fields', async () => {
     const at = 'spec.versions[0]';
     expect(await errorsOf({ version: { additionalPrinterColumns: [{ name: 'A', type: 'text', jsonPath: 'spec' }] } })).toEqual([
       `${at}.additionalPrinterColumns[0].type: Unsupported value: "text": supported values: "boolean", "date", "integer", "number", "string"`,

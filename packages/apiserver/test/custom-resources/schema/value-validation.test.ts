@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import type { Resource } from '@oarlock/api/resource';
-import { refusal, type TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, type TestServer } from '../../support/pipeline-fixture.ts';
 import { custom, definition, definitions, establish, startServer, stopServers } from '../../support/custom-resource-definitions.ts';
 
 afterEach(stopServers);
@@ -18,12 +18,12 @@ async function withSchema(schema: JSONSchemaProps): Promise<{ readonly server: T
 }
 
 async function messages(server: TestServer, widgets: Resource, object: Readonly<Record<string, unknown>>): Promise<readonly string[]> {
-  const { status } = await refusal(server.create(widgets, custom(widgets, 'a', object)));
+  const { status } = await rejectionOf(server.create(widgets, custom(widgets, 'a', object)));
   return (status.details?.causes ?? []).map(({ field, message }) => `${field}: ${message}`);
 }
 
-describe('values of custom resources', () => {
-  it('are refused with the path, the reason and the words of Kubernetes', async () => {
+describe('custom resource values', () => {
+  it("are rejected with Kubernetes' field, reason and message", async () => {
     const { server, widgets } = await withSchema(
       spec(
         {
@@ -72,12 +72,14 @@ describe('values of custom resources', () => {
     expect(await one({ containers: [{ name: 'a' }, {}] })).toEqual(['spec.containers[1].name: Required value']);
     await server.create(widgets, custom(widgets, 'ok', { spec: { replicas: 1, port: 'http', maybe: null, containers: [{ name: 'a' }] } }));
     expect(await server.get(widgets, 'ok')).toMatchObject({ spec: { maybe: null, port: 'http' } });
-    const { message, reason, code } = await refusal(server.create(widgets, custom(widgets, 'a', { spec: { replicas: 0, color: 'x' } })));
+    const { message, reason, code } = await rejectionOf(
+      server.create(widgets, custom(widgets, 'a', { spec: { replicas: 0, color: 'x' } })),
+    );
     expect([code, reason]).toEqual([422, 'Invalid']);
     expect(message).toMatch(/^Widget\.example\.com "a" is invalid: \[spec\.replicas: .*, spec\.color: .*\]$/);
   });
 
-  it('may be one of several', async () => {
+  it('are validated by anyOf, oneOf, allOf and not', async () => {
     const { server, widgets } = await withSchema(
       spec(
         { a: { type: 'integer' }, b: { type: 'integer' }, c: text },
@@ -104,7 +106,7 @@ describe('values of custom resources', () => {
     await server.create(widgets, custom(widgets, 'ok', { spec: { a: 9, c: 'good' } }));
   });
 
-  it('in lists of type set and map stand there once', async () => {
+  it('are unique in lists of type set and map', async () => {
     const { server, widgets } = await withSchema(
       spec({
         tags: { type: 'array', 'x-kubernetes-list-type': 'set', items: text },
@@ -126,16 +128,16 @@ describe('values of custom resources', () => {
     ]);
   });
 
-  it('that were there before may stay wrong as long as nobody touches them (ratcheting)', async () => {
+  it('tolerates existing errors in unchanged values (ratcheting)', async () => {
     const { server, widgets } = await withSchema(spec({ name: text, other: text, list: { type: 'array', items: text } }));
     await server.create(widgets, custom(widgets, 'a', { spec: { name: 'LONG', other: 'x' } }));
     const stored = await server.get(definitions, 'widgets.example.com');
     const stricter = definition({ schema: spec({ name: { type: 'string', maxLength: 2 }, other: text }) });
     await server.update(definitions, { ...stored, spec: stricter.spec } as never);
-    await server.list(definitions); // the server has seen it
-    expect((await refusal(server.create(widgets, custom(widgets, 'b', { spec: { name: 'LONG' } })))).code).toBe(422);
+    await server.list(definitions); // wait until the server serves the new schema
+    expect((await rejectionOf(server.create(widgets, custom(widgets, 'b', { spec: { name: 'LONG' } })))).code).toBe(422);
     await server.patch(widgets, 'a', { spec: { other: 'y' } });
-    expect((await refusal(server.patch(widgets, 'a', { spec: { name: 'ALSO' } }))).message).toContain('spec.name: Too long');
+    expect((await rejectionOf(server.patch(widgets, 'a', { spec: { name: 'ALSO' } }))).message).toContain('spec.name: Too long');
   });
 });
 
@@ -160,9 +162,9 @@ describe('unknown fields of custom resources', () => {
     },
   };
 
-  it('go, unless the schema preserves them', async () => {
+  it('are pruned unless the schema preserves them', async () => {
     const { server, widgets } = await withSchema(schema);
-    const made = await server.create(
+    const created = await server.create(
       widgets,
       custom(widgets, 'a', {
         extra: 1,
@@ -176,8 +178,8 @@ describe('unknown fields of custom resources', () => {
         },
       }),
     );
-    expect(made).not.toHaveProperty('extra');
-    expect(made).toMatchObject({
+    expect(created).not.toHaveProperty('extra');
+    expect(created).toMatchObject({
       spec: {
         known: 'x',
         free: { any: { thing: [1] }, inner: { a: 'x' } },
@@ -186,10 +188,10 @@ describe('unknown fields of custom resources', () => {
         template: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { x: 1 } },
       },
     });
-    expect(JSON.stringify(made)).not.toMatch(/"b":|bogus|"unknown":/);
+    expect(JSON.stringify(created)).not.toMatch(/"b":|bogus|"unknown":/);
   });
 
-  it('of embedded objects need a kind', async () => {
+  it('embedded objects require apiVersion and kind', async () => {
     const { server, widgets } = await withSchema(schema);
     expect(await messages(server, widgets, { spec: { template: { metadata: { name: 'p' } } } })).toEqual([
       'spec.template.apiVersion: Required value',
@@ -197,10 +199,10 @@ describe('unknown fields of custom resources', () => {
     ]);
   });
 
-  it('are refused in patches under Strict, and warned of otherwise', async () => {
+  it('are rejected in patches with Strict and cause warnings otherwise', async () => {
     const { server, widgets } = await withSchema(schema);
     await server.create(widgets, custom(widgets, 'a', { spec: { known: 'x' } }));
-    const strict = await refusal(
+    const strict = await rejectionOf(
       server.patch(widgets, 'a', { spec: { bad: 1, list: [{ worse: 1 }] } }, { query: { fieldValidation: 'Strict' } }),
     );
     expect([strict.code, strict.message]).toEqual([
@@ -217,16 +219,16 @@ describe('unknown fields of custom resources', () => {
     expect(warned.kind === 'object' && warned.warnings).toEqual(['unknown field "spec.bad"']);
   });
 
-  it('strategic merge patches are refused', async () => {
+  it('strategic merge patches are rejected', async () => {
     const { server, widgets } = await withSchema(schema);
     await server.create(widgets, custom(widgets, 'a', {}));
-    const refused = await refusal(server.patch(widgets, 'a', {}, { patchType: 'strategic' }));
-    expect([refused.code, refused.reason]).toEqual([415, 'UnsupportedMediaType']);
+    const rejection = await rejectionOf(server.patch(widgets, 'a', {}, { patchType: 'strategic' }));
+    expect([rejection.code, rejection.reason]).toEqual([415, 'UnsupportedMediaType']);
   });
 });
 
 describe('custom resource defaulting for requests and from storage works [sig-api-machinery CustomResourceDefinition Defaulting]', () => {
-  it('fills in what is absent, nested, and null where null may not be', async () => {
+  it('sets absent fields, nested fields, and fields whose null is not allowed', async () => {
     const { server, widgets } = await withSchema(
       spec({
         a: { type: 'string', default: 'A' },
@@ -237,8 +239,11 @@ describe('custom resource defaulting for requests and from storage works [sig-ap
         list: { type: 'array', items: { type: 'object', properties: { x: { type: 'integer', default: 2 } } } },
       }),
     );
-    const made = await server.create(widgets, custom(widgets, 'a', { spec: { a: null, b: null, c: null, d: null, list: [{}, { x: 3 }] } }));
-    expect((made as unknown as { readonly spec: unknown }).spec).toEqual({
+    const created = await server.create(
+      widgets,
+      custom(widgets, 'a', { spec: { a: null, b: null, c: null, d: null, list: [{}, { x: 3 }] } }),
+    );
+    expect((created as unknown as { readonly spec: unknown }).spec).toEqual({
       a: 'A',
       b: null,
       c: null,
@@ -247,13 +252,13 @@ describe('custom resource defaulting for requests and from storage works [sig-ap
     });
   });
 
-  it('also fills in what was stored before there was a default', async () => {
+  it('sets defaults in objects that were stored before the default existed', async () => {
     const { server, widgets } = await withSchema(spec({ a: text }));
     await server.create(widgets, custom(widgets, 'old', { spec: {} }));
     const stored = await server.get(definitions, 'widgets.example.com');
     const changed = definition({ schema: spec({ a: { type: 'string', default: 'A' }, b: text }) });
     await server.update(definitions, { ...stored, spec: changed.spec } as never);
-    await server.list(definitions); // the server has seen it
+    await server.list(definitions); // wait until the server serves the new schema
     expect(await server.get(widgets, 'old')).toMatchObject({ spec: { a: 'A' } });
     expect((await server.list(widgets)).items[0]?.object).toMatchObject({ spec: { a: 'A' } });
     const watch = await server.watch(widgets, {});

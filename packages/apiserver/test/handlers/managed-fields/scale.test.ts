@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject, ManagedFieldsEntry } from '@oarlock/api/object';
-import { refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -39,25 +39,25 @@ const owners = async () =>
     .map(({ manager, operation, subresource, apiVersion }) => ({ manager, operation, subresource, apiVersion }));
 
 describe('scale', () => {
-  it('gives the replicas of the workload to who scales it', async () => {
+  it('makes the manager of the scale own the replicas of the workload', async () => {
     expect(await owners()).toEqual([{ manager: 'kubectl', operation: 'Update', subresource: undefined, apiVersion: 'apps/v1' }]);
     await server.patch('deployments.apps', 'd', { spec: { replicas: 3 } }, { subresource: 'scale', userAgent: 'autoscaler/1' });
     expect(await owners()).toEqual([{ manager: 'autoscaler', operation: 'Update', subresource: 'scale', apiVersion: 'apps/v1' }]);
-    // what is as it was stays whose it was
+    // unchanged fields keep their managers
     await server.patch('deployments.apps', 'd', { spec: { replicas: 3 } }, { subresource: 'scale', userAgent: 'another/1' });
     expect(await owners()).toMatchObject([{ manager: 'autoscaler' }]);
   });
 
-  it('can be applied, with conflicts', async () => {
-    expect((await refusal(scale(4))).status).toMatchObject({
+  it('supports apply with conflicts', async () => {
+    expect((await rejectionOf(scale(4))).status).toMatchObject({
       code: 409,
       message: 'Apply failed with 1 conflict: conflict with "kubectl" using apps/v1: .spec.replicas',
     });
     expect((await scale(4, { fieldManager: 'me', force: 'true' })).spec.replicas).toBe(4);
     expect(await owners()).toEqual([{ manager: 'me', operation: 'Apply', subresource: 'scale', apiVersion: 'apps/v1' }]);
-    expect((await refusal(scale('x'))).status.message).toBe(
+    expect((await rejectionOf(scale('x'))).status.message).toBe(
       'failed to create typed patch object (/d; autoscaling/v1, Kind=Scale): .spec.replicas: expected numeric (int or float), got string',
     );
-    expect((await refusal(scale(4, {}))).status.code).toBe(422);
+    expect((await rejectionOf(scale(4, {}))).status.code).toBe(422);
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject, ManagedFieldsEntry } from '@oarlock/api/object';
-import { configMap, pod, refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { configMap, pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -46,10 +46,10 @@ describe('server-side apply', () => {
       query: { fieldManager: 'me' },
     });
     expect(response).toMatchObject({ kind: 'object', code: 201 });
-    const made = await server.get<Any>('deployments.apps', 'd');
-    expect(made.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
-    expect(made.metadata).toMatchObject({ generation: 1, uid: expect.any(String) as string });
-    expect(entries(made)).toEqual([
+    const created = await server.get<Any>('deployments.apps', 'd');
+    expect(created.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
+    expect(created.metadata).toMatchObject({ generation: 1, uid: expect.any(String) as string });
+    expect(entries(created)).toEqual([
       {
         manager: 'me',
         operation: 'Apply',
@@ -70,9 +70,9 @@ describe('server-side apply', () => {
     ]);
   });
 
-  it('ServerSideApply should work for subresources: status is owned apart, and cannot make the object', async () => {
+  it('ServerSideApply should work for subresources: the status has its own managers, and apply to it creates no object', async () => {
     const status = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, status: { message: 'hi', phase: 'Running' } };
-    expect((await refusal(apply('pods', status, 'st', {}, 'status'))).status).toMatchObject({ code: 404, reason: 'NotFound' });
+    expect((await rejectionOf(apply('pods', status, 'st', {}, 'status'))).status).toMatchObject({ code: 404, reason: 'NotFound' });
     await apply('pods', pod('p'), 'me');
     const next = await apply('pods', { ...pod('p'), ...status, spec: { nodeName: 'other' } }, 'st', {}, 'status');
     expect(next.status).toMatchObject({ message: 'hi', phase: 'Running' });
@@ -95,13 +95,13 @@ describe('server-side apply', () => {
     const next = await apply('deployments.apps', deployment(), 'one');
     expect(next.spec).toMatchObject({ replicas: 3 });
     expect(fieldsOf(next, 'one')).not.toMatchObject({ 'f:spec': { 'f:replicas': {} } });
-    // the last owner gone, the default comes back
+    // defaulting sets the field when its last owner releases it
     expect((await apply('deployments.apps', deployment(), 'two')).spec).toMatchObject({ replicas: 1 });
   });
 
   it('ServerSideApply should ignore conflict errors if force apply is used', async () => {
     await apply('deployments.apps', deployment({ replicas: 3 }), 'one');
-    expect((await refusal(apply('deployments.apps', deployment({ replicas: 4 }), 'two'))).status).toEqual({
+    expect((await rejectionOf(apply('deployments.apps', deployment({ replicas: 4 }), 'two'))).status).toEqual({
       kind: 'Status',
       apiVersion: 'v1',
       metadata: {},
@@ -117,28 +117,28 @@ describe('server-side apply', () => {
     expect((fieldsOf(forced, 'one') as { 'f:spec': object })['f:spec']).not.toHaveProperty('f:replicas');
   });
 
-  it('names every field and manager in conflict', async () => {
+  it('lists every field and manager in conflict', async () => {
     await server.create('configmaps', configMap('a', { one: '1', two: '2', three: '3' }), { userAgent: 'kubectl/v1.33.0 (linux/amd64)' });
     await server.patch('configmaps', 'a', { data: { three: '4' } }, { query: { fieldManager: 'another' } });
-    const { status } = await refusal(apply('configmaps', configMap('a', { one: 'x', two: 'y', three: 'z' }), 'me'));
+    const { status } = await rejectionOf(apply('configmaps', configMap('a', { one: 'x', two: 'y', three: 'z' }), 'me'));
     expect(status.message).toBe(
       'Apply failed with 3 conflicts: conflicts with "another" using v1:\n- .data.three\nconflicts with "kubectl" using v1:\n- .data.one\n- .data.two',
     );
     expect(status.details?.causes).toHaveLength(3);
   });
 
-  it('is told its manager', async () => {
-    expect((await refusal(apply('configmaps', configMap('a'), ''))).status).toMatchObject({
+  it('requires a field manager', async () => {
+    expect((await rejectionOf(apply('configmaps', configMap('a'), ''))).status).toMatchObject({
       code: 422,
       message: 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
     });
-    expect((await refusal(apply('configmaps', configMap('a'), 'x'.repeat(129)))).status.message).toBe(
+    expect((await rejectionOf(apply('configmaps', configMap('a'), 'x'.repeat(129)))).status.message).toBe(
       'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
     );
   });
 
-  it('refuses what is no configuration of its kind', async () => {
-    const of = async (body: unknown) => (await refusal(apply('deployments.apps', body, 'me'))).status.message;
+  it('rejects invalid configurations', async () => {
+    const of = async (body: unknown) => (await rejectionOf(apply('deployments.apps', body, 'me'))).status.message;
     expect(await of({ ...deployment(), kind: 'Pod' })).toBe('invalid object type: apps/v1, Kind=Pod');
     expect(await of({ ...deployment(), apiVersion: 'apps/v1beta1' })).toBe('invalid object type: apps/v1beta1, Kind=Deployment');
     expect(await of({ ...deployment({}, { managedFields: [] }) })).toBe('metadata.managedFields must be nil');
@@ -156,18 +156,18 @@ describe('server-side apply', () => {
     expect((await server.list('deployments.apps')).names).toEqual([]);
   });
 
-  it('is bound to uid and version where the configuration says them', async () => {
-    expect((await refusal(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status).toMatchObject({
+  it('checks uid and resourceVersion of the configuration', async () => {
+    expect((await rejectionOf(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status).toMatchObject({
       code: 409,
       message:
         'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid u, and no existing object was found',
     });
     await apply('configmaps', configMap('a', { one: '1' }), 'me');
-    expect((await refusal(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status.code).toBe(422);
-    expect((await refusal(apply('configmaps', configMap('a', {}, { resourceVersion: '999' }), 'me'))).status.code).toBe(409);
+    expect((await rejectionOf(apply('configmaps', configMap('a', {}, { uid: 'u' }), 'me'))).status.code).toBe(422);
+    expect((await rejectionOf(apply('configmaps', configMap('a', {}, { resourceVersion: '999' }), 'me'))).status.code).toBe(409);
   });
 
-  it('writes nothing where nothing changes', async () => {
+  it('does not write without a change', async () => {
     const first = await apply('deployments.apps', deployment({ replicas: 2 }), 'me');
     await server.clock.advance(60_000);
     const second = await apply('deployments.apps', deployment({ replicas: 2 }), 'me');
@@ -179,20 +179,20 @@ describe('server-side apply', () => {
   it('changes nothing in a dry run', async () => {
     const dry = await apply('configmaps', configMap('a', { one: '1' }), 'me', { dryRun: 'All' });
     expect(fieldsOf(dry, 'me')).toEqual({ 'f:data': { 'f:one': {} } });
-    expect((await refusal(server.get('configmaps', 'a'))).reason).toBe('NotFound');
+    expect((await rejectionOf(server.get('configmaps', 'a'))).reason).toBe('NotFound');
     await apply('configmaps', configMap('a', { one: '1' }), 'me');
     expect((await apply('configmaps', configMap('a', { two: '2' }), 'me', { dryRun: 'All' })).data).toEqual({ two: '2' });
     expect((await server.get<Any>('configmaps', 'a')).data).toEqual({ one: '1' });
   });
 
-  it('takes what was there before the first apply for a manager of its own', async () => {
-    const made = await server.create<Any>('configmaps', configMap('a', { one: '1', two: '2' }));
-    await server.update('configmaps', { ...made, metadata: { ...made.metadata, managedFields: [{}] } });
+  it('attributes the fields before the first apply to before-first-apply', async () => {
+    const created = await server.create<Any>('configmaps', configMap('a', { one: '1', two: '2' }));
+    await server.update('configmaps', { ...created, metadata: { ...created.metadata, managedFields: [{}] } });
     const bare = await server.get('configmaps', 'a');
     expect(bare.metadata).not.toHaveProperty('managedFields');
     await server.patch('configmaps', 'a', { data: { three: '3' } });
     expect((await server.get('configmaps', 'a')).metadata).not.toHaveProperty('managedFields');
-    expect((await refusal(apply('configmaps', configMap('a', { one: 'x' }), 'me'))).status.message).toBe(
+    expect((await rejectionOf(apply('configmaps', configMap('a', { one: 'x' }), 'me'))).status.message).toBe(
       'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.one',
     );
     const next = await apply('configmaps', configMap('a', { one: '1' }), 'me');
@@ -202,7 +202,7 @@ describe('server-side apply', () => {
     });
   });
 
-  it('moves from client-side apply without conflicts, for kubectl alone', async () => {
+  it('migrates from client-side apply without conflicts, for kubectl only', async () => {
     const config = configMap('a', { one: '1', two: '2' });
     const text = `${JSON.stringify(config)}\n`;
     await server.create(
@@ -213,7 +213,7 @@ describe('server-side apply', () => {
       },
     );
     const changed = configMap('a', { one: 'new', two: '2' });
-    expect((await refusal(apply('configmaps', changed, 'me'))).status.message).toBe(
+    expect((await rejectionOf(apply('configmaps', changed, 'me'))).status.message).toBe(
       'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using v1: .data.one',
     );
     const next = await apply('configmaps', changed, 'kubectl');
@@ -221,14 +221,14 @@ describe('server-side apply', () => {
     expect(JSON.parse(next.metadata?.annotations?.['kubectl.kubernetes.io/last-applied-configuration'] ?? '')).toMatchObject({
       data: { one: 'new' },
     });
-    // what somebody changed since was not applied by the client any more
+    // a field that another manager changed does not belong to client-side apply
     await server.patch('configmaps', 'a', { data: { two: 'x' } }, { query: { fieldManager: 'other' } });
-    expect((await refusal(apply('configmaps', configMap('a', { one: 'new', two: '3' }), 'kubectl'))).status.message).toBe(
+    expect((await rejectionOf(apply('configmaps', configMap('a', { one: 'new', two: '3' }), 'kubectl'))).status.message).toBe(
       'Apply failed with 1 conflict: conflict with "other" using v1: .data.two',
     );
   });
 
-  it('keeps sets per version', async () => {
+  it('keeps field sets per version', async () => {
     const v2 = {
       apiVersion: 'autoscaling/v2',
       kind: 'HorizontalPodAutoscaler',
@@ -249,7 +249,7 @@ describe('server-side apply', () => {
         body: { ...v2, spec: { ...v2.spec, ...spec } },
         query: { fieldManager: manager, ...query },
       });
-    expect((await refusal(applyV2({ maxReplicas: 5 }, 'two'))).status.message).toBe(
+    expect((await rejectionOf(applyV2({ maxReplicas: 5 }, 'two'))).status.message).toBe(
       'Apply failed with 1 conflict: conflict with "one": .spec.maxReplicas',
     );
     const forced = await applyV2({ maxReplicas: 5 }, 'two', { force: 'true' });
@@ -262,7 +262,7 @@ describe('server-side apply', () => {
 });
 
 describe('managers of updates', () => {
-  it('are named by the request, else by the program', async () => {
+  it('are named by the request or its user agent', async () => {
     const by = async (name: string, options: object) =>
       entries(await server.create('configmaps', configMap(name, { a: 'b' }), options))[0]?.manager;
     expect(await by('a', { userAgent: 'kubectl/v1.33.0 (linux/amd64)' })).toBe('kubectl');
@@ -270,7 +270,7 @@ describe('managers of updates', () => {
     expect(await by('c', {})).toBe('unknown');
   });
 
-  it('own what they set, until somebody else changes it', async () => {
+  it('own the fields that they set until another manager changes them', async () => {
     await server.create('pods', pod('p', { containers: [{ name: 'main', image: 'i', ports: [{ containerPort: 80 }] }] }), {
       userAgent: 'a/1',
     });
@@ -294,7 +294,7 @@ describe('managers of updates', () => {
     expect(JSON.stringify(fieldsOf(next, 'a', 'Update'))).not.toContain('f:image"');
   });
 
-  it('become one when there are too many', async () => {
+  it('are merged into one if there are too many', async () => {
     await server.create('configmaps', configMap('a', { k: 'v' }), { userAgent: 'm0/1' });
     let last: KubeObject = {};
     for (let i = 1; i <= 12; i++) {
@@ -306,10 +306,10 @@ describe('managers of updates', () => {
     expect(fieldsOf(last, 'ancient-changes', 'Update')).toEqual({ 'f:data': { '.': {}, 'f:k': {}, 'f:k1': {}, 'f:k2': {}, 'f:k3': {} } });
   });
 
-  it('are kept from clients that know nothing of them, or send nonsense', async () => {
-    const made = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
-    const { managedFields, ...metadata } = made.metadata ?? {};
-    const next = await server.update<Any>('configmaps', { ...made, metadata, data: { k: 'v', l: 'w' } } as KubeObject, {
+  it('are kept from clients that omit them or send invalid ones', async () => {
+    const created = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
+    const { managedFields, ...metadata } = created.metadata ?? {};
+    const next = await server.update<Any>('configmaps', { ...created, metadata, data: { k: 'v', l: 'w' } } as KubeObject, {
       userAgent: 'a/1',
     });
     expect(fieldsOf(next, 'a', 'Update')).toEqual({ 'f:data': { '.': {}, 'f:k': {}, 'f:l': {} } });
@@ -328,16 +328,16 @@ describe('managers of updates', () => {
     expect(managedFields).toHaveLength(1);
   });
 
-  it('may be handed over', async () => {
-    const made = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
-    const entry = { ...entries(made)[0], manager: 'kubectl', operation: 'Apply' };
-    const next = await server.update<Any>('configmaps', { ...made, metadata: { ...made.metadata, managedFields: [entry] } });
+  it('can be changed explicitly', async () => {
+    const created = await server.create<Any>('configmaps', configMap('a', { k: 'v' }), { userAgent: 'a/1' });
+    const entry = { ...entries(created)[0], manager: 'kubectl', operation: 'Apply' };
+    const next = await server.update<Any>('configmaps', { ...created, metadata: { ...created.metadata, managedFields: [entry] } });
     expect(managersOf(next)).toEqual(['kubectl Apply']);
   });
 
-  it('do not own what only the server says, nor what a binding says', async () => {
-    const made = await server.create<Any>('pods', pod('p'), { userAgent: 'a/1' });
-    const text = JSON.stringify(entries(made));
+  it('do not own fields of the server or of bindings', async () => {
+    const created = await server.create<Any>('pods', pod('p'), { userAgent: 'a/1' });
+    const text = JSON.stringify(entries(created));
     for (const name of ['f:uid', 'f:resourceVersion', 'f:creationTimestamp', 'f:generation', 'f:status', 'f:name"']) {
       if (name !== 'f:name"') expect(text).not.toContain(`"${name}`);
     }
@@ -346,11 +346,11 @@ describe('managers of updates', () => {
       { kind: 'Binding', apiVersion: 'v1', metadata: { name: 'p' }, ...{ target: { kind: 'Node', name: 'n' } } },
       { subresource: 'binding', name: 'p' },
     );
-    expect(entries(await server.get('pods', 'p'))).toEqual(entries(made));
+    expect(entries(await server.get('pods', 'p'))).toEqual(entries(created));
   });
 });
 
-describe('what is applied again as it is', () => {
+describe('unchanged apply', () => {
   const template = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
   const job = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'i' }] } };
   it.each([
@@ -399,7 +399,7 @@ describe('what is applied again as it is', () => {
     expect(other.metadata?.generation).toBe(one.metadata?.generation);
   });
 
-  it('is compared as it is written: quantities in another form are in conflict, as in Kubernetes', async () => {
+  it('compares values as written: other notations of a quantity conflict, as in Kubernetes', async () => {
     const of = (cpu: string) => ({
       apiVersion: 'v1',
       kind: 'Pod',
@@ -409,7 +409,7 @@ describe('what is applied again as it is', () => {
     const one = await apply('pods', of('0.5'), 'me');
     expect(await apply('pods', of('0.5'), 'me')).toEqual(one);
     await apply('pods', of('500m'), 'other');
-    expect((await refusal(apply('pods', of('0.5'), 'third'))).status.message).toContain(
+    expect((await rejectionOf(apply('pods', of('0.5'), 'third'))).status.message).toContain(
       '.spec.containers[name="c"].resources.requests.cpu',
     );
   });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
-import { pod, refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -18,7 +18,7 @@ const bind = (name: string, node: string, more?: KubeObject['metadata']) =>
   server.create('pods', binding(name, node, more), { subresource: 'binding', name });
 
 describe('binding', () => {
-  it('gives a pod its node, and says that it is scheduled', async () => {
+  it('sets the node and the PodScheduled condition', async () => {
     await server.create('pods', pod('a'));
     expect(await bind('a', 'n1', { annotations: { note: 'x' } })).toMatchObject({ kind: 'Status', status: 'Success' });
     expect(await server.get('pods', 'a')).toMatchObject({
@@ -28,31 +28,31 @@ describe('binding', () => {
     });
   });
 
-  it('happens once, to pods that wait for it', async () => {
+  it('is accepted once, for unscheduled pods', async () => {
     await server.create('pods', pod('a'));
     await bind('a', 'n1');
-    expect((await refusal(bind('a', 'n2'))).status).toMatchObject({
+    expect((await rejectionOf(bind('a', 'n2'))).status).toMatchObject({
       code: 409,
       message: 'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"',
     });
     await server.create('pods', pod('gated', { schedulingGates: [{ name: 'example.com/wait' }] }));
-    expect((await refusal(bind('gated', 'n1'))).message).toContain('pod gated has non-empty .spec.schedulingGates');
+    expect((await rejectionOf(bind('gated', 'n1'))).message).toContain('pod gated has non-empty .spec.schedulingGates');
     await server.create('pods', pod('going', {}, { finalizers: ['example.com/hold'] }));
     await server.remove('pods', 'going');
-    expect((await refusal(bind('going', 'n1'))).message).toContain('pod going is being deleted, cannot be assigned to a host');
-    expect((await refusal(bind('nobody', 'n1'))).status).toMatchObject({ code: 404, message: 'pods "nobody" not found' });
+    expect((await rejectionOf(bind('going', 'n1'))).message).toContain('pod going is being deleted, cannot be assigned to a host');
+    expect((await rejectionOf(bind('nobody', 'n1'))).status).toMatchObject({ code: 404, message: 'pods "nobody" not found' });
   });
 
-  it('is of the pod that was meant', async () => {
-    const made = await server.create('pods', pod('a'));
-    expect((await refusal(bind('a', 'n1', { uid: 'other' }))).code).toBe(409);
-    expect((await refusal(server.create('pods', binding('b', 'n1'), { subresource: 'binding', name: 'a' }))).message).toBe(
+  it('checks the identity of the pod', async () => {
+    const created = await server.create('pods', pod('a'));
+    expect((await rejectionOf(bind('a', 'n1', { uid: 'other' }))).code).toBe(409);
+    expect((await rejectionOf(server.create('pods', binding('b', 'n1'), { subresource: 'binding', name: 'a' }))).message).toBe(
       'name in URL does not match name in Binding object',
     );
-    expect((await refusal(bind('a', ''))).message).toBe('target.name: Required value');
+    expect((await rejectionOf(bind('a', ''))).message).toBe('target.name: Required value');
     expect(
       (
-        await refusal(
+        await rejectionOf(
           server.create(
             'pods',
             { ...binding('a', 'n1'), ...{ target: { kind: 'Pod', name: 'x' } } },
@@ -61,10 +61,10 @@ describe('binding', () => {
         )
       ).message,
     ).toBe('target.kind: Unsupported value: "Pod": supported values: "<empty>", "Node"');
-    await bind('a', 'n1', made.metadata?.uid === undefined ? {} : { uid: made.metadata.uid });
+    await bind('a', 'n1', created.metadata?.uid === undefined ? {} : { uid: created.metadata.uid });
   });
 
-  it('comes under the old name, too, and only pretends to in a dry run', async () => {
+  it('is served as bindings, too, and does not write in a dry run', async () => {
     await server.create('pods', pod('a'));
     await server.create('pods', binding('a', 'n1'), { subresource: 'binding', name: 'a', query: { dryRun: 'All' } });
     expect(await server.get('pods', 'a')).not.toHaveProperty('spec.nodeName');

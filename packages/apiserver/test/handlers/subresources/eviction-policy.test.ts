@@ -2,11 +2,11 @@ import type { PodDisruptionBudget } from '@oarlock/api/types/policy-v1';
 import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import type { Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
 import { afterEach, describe, expect, it } from 'vitest';
-import { pod, refusal, TestClock, TestServer } from '../../support/pipeline-fixture.ts';
+import { pod, rejectionOf, TestClock, TestServer } from '../../support/pipeline-fixture.ts';
 
-// the branches of upstream's eviction_test.go: which pods a budget guards, by its policy and by how it stands
+// the cases of upstream's eviction_test.go: which pods a budget protects, by its policy and status
 const budgets = 'poddisruptionbudgets.policy';
-const refused = "Cannot evict pod as it would violate the pod's disruption budget.";
+const rejectionError = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 let server: TestServer;
 afterEach(() => server.stop());
@@ -56,18 +56,21 @@ const isGoing = async () => {
 };
 const budget = async () => ((await server.get(budgets, 'b')) as PodDisruptionBudget).status;
 
-/** `spends`: it goes, and the budget pays. `free`: it goes, and the budget does not. Else what the refusal says. */
+/**
+ * `spends`: the pod is deleted and the budget decremented. `free`: the pod is deleted, the budget is unchanged. Otherwise the message of
+ * the rejection.
+ */
 type Outcome = 'spends' | 'free' | RegExp;
 const rows: readonly (readonly [what: string, pod: object, current: number, desired: number, allowed: number, Record<string, Outcome>])[] =
   [
-    ['ready, nothing to spare', healthy, 1, 1, 0, { any: /needs 1 healthy pods and has 1 currently/ }],
-    ['ready, one to spare', healthy, 2, 1, 1, { any: 'spends' }],
-    ['not ready, and enough others are', unhealthy, 2, 2, 0, { any: 'free' }],
-    ['not ready, and more than enough others are', unhealthy, 3, 2, 1, { any: 'free' }],
-    ['not ready, as too many others', unhealthy, 1, 2, 0, { any: /needs 2 healthy pods and has 1 currently/, AlwaysAllow: 'free' }],
-    ['not ready, where none has to be', unhealthy, 0, 0, 0, { any: /needs 0 healthy pods and has 0 currently/, AlwaysAllow: 'free' }],
-    ['not ready, where none has to be and one may go', unhealthy, 0, 0, 1, { any: 'spends', AlwaysAllow: 'free' }],
-    ['of no known health', { phase: 'Running' }, 1, 2, 0, { any: /needs 2 healthy pods/, AlwaysAllow: 'free' }],
+    ['ready, no disruption allowed', healthy, 1, 1, 0, { any: /needs 1 healthy pods and has 1 currently/ }],
+    ['ready, one disruption allowed', healthy, 2, 1, 1, { any: 'spends' }],
+    ['not ready, enough healthy pods', unhealthy, 2, 2, 0, { any: 'free' }],
+    ['not ready, more than enough healthy pods', unhealthy, 3, 2, 1, { any: 'free' }],
+    ['not ready, too few healthy pods', unhealthy, 1, 2, 0, { any: /needs 2 healthy pods and has 1 currently/, AlwaysAllow: 'free' }],
+    ['not ready, no pod required', unhealthy, 0, 0, 0, { any: /needs 0 healthy pods and has 0 currently/, AlwaysAllow: 'free' }],
+    ['not ready, no pod required, one disruption allowed', unhealthy, 0, 0, 1, { any: 'spends', AlwaysAllow: 'free' }],
+    ['without Ready condition', { phase: 'Running' }, 1, 2, 0, { any: /needs 2 healthy pods/, AlwaysAllow: 'free' }],
     ['pending', { phase: 'Pending' }, 0, 2, 0, { any: 'free' }],
     ['succeeded', { phase: 'Succeeded' }, 0, 2, 0, { any: 'free' }],
     ['failed', { phase: 'Failed' }, 0, 2, 0, { any: 'free' }],
@@ -77,13 +80,13 @@ describe.each<[string, Policy]>([
   ['no policy', undefined],
   ['IfHealthyBudget', 'IfHealthyBudget'],
   ['AlwaysAllow', 'AlwaysAllow'],
-])('an eviction under %s', (_title, policy) => {
+])('eviction with policy %s', (_title, policy) => {
   it.each(rows)('of a pod that is %s', async (_what, podStatus, currentHealthy, desiredHealthy, disruptionsAllowed, outcomes) => {
     await world(policy, podStatus, { currentHealthy, desiredHealthy, disruptionsAllowed });
     const outcome = outcomes[policy ?? ''] ?? outcomes['any'];
     if (outcome instanceof RegExp) {
-      const { status } = await refusal(evict());
-      expect(status).toMatchObject({ code: 429, reason: 'TooManyRequests', message: refused });
+      const { status } = await rejectionOf(evict());
+      expect(status).toMatchObject({ code: 429, reason: 'TooManyRequests', message: rejectionError });
       expect(status.details?.causes).toEqual([{ reason: 'DisruptionBudget', message: expect.stringMatching(outcome) as string }]);
       expect(status.details).not.toHaveProperty('retryAfterSeconds');
       expect(await isGoing()).toBe(false);
@@ -97,43 +100,43 @@ describe.each<[string, Policy]>([
   });
 });
 
-describe('an eviction', () => {
-  it('of a pod that goes already asks nobody', async () => {
+describe('eviction', () => {
+  it('of a terminating pod ignores the budget', async () => {
     await world(undefined, healthy, { currentHealthy: 1, desiredHealthy: 1, disruptionsAllowed: 0 });
     await server.remove('pods', 'a');
     expect(await evict()).toMatchObject({ status: 'Success' });
   });
 
   it.each([
-    ['in its options', { dryRun: ['All'] }, {}],
-    ['in its query', {}, { dryRun: 'All' }],
-  ])('that is a dry run %s changes nothing, and is refused all the same', async (_where, options, query) => {
+    ['options', { dryRun: ['All'] }, {}],
+    ['query', {}, { dryRun: 'All' }],
+  ])('with dry run in the %s changes nothing, and is rejected by the same rules', async (_where, options, query) => {
     await world(undefined, healthy, { currentHealthy: 2, desiredHealthy: 1, disruptionsAllowed: 1 });
     expect(await evict(options, query)).toMatchObject({ status: 'Success' });
     expect(await isGoing()).toBe(false);
     expect(await budget()).toMatchObject({ disruptionsAllowed: 1 });
     expect(await budget()).not.toHaveProperty('disruptedPods');
     await server.patch(budgets, 'b', { status: { disruptionsAllowed: 0 } }, { subresource: 'status' });
-    expect((await refusal(evict(options, query))).code).toBe(429);
+    expect((await rejectionOf(evict(options, query))).code).toBe(429);
   });
 
-  it('of another version than the pod has is refused', async () => {
+  it('is rejected for another resourceVersion', async () => {
     await world('AlwaysAllow', unhealthy, { currentHealthy: 0, desiredHealthy: 1, disruptionsAllowed: 0 });
-    expect(await refusal(evict({ preconditions: { resourceVersion: '1' } }))).toMatchObject({ code: 409, reason: 'Conflict' });
+    expect(await rejectionOf(evict({ preconditions: { resourceVersion: '1' } }))).toMatchObject({ code: 409, reason: 'Conflict' });
     expect(await isGoing()).toBe(false);
   });
 
-  it('of another pod of that name is refused: where a budget pays, it pays once', async () => {
+  it('is rejected for another uid; the budget is decremented once', async () => {
     const preconditions = { uid: 'another' };
     await world(undefined, healthy, { currentHealthy: 3, desiredHealthy: 1, disruptionsAllowed: 2 });
-    expect(await refusal(evict({ preconditions }))).toMatchObject({ code: 409, reason: 'Conflict' });
+    expect(await rejectionOf(evict({ preconditions }))).toMatchObject({ code: 409, reason: 'Conflict' });
     expect(await budget()).toMatchObject({ disruptionsAllowed: 1 });
     await server.patch('pods', 'a', { status: unhealthy }, { subresource: 'status' });
-    expect(await refusal(evict({ preconditions }))).toMatchObject({ code: 429, status: { details: { retryAfterSeconds: 10 } } });
+    expect(await rejectionOf(evict({ preconditions }))).toMatchObject({ code: 429, status: { details: { retryAfterSeconds: 10 } } });
     expect(await isGoing()).toBe(false);
   });
 
-  it('of the version that the pod has is done, with the grace that was asked for', async () => {
+  it('with the current resourceVersion deletes the pod with the requested grace period', async () => {
     await world('AlwaysAllow', unhealthy, { currentHealthy: 0, desiredHealthy: 1, disruptionsAllowed: 0 });
     const { metadata } = await server.get('pods', 'a');
     const { uid, resourceVersion } = metadata ?? {};
@@ -141,23 +144,23 @@ describe('an eviction', () => {
     expect((await server.get('pods', 'a')).metadata?.deletionGracePeriodSeconds).toBe(7);
   });
 
-  it('is refused by a budget that says less than nothing, or waits for too many', async () => {
+  it('is rejected by a budget with negative disruptionsAllowed or too many disruptedPods', async () => {
     await world(undefined, healthy, { currentHealthy: 1, desiredHealthy: 1, disruptionsAllowed: 1 });
     const disruptedPods = Object.fromEntries(Array.from({ length: 2001 }, (_, i) => [`p${i}`, '2026-01-01T00:00:00Z']));
     await server.patch(budgets, 'b', { status: { disruptedPods } }, { subresource: 'status' });
-    expect(await refusal(evict())).toMatchObject({
+    expect(await rejectionOf(evict())).toMatchObject({
       code: 403,
       message: expect.stringContaining('DisruptedPods map too big - too many evictions not confirmed by PDB controller') as string,
     });
   });
 
-  it('asks no budget that is for others, or that selects nothing', async () => {
+  it('ignores budgets with another or an empty selector', async () => {
     await world(undefined, healthy, { currentHealthy: 1, desiredHealthy: 1, disruptionsAllowed: 0 });
     await server.patch('pods', 'a', { metadata: { labels: { app: 'y' } } });
     expect(await evict()).toMatchObject({ status: 'Success' });
   });
 
-  /** Somebody changes the pod each time it is about to be written, `times` times. */
+  /** Changes the pod before the next `times` writes. */
   class Raced extends MemoryStorage {
     times = 0;
     override async commit(writes: readonly Write[], expected: readonly Precondition[]) {
@@ -169,17 +172,17 @@ describe('an eviction', () => {
     }
   }
 
-  it('of a pod that is not ready and changes meanwhile looks again, and tells its client to come back', async () => {
+  it('of an unready pod that changes concurrently is rejected with retryAfterSeconds', async () => {
     const storage = new Raced({ clock: new TestClock() });
     await world('AlwaysAllow', unhealthy, { currentHealthy: 0, desiredHealthy: 1, disruptionsAllowed: 0 }, storage);
     storage.times = 1;
-    const { status } = await refusal(evict());
+    const { status } = await rejectionOf(evict());
     expect(status).toMatchObject({ code: 429, details: { retryAfterSeconds: 10 } });
     expect(status.details?.causes?.[0]?.message).toBe('The disruption budget b is still being processed by the server.');
     expect(await evict()).toMatchObject({ status: 'Success' });
   });
 
-  it('of a pending pod that changes meanwhile is tried again', async () => {
+  it('of a pending pod that changes concurrently is retried', async () => {
     const storage = new Raced({ clock: new TestClock() });
     await world(undefined, { phase: 'Pending' }, { currentHealthy: 0, desiredHealthy: 1, disruptionsAllowed: 0 }, storage);
     storage.times = 1;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { pod, refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -37,7 +37,7 @@ describe('eviction', () => {
     );
   };
 
-  it('deletes a pod, and says why', async () => {
+  it('deletes the pod and sets its DisruptionTarget condition', async () => {
     await running('a');
     expect(await evict('a')).toMatchObject({ status: 'Success' });
     expect(await server.get('pods', 'a')).toMatchObject({
@@ -51,19 +51,19 @@ describe('eviction', () => {
     });
   });
 
-  it('is taken of the version before, which older clients send, and of no other', async () => {
+  it('accepts policy/v1beta1, which older clients send, and no other version', async () => {
     await running('a');
     const send = (apiVersion: string) =>
       server.create('pods', { kind: 'Eviction', apiVersion, metadata: { name: 'a' } }, { subresource: 'eviction', name: 'a' });
-    expect((await refusal(send('policy/v1alpha1'))).status.code).toBe(400);
+    expect((await rejectionOf(send('policy/v1alpha1'))).status.code).toBe(400);
     expect(await send('policy/v1beta1')).toMatchObject({ status: 'Success' });
     expect((await server.get('pods', 'a')).metadata?.deletionTimestamp).toBeDefined();
   });
 
-  it('is refused where the budget allows none', async () => {
+  it('is rejected if the budget allows no disruption', async () => {
     await running('a');
     await budget({});
-    expect((await refusal(evict('a'))).status).toMatchObject({
+    expect((await rejectionOf(evict('a'))).status).toMatchObject({
       code: 429,
       reason: 'TooManyRequests',
       message: "Cannot evict pod as it would violate the pod's disruption budget.",
@@ -72,7 +72,7 @@ describe('eviction', () => {
     expect((await server.get('pods', 'a')).metadata).not.toHaveProperty('deletionTimestamp');
   });
 
-  it('takes one from the budget', async () => {
+  it('decrements the budget', async () => {
     await running('a');
     await budget({ disruptionsAllowed: 1, currentHealthy: 2 });
     await evict('a');
@@ -80,19 +80,19 @@ describe('eviction', () => {
       status: { disruptionsAllowed: 0, disruptedPods: { a: '2026-01-01T00:00:00Z' } },
     });
     await running('c');
-    expect((await refusal(evict('c'))).code).toBe(429);
+    expect((await rejectionOf(evict('c'))).code).toBe(429);
   });
 
-  it('waits for a budget that is not counted yet', async () => {
+  it("is rejected until the budget's status is current", async () => {
     await running('a');
     await budget({ observedGeneration: 0, disruptionsAllowed: 1 });
-    expect((await refusal(evict('a'))).status.details).toMatchObject({
+    expect((await rejectionOf(evict('a'))).status.details).toMatchObject({
       retryAfterSeconds: 10,
       causes: [{ message: 'The disruption budget b is still being processed by the server.' }],
     });
   });
 
-  it('asks no budget for pods that count for nobody', async () => {
+  it('ignores budgets for pods that are not counted', async () => {
     await budget({ currentHealthy: 1, desiredHealthy: 1 });
     await server.create('pods', pod('pending', {}, { labels: { app: 'x' } }));
     await evict('pending');
@@ -101,17 +101,17 @@ describe('eviction', () => {
     expect((await server.list('pods')).items.map(({ object }) => object.metadata?.deletionTimestamp !== undefined)).toEqual([true]);
   });
 
-  it('is refused under two budgets, and for another pod than the URL says', async () => {
+  it('is rejected with two budgets, and for a pod that differs from the URL', async () => {
     await running('a');
     await budget({});
     await budget({}, {}, 'c');
-    expect((await refusal(evict('a'))).status).toMatchObject({
+    expect((await rejectionOf(evict('a'))).status).toMatchObject({
       code: 500,
       message: 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.',
     });
     expect(
       (
-        await refusal(
+        await rejectionOf(
           server.create(
             'pods',
             { kind: 'Eviction', apiVersion: 'policy/v1', metadata: { name: 'b' } },
@@ -120,10 +120,10 @@ describe('eviction', () => {
         )
       ).message,
     ).toBe('name in URL does not match name in Eviction object');
-    expect((await refusal(evict('nobody'))).reason).toBe('NotFound');
+    expect((await rejectionOf(evict('nobody'))).reason).toBe('NotFound');
   });
 
-  it('only pretends to in a dry run', async () => {
+  it('does not write in a dry run', async () => {
     await running('a');
     await budget({ disruptionsAllowed: 1 });
     await evict('a', { dryRun: ['All'] });

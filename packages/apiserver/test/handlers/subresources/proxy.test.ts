@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { pod, refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { pod, rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -38,32 +38,32 @@ const where = (resource: string, name: string) =>
   server.handle('get', resource, { namespace: resource === 'nodes' ? '' : 'default', name, subresource: 'proxy' });
 
 describe('pods/proxy', () => {
-  it('leads to the first port of the pod unless another is named', async () => {
+  it('resolves the first port of the pod by default', async () => {
     expect(await where('pods', 'a')).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080 });
     expect(await where('pods', 'https:a:443')).toMatchObject({ scheme: 'https', port: 443 });
-    expect((await refusal(where('pods', 'x:a:1'))).status).toMatchObject({ code: 400, message: 'invalid pod request "x:a:1"' });
-    expect((await refusal(where('pods', 'b'))).code).toBe(404);
+    expect((await rejectionOf(where('pods', 'x:a:1'))).status).toMatchObject({ code: 400, message: 'invalid pod request "x:a:1"' });
+    expect((await rejectionOf(where('pods', 'b'))).code).toBe(404);
   });
-  it('does not lead into the server itself', async () => {
+  it('does not resolve to addresses of the server itself', async () => {
     for (const podIP of ['127.0.0.1', '169.254.169.254', '::1', '0.0.0.0', '224.0.0.1']) {
       await server.patch('pods', 'a', { status: { podIP, podIPs: [{ ip: podIP }] } }, { subresource: 'status' });
-      expect((await refusal(where('pods', 'a'))).status).toMatchObject({ code: 400, message: 'address not allowed' });
+      expect((await rejectionOf(where('pods', 'a'))).status).toMatchObject({ code: 400, message: 'address not allowed' });
     }
   });
 });
 
 describe('services/proxy', () => {
-  it('leads to a pod that is ready, by the number or the name of a port', async () => {
+  it('resolves to a ready pod by port number or name', async () => {
     await slice([['10.244.0.5', 'a']]);
     for (const name of ['s:80', 's:web', 'http:s:web'])
       expect(await where('services', name)).toEqual({ kind: 'proxy', scheme: 'http', host: '10.244.0.5', port: 8080 });
   });
-  it('is unavailable where nobody serves', async () => {
-    expect((await refusal(where('services', 's:81'))).status).toMatchObject({
+  it('is unavailable without ready endpoints', async () => {
+    expect((await rejectionOf(where('services', 's:81'))).status).toMatchObject({
       code: 503,
       message: 'no service port 81 found for service "s"',
     });
-    expect((await refusal(where('services', 's:web'))).status).toMatchObject({
+    expect((await rejectionOf(where('services', 's:web'))).status).toMatchObject({
       code: 503,
       message: 'no endpoints available for service "s"',
     });
@@ -71,12 +71,12 @@ describe('services/proxy', () => {
       ['10.244.0.9', 'a'],
       ['10.244.0.5', undefined],
     ]);
-    expect((await refusal(where('services', 's:web'))).status).toMatchObject({ message: 'no endpoints available for service "s"' });
+    expect((await rejectionOf(where('services', 's:web'))).status).toMatchObject({ message: 'no endpoints available for service "s"' });
   });
 });
 
 describe('nodes/proxy', () => {
-  it('leads to the kubelet, or to another port of the machine', async () => {
+  it('resolves to the kubelet, or to another port of the node', async () => {
     await server.create('nodes', {
       kind: 'Node',
       apiVersion: 'v1',
@@ -112,7 +112,7 @@ describe('componentstatuses', () => {
       conditions: [{ type: 'Healthy', status: 'False', message: 'gone' }],
     });
     expect((await own.list('componentstatuses', { fieldSelector: 'metadata.name=scheduler' })).names).toEqual(['scheduler']);
-    expect((await refusal(own.get('componentstatuses', 'x'))).code).toBe(404);
+    expect((await rejectionOf(own.get('componentstatuses', 'x'))).code).toBe(404);
     expect(own.pipeline.servedKinds().find(({ resource }) => resource === 'componentstatuses')?.verbs).toEqual(['get', 'list']);
     await own.stop();
   });

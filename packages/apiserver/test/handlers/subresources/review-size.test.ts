@@ -1,6 +1,6 @@
 import type { KubeObject } from '@oarlock/api/object';
 import { afterEach, expect, it } from 'vitest';
-import { refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 afterEach(() => server.stop());
@@ -26,12 +26,12 @@ it.each([
     ],
   });
   const review = { kind, apiVersion: `${group}/v1`, ...{ spec } } as KubeObject;
-  const status = await refusal(server.create(`${resource}.${group}`, review, { namespace, bytes: 262_145 }));
+  const status = await rejectionOf(server.create(`${resource}.${group}`, review, { namespace, bytes: 262_145 }));
   expect(status).toMatchObject({ code: 413, reason: 'RequestEntityTooLarge', message: 'Request entity too large: limit is 262144' });
   expect(requested).not.toContain('bob');
 });
 
-it('a review of some thousand groups is answered', async () => {
+it('a review of some thousand groups is accepted', async () => {
   server = await TestServer.start();
   const groups = Array.from({ length: 4000 }, (_, at) => `group-${at}`);
   const review = {

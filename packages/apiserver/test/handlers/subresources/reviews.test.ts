@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
 import { abstained, authenticated, rejected } from '@oarlock/spi/authn';
 import type { Authorizer } from '@oarlock/spi/authz';
-import { admin, allowAll, refusal, TestServer, type ServerOptions } from '../../support/pipeline-fixture.ts';
+import { admin, allowAll, rejectionOf, TestServer, type ServerOptions } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -25,7 +25,7 @@ describe('reviews', () => {
           : { decision: 'allow', reason: 'x' },
   };
 
-  it('say what somebody may do', async () => {
+  it('return whether a user may perform an action', async () => {
     await start({ authz: [onlyPods] });
     const ask = (spec: object) =>
       server.create('subjectaccessreviews.authorization.k8s.io', body('SubjectAccessReview', spec), { namespace: '' });
@@ -35,33 +35,33 @@ describe('reviews', () => {
     expect(await ask({ user: 'bob', nonResourceAttributes: { verb: 'get', path: '/metrics' } })).toMatchObject({
       status: { allowed: false, denied: true, reason: 'bob does not' },
     });
-    expect((await refusal(ask({ resourceAttributes: { verb: 'get' } }))).message).toContain(
+    expect((await rejectionOf(ask({ resourceAttributes: { verb: 'get' } }))).message).toContain(
       'spec.user: Invalid value: "": at least one of user or group must be specified',
     );
-    expect((await refusal(ask({ user: 'bob' }))).message).toContain(
+    expect((await rejectionOf(ask({ user: 'bob' }))).message).toContain(
       'exactly one of nonResourceAttributes or resourceAttributes must be specified',
     );
-    const nobody = server.create(
+    const missingUser = server.create(
       'subjectaccessreviews.authorization.k8s.io',
       body('SubjectAccessReview', { nonResourceAttributes: { path: '/x', verb: 'get' } }),
     );
-    expect(await refusal(nobody)).toMatchObject({
+    expect(await rejectionOf(missingUser)).toMatchObject({
       code: 422,
       message: '.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user or group must be specified',
     });
     const rules = server.create('selfsubjectrulesreviews.authorization.k8s.io', body('SelfSubjectRulesReview', {}));
-    expect(await refusal(rules)).toMatchObject({ code: 400, message: 'no namespace on request' });
+    expect(await rejectionOf(rules)).toMatchObject({ code: 400, message: 'no namespace on request' });
     const local = server.create(
       'localsubjectaccessreviews.authorization.k8s.io',
       body('LocalSubjectAccessReview', { user: 'bob', resourceAttributes: { namespace: 'other', verb: 'get', resource: 'pods' } }),
       { namespace: 'a' },
     );
-    expect((await refusal(local)).message).toContain(
+    expect((await rejectionOf(local)).message).toContain(
       'spec.resourceAttributes.namespace: Invalid value: "other": must match metadata.namespace',
     );
   });
 
-  it('say what I may do, and who I am', async () => {
+  it('return the permissions and the identity of the caller', async () => {
     await start({ authz: [onlyPods, allowAll] });
     const mine = (resource: string) =>
       server.create(
@@ -80,7 +80,7 @@ describe('reviews', () => {
     ).toMatchObject({ status: { incomplete: true, resourceRules: [], nonResourceRules: [] } });
   });
 
-  it('say whose a token is', async () => {
+  it('return the user of a token', async () => {
     await start({
       authn: [
         {
@@ -107,6 +107,6 @@ describe('reviews', () => {
     ).toBeUndefined();
     expect(await review({ token: 'bad' })).toMatchObject({ status: { error: '[expired]' } });
     expect(((await review({ token: 'unknown' })) as { status?: object }).status).toEqual({ user: {}, error: 'invalid bearer token' });
-    expect(await refusal(review({}))).toMatchObject({ code: 400, message: 'token is required for TokenReview in authentication' });
+    expect(await rejectionOf(review({}))).toMatchObject({ code: 400, message: 'token is required for TokenReview in authentication' });
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject } from '@oarlock/api/object';
-import { refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -23,9 +23,9 @@ describe('scale', () => {
     await server.create('deployments.apps', { kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'd' }, ...{ spec } });
   });
 
-  it('shows and changes the replicas', async () => {
-    const shown = await server.get('deployments.apps', 'd', { subresource: 'scale' });
-    expect(shown).toMatchObject({
+  it('returns and changes the replicas', async () => {
+    const scaleObject = await server.get('deployments.apps', 'd', { subresource: 'scale' });
+    expect(scaleObject).toMatchObject({
       kind: 'Scale',
       apiVersion: 'autoscaling/v1',
       metadata: { name: 'd', resourceVersion: '1' },
@@ -51,20 +51,20 @@ describe('scale', () => {
     });
   });
 
-  it('is refused when it is stale or senseless', async () => {
-    expect((await refusal(server.update('deployments.apps', scale(5, { resourceVersion: '99' }), { subresource: 'scale' }))).reason).toBe(
-      'Conflict',
-    );
-    expect((await refusal(server.update('deployments.apps', scale(-1), { subresource: 'scale' }))).message).toBe(
+  it('is rejected if it is stale or invalid', async () => {
+    expect(
+      (await rejectionOf(server.update('deployments.apps', scale(5, { resourceVersion: '99' }), { subresource: 'scale' }))).reason,
+    ).toBe('Conflict');
+    expect((await rejectionOf(server.update('deployments.apps', scale(-1), { subresource: 'scale' }))).message).toBe(
       'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0',
     );
     expect(
-      (await refusal(server.update('deployments.apps', scale(1, { name: 'e' }), { subresource: 'scale', name: 'd' }))).message,
+      (await rejectionOf(server.update('deployments.apps', scale(1, { name: 'e' }), { subresource: 'scale', name: 'd' }))).message,
     ).toContain('does not match the name on the URL');
-    expect((await refusal(server.get('deployments.apps', 'nobody', { subresource: 'scale' }))).reason).toBe('NotFound');
+    expect((await rejectionOf(server.get('deployments.apps', 'nobody', { subresource: 'scale' }))).reason).toBe('NotFound');
   });
 
-  it('only pretends to in a dry run', async () => {
+  it('does not write in a dry run', async () => {
     expect(await server.update('deployments.apps', scale(9), { subresource: 'scale', query: { dryRun: 'All' } })).toMatchObject({
       spec: { replicas: 9 },
     });

@@ -11,7 +11,7 @@ import { startServer, type TestServer } from '../../support/start-server.ts';
 const protobuf = 'application/vnd.kubernetes.protobuf';
 const both = `${protobuf},application/json`;
 const maps = '/api/v1/namespaces/default/configmaps';
-const things = '/apis/example.com/v1/namespaces/default/things';
+const collectionPath = '/apis/example.com/v1/namespaces/default/things';
 
 const thingKind: Kind = {
   ...(kinds.find(({ kind }) => kind === 'ConfigMap') as Kind),
@@ -32,8 +32,8 @@ afterEach(() => server.stop());
 const get = (path: string, accept: string, more: Record<string, string> = {}) =>
   server.http1('GET', path, { headers: { accept, ...more } });
 
-describe('answers in protobuf', () => {
-  it('are what the same answer is as JSON', async () => {
+describe('protobuf response', () => {
+  it('equals the JSON response', async () => {
     const object = configMap('a', { data: { text: 'ü'.repeat(300) }, immutable: false });
     server.pipeline.object(object);
     const answer = await get(`${maps}/a`, both);
@@ -41,7 +41,7 @@ describe('answers in protobuf', () => {
     expect(decodeProtobuf(answer.bytes)).toEqual(object);
   });
 
-  it('have times of the first century, as clients write those that are nearly zero', async () => {
+  it('encodes times of the first century, which clients send for nearly zero times', async () => {
     const lease = {
       ...configMap('a'),
       apiVersion: 'coordination.k8s.io/v1',
@@ -53,7 +53,7 @@ describe('answers in protobuf', () => {
     expect(decodeProtobuf(answer.bytes)).toEqual(lease);
   });
 
-  it('are lists whose items are encoded once, also when they are long and compressed', async () => {
+  it('encodes list items once, also in long and compressed lists', async () => {
     const items = Array.from({ length: 500 }, (_, i) => encoded(configMap(`map-${i}`, { data: { text: 'x'.repeat(i) } })));
     server.pipeline.list(items, { resourceVersion: '42', continue: 'more', remainingItemCount: 7 });
     for (const more of [{}, { 'accept-encoding': 'gzip' }]) {
@@ -76,7 +76,7 @@ describe('answers in protobuf', () => {
     });
   });
 
-  it('are frames of a watch, and its error', async () => {
+  it('encodes the frames and the error of a watch', async () => {
     const item = encoded(configMap('a', { data: { a: 'b' } }));
     const batches = [
       [frame('ADDED', item), frame('MODIFIED', item)],
@@ -97,7 +97,7 @@ describe('answers in protobuf', () => {
     expect(item.encodings).toBe(1);
   });
 
-  it('are metadata alone, in both versions', async () => {
+  it('encodes PartialObjectMetadata of both versions', async () => {
     const items = [encoded(configMap('a', { data: { a: 'b' } })), encoded(configMap('b'))];
     server.pipeline.list(items);
     const list = await get(maps, `${protobuf};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1`);
@@ -127,7 +127,7 @@ describe('answers in protobuf', () => {
     ]);
   });
 
-  it('are JSON where there is no message: tables, and objects of custom resources', async () => {
+  it('falls back to JSON without a message: tables and custom resources', async () => {
     server.pipeline.list([encoded(configMap('a'))]);
     const table = await get(maps, `${protobuf};as=Table;g=meta.k8s.io;v=v1,application/json;as=Table;g=meta.k8s.io;v=v1`);
     expect(table.json()).toMatchObject({ kind: 'Table', rows: [{ cells: ['a', 0, expect.anything()] }] });
@@ -136,17 +136,17 @@ describe('answers in protobuf', () => {
     const pipeline = new FakePipeline([thingKind]);
     server = await startServer({}, pipeline);
     pipeline.object(thing('a'));
-    const answer = await get(`${things}/a`, both);
+    const answer = await get(`${collectionPath}/a`, both);
     expect(answer.headers['content-type']).toBe('application/json');
     expect(answer.json()).toEqual(thing('a'));
-    const refused = await get(`${things}/a`, protobuf);
-    expect(refused.code).toBe(406);
-    expect(decodeProtobuf(refused.bytes)).toMatchObject({ kind: 'Status', reason: 'NotAcceptable' });
-    const metadata = await get(`${things}/a`, `${protobuf};as=PartialObjectMetadata;g=meta.k8s.io;v=v1`);
+    const rejection = await get(`${collectionPath}/a`, protobuf);
+    expect(rejection.code).toBe(406);
+    expect(decodeProtobuf(rejection.bytes)).toMatchObject({ kind: 'Status', reason: 'NotAcceptable' });
+    const metadata = await get(`${collectionPath}/a`, `${protobuf};as=PartialObjectMetadata;g=meta.k8s.io;v=v1`);
     expect(decodeProtobuf(metadata.bytes)).toMatchObject({ kind: 'PartialObjectMetadata', metadata: { name: 'a' } });
   });
 
-  it('are refusals, in the form of the answer that was wanted', async () => {
+  it('encodes errors in the negotiated format', async () => {
     const answer = await get(`${maps}/none`, both);
     expect(answer.code).toBe(404);
     expect(answer.headers['content-type']).toBe(protobuf);
@@ -160,18 +160,18 @@ describe('answers in protobuf', () => {
     });
   });
 
-  it('of watches in YAML there are none', async () => {
-    let begun = false;
+  it('rejects watches in YAML', async () => {
+    let hasBegun = false;
     server.pipeline.watch(async function* () {
-      begun = true;
+      hasBegun = true;
       yield await Promise.resolve([]);
     });
     const answer = await get(`${maps}?watch=1`, 'application/yaml');
-    expect([answer.code, begun]).toEqual([406, false]);
+    expect([answer.code, hasBegun]).toEqual([406, false]);
     expect(answer.text).toContain('application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch');
   });
 
-  it('are discovery documents, aggregated or not', async () => {
+  it('encodes discovery documents, legacy and aggregated', async () => {
     for (const path of ['/api', '/apis', '/api/v1', '/apis/apps', '/apis/apps/v1']) {
       const plain = (await get(path, 'application/json')).json();
       const answer = await get(path, both);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { compareKeys, toYaml } from '../../../src/negotiation/internal/yaml-encoding.ts';
 
-/** As sigs.k8s.io/yaml writes what API servers answer. */
-describe('YAML of answers', () => {
-  it('has its keys in order, and lists at the depth of their key', () => {
+/** The YAML that sigs.k8s.io/yaml writes for API objects. */
+describe('YAML response', () => {
+  it('has sorted keys and list items at the indentation of their key', () => {
     expect(toYaml({ kind: 'X', items: [{ b: 1, a: [2] }], apiVersion: 'v1', 'f:spec': { '.': {}, 'k:{"name":"a"}': {} } })).toBe(
       'apiVersion: v1\nf:spec:\n  .: {}\n  k:{"name":"a"}: {}\nitems:\n- a:\n  - 2\n  b: 1\nkind: X\n',
     );
@@ -37,7 +37,7 @@ describe('YAML of answers', () => {
     expect(toYaml({ a: value })).toBe(`a: ${text}\n`);
   });
 
-  it('has all digits of integers, and exponents of large floats', () => {
+  it('keeps all digits of integers and writes exponents of large floats', () => {
     expect(toYaml({ a: 9007199254740993n, b: 1e20, c: 1.5, d: 1_234_567.5, e: 0.000_01, f: -3 })).toBe(
       'a: 9007199254740993\nb: 1e+20\nc: 1.5\nd: 1.2345675e+06\ne: 1e-05\nf: -3\n',
     );

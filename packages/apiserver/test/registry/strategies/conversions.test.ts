@@ -6,17 +6,17 @@ import { schemaOf } from '@oarlock/api/schema/schema';
 import { describe, expect, it } from 'vitest';
 import { enabledKinds } from '../../../src/pipeline/runtime-config.ts';
 import { versionConversions } from '../../../src/registry/strategies/conversions.ts';
-import { refusal, TestServer } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer } from '../../support/pipeline-fixture.ts';
 import { samples, type Sample } from '../../support/sample-objects.ts';
 
 const everything = { 'api/all': true };
-// definitions of custom resources are looked after by the server itself, and have tests of their own
+// the server controls CustomResourceDefinitions itself; they have tests of their own
 const stored = kinds.filter(
   ({ verbs, resource: name }) => verbs.includes('create') && verbs.includes('get') && name !== 'customresourcedefinitions',
 );
 const titleOf = (kind: Kind) => `${kind.group === '' ? '' : `${kind.group}/`}${kind.version} ${kind.resource}`;
 
-/** The sample as this version has it. */
+/** Returns the sample in the given version. */
 function sampleOf(kind: Kind): Sample & { readonly body: KubeObject } {
   const sample = samples[groupResource(kind)];
   if (sample === undefined) throw new Error(`no sample of ${titleOf(kind)}`);
@@ -61,12 +61,12 @@ describe.each(stored.map((kind) => [titleOf(kind), kind] as const))('%s', (_, ki
         }
       : sampleOf(kind);
 
-  it('goes through its verbs', async () => {
+  it('supports all verbs', async () => {
     const server = await started();
     const sample = body();
     const name = sample.body.metadata?.name ?? '';
     const watching = await server.watch(described, { resourceVersion: String(server.pipeline.revision) }, at);
-    const made = await server.create(
+    const createdObject = await server.create(
       described,
       {
         ...sample.body,
@@ -75,36 +75,40 @@ describe.each(stored.map((kind) => [titleOf(kind), kind] as const))('%s', (_, ki
       } as KubeObject,
       at,
     );
-    expect(made).toMatchObject({
+    expect(createdObject).toMatchObject({
       kind: kind.kind,
       apiVersion: apiVersionOf(kind),
       metadata: { name, creationTimestamp: '2026-01-01T00:00:00Z' },
     });
-    expect(made.metadata?.uid).not.toBe('mine');
-    expect(made.metadata?.namespace ?? '').toBe(namespace);
-    if (sample.generation === false) expect(made.metadata).not.toHaveProperty('generation');
+    expect(createdObject.metadata?.uid).not.toBe('mine');
+    expect(createdObject.metadata?.namespace ?? '').toBe(namespace);
+    if (sample.generation === false) expect(createdObject.metadata).not.toHaveProperty('generation');
     else
-      expect(made.metadata?.generation).toBe(
-        sample.change === undefined && sample.generation !== 'created' ? made.metadata?.generation : 1,
+      expect(createdObject.metadata?.generation).toBe(
+        sample.change === undefined && sample.generation !== 'created' ? createdObject.metadata?.generation : 1,
       );
     if (sub('status') && sample.status !== undefined && sample.keepsStatus !== true)
       for (const [key, value] of Object.entries(sample.status))
-        if (key !== 'loadBalancer' && key !== 'phase' && value !== 0) expect(part(made, 'status') ?? {}).not.toHaveProperty(key, value);
+        if (key !== 'loadBalancer' && key !== 'phase' && value !== 0)
+          expect(part(createdObject, 'status') ?? {}).not.toHaveProperty(key, value);
 
-    expect(await server.get(described, name, at)).toEqual(made);
+    expect(await server.get(described, name, at)).toEqual(createdObject);
     expect((await server.list(described, {}, at)).names).toEqual([name]);
     expect((await server.list(described, { fieldSelector: `metadata.name=${name}` })).names).toEqual([name]);
     expect((await server.list(described, { labelSelector: 'none=such' }, at)).names).toEqual([]);
 
     const labelled = await server.patch(described, name, { metadata: { labels: { l: 'm' } } }, at);
     expect(labelled.metadata?.labels).toMatchObject({ l: 'm' });
-    if (kind.resource !== 'endpointslices') expect(labelled.metadata?.generation).toBe(made.metadata?.generation);
+    if (kind.resource !== 'endpointslices') expect(labelled.metadata?.generation).toBe(createdObject.metadata?.generation);
     const annotated = await server.update(
       described,
       { ...labelled, metadata: { ...labelled.metadata, finalizers: ['example.com/held'] } },
       { ...at, name },
     );
-    expect((await refusal(server.update(described, labelled, { ...at, name }))).status).toMatchObject({ code: 409, reason: 'Conflict' });
+    expect((await rejectionOf(server.update(described, labelled, { ...at, name }))).status).toMatchObject({
+      code: 409,
+      reason: 'Conflict',
+    });
     const dry = await server.patch(described, name, { metadata: { labels: { l: 'dry' } } }, { ...at, query: { dryRun: 'All' } });
     expect(dry.metadata?.labels).toMatchObject({ l: 'dry' });
     expect((await server.get(described, name, at)).metadata?.resourceVersion).toBe(annotated.metadata?.resourceVersion);
@@ -116,7 +120,7 @@ describe.each(stored.map((kind) => [titleOf(kind), kind] as const))('%s', (_, ki
     await server.patch(described, name, { metadata: { finalizers: null } }, at);
     if (sample.stays !== true) {
       expect(await watching.take(2)).toEqual([`MODIFIED ${name}`, `DELETED ${name}`]);
-      expect((await refusal(server.get(described, name, at))).status).toMatchObject({ code: 404 });
+      expect((await rejectionOf(server.get(described, name, at))).status).toMatchObject({ code: 404 });
       if (kind.verbs.includes('deletecollection')) {
         await server.create(described, sample.body, at);
         await server.handle('deletecollection', described, background);
@@ -127,11 +131,11 @@ describe.each(stored.map((kind) => [titleOf(kind), kind] as const))('%s', (_, ki
     await server.stop();
   });
 
-  it('counts generations, and keeps status and spec apart', async () => {
+  it('increments the generation, and separates status and spec', async () => {
     const server = await started();
     const { body: sample, change, status } = body();
-    const made = await server.create(described, sample, at);
-    const name = made.metadata?.name ?? '';
+    const createdObject = await server.create(described, sample, at);
+    const name = createdObject.metadata?.name ?? '';
     if (change !== undefined && apiVersionOf(kind) !== 'resource.k8s.io/v1beta1') {
       const changed = await server.patch(described, name, change, at);
       expect(changed.metadata?.generation).toBe(2);
@@ -149,26 +153,26 @@ describe.each(stored.map((kind) => [titleOf(kind), kind] as const))('%s', (_, ki
     await server.stop();
   });
 
-  it('refuses what may not change', async () => {
+  it('rejects changes of immutable fields', async () => {
     const server = await started();
     const { body: sample, immutable = [] } = body();
-    const made = await server.create(described, sample, at);
-    const name = made.metadata?.name ?? '';
+    const createdObject = await server.create(described, sample, at);
+    const name = createdObject.metadata?.name ?? '';
     if (apiVersionOf(kind) !== 'resource.k8s.io/v1beta1')
       for (const [patch, field, message] of immutable) {
-        const { status } = await refusal(server.patch(described, name, patch, at));
+        const { status } = await rejectionOf(server.patch(described, name, patch, at));
         expect(status).toMatchObject({ code: 422, reason: 'Invalid' });
         const cause = status.details?.causes?.find((candidate) => candidate.field === field);
         expect(status.details?.causes?.map((candidate) => candidate.field)).toContain(field);
         expect(cause?.message).toContain(message);
       }
-    expect(await server.get(described, name, at)).toEqual(made);
+    expect(await server.get(described, name, at)).toEqual(createdObject);
     await server.stop();
   });
 });
 
-describe('what is served', () => {
-  it('is every kind, verb and subresource that is on by default', () => {
+describe('served resources', () => {
+  it('are every kind, verb and subresource that is served by default', () => {
     const served = new TestServer().pipeline.servedKinds();
     for (const kind of kinds.filter(({ servedByDefault }) => servedByDefault)) {
       const found = served.find((candidate) => groupResource(candidate) === groupResource(kind) && candidate.version === kind.version);
@@ -178,7 +182,7 @@ describe('what is served', () => {
     }
     expect(served.every(({ servedByDefault }) => servedByDefault)).toBe(true);
   });
-  it('is everything, when that is asked for', () => {
+  it('are all kinds with api/all', () => {
     const served = new TestServer({ runtimeConfig: everything }).pipeline.servedKinds();
     expect(served.length).toBe(kinds.length);
     for (const [i, kind] of kinds.entries())
@@ -193,11 +197,11 @@ describe('what is served', () => {
     [{ 'api/all': true, 'api/alpha': false }, 'certificates.k8s.io/v1alpha1/clustertrustbundles', false],
     [{ 'batch/v1': false, 'batch/v1/jobs': true }, 'batch/v1/cronjobs', false],
     [{ 'batch/v1': false, 'batch/v1/jobs': true }, 'batch/v1/jobs', true],
-  ] as const)('%j says of %s: %s', (config, name, on) => {
+  ] as const)('%j sets %s to %s', (config, name, on) => {
     const enabled = enabledKinds(config as unknown as Readonly<Record<string, boolean>>);
     expect(kinds.filter(enabled).some(({ group, version, resource: plural }) => `${group}/${version}/${plural}` === name)).toBe(on);
   });
-  it('is nothing that nobody knows', () => {
+  it('reject unknown names', () => {
     expect(() => enabledKinds({ 'nothing/v1': true })).toThrow('unknown api groups nothing/v1');
   });
 });

@@ -20,14 +20,14 @@ const sourceOf = (object: KubeObject | undefined) => object?.metadata?.annotatio
 const serving = 'kubernetes.io/kubelet-serving';
 const { prepareForCreate, prepareForUpdate } = certificateSigningRequests;
 
-it('requests for serving certificates carry the address that they came from, whatever the client sets', () => {
+it('records the client address of requests for serving certificates, whatever the client sets', () => {
   expect(sourceOf(prepareForCreate?.(csr(serving, '10.0.0.1'), context))).toBe('10.0.0.2');
   const { sourceAddress: _none, ...local } = context;
   expect(sourceOf(prepareForCreate?.(csr(serving, '10.0.0.1'), local))).toBeUndefined();
   expect(sourceOf(prepareForCreate?.(csr('kubernetes.io/kube-apiserver-client', '10.0.0.1'), context))).toBeUndefined();
 });
 
-it('updates keep that address', () => {
+it('keeps the address on updates', () => {
   const old = csr(serving, '10.0.0.2');
   for (const changed of [csr(serving, '10.0.0.1'), csr(serving), { ...csr(serving), metadata: { name: 'c' } }])
     expect(sourceOf(prepareForUpdate?.(changed, old, context))).toBe('10.0.0.2');

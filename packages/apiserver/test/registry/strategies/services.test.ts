@@ -3,7 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Service } from '@oarlock/api/types/core-v1';
 import { parseIPNumber, formatIPNumber } from '@oarlock/api/net/ip-number';
 import { IPRange } from '../../../src/registry/strategies/ip-range.ts';
-import { refusal, TestServer, type ServerOptions } from '../../support/pipeline-fixture.ts';
+import { rejectionOf, TestServer, type ServerOptions } from '../../support/pipeline-fixture.ts';
 
 let server: TestServer;
 const start = async (options: ServerOptions = {}) => {
@@ -24,13 +24,13 @@ const keys = async () => {
     (await server.storage.range({ prefix })).entries.map(({ key }) => `${as}${key.slice(prefix.length)}`);
   return [...(await below('/registry/ipaddresses.networking.k8s.io/', 'serviceips/')), ...(await below('/registry/ranges/', ''))];
 };
-const message = async (call: Promise<unknown>) => (await refusal(call)).message;
+const message = async (call: Promise<unknown>) => (await rejectionOf(call)).message;
 
-describe('addresses', () => {
-  it('are given from the upper part of the range and kept', async () => {
-    const made = await create('a');
-    const ip = made.spec?.clusterIP ?? '';
-    expect(made).toMatchObject({
+describe('cluster IPs', () => {
+  it('are allocated from the upper part of the range and kept', async () => {
+    const created = await create('a');
+    const ip = created.spec?.clusterIP ?? '';
+    expect(created).toMatchObject({
       spec: {
         clusterIPs: [ip],
         ipFamilies: ['IPv4'],
@@ -47,7 +47,7 @@ describe('addresses', () => {
     expect((await server.list('services', { fieldSelector: `spec.clusterIP=${ip}` })).names).toEqual(['a']);
   });
 
-  it('can be named, once', async () => {
+  it('can be chosen by the client, once', async () => {
     await create('a', { clusterIP: '10.96.0.10' });
     expect(await message(create('b', { clusterIP: '10.96.0.10' }))).toBe(
       'Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.10"]: failed to allocate IP 10.96.0.10: provided IP is already allocated',
@@ -62,12 +62,12 @@ describe('addresses', () => {
     expect(await create('b', { clusterIP: '10.96.0.10' })).toMatchObject({ spec: { clusterIP: '10.96.0.10' } });
   });
 
-  it('run out, and come back', async () => {
+  it('are exhausted and released', async () => {
     await server.stop();
     await start({ facts: { serviceCIDRs: ['10.96.0.0/29'] } });
     for (let i = 0; i < 6; i++) await create(`s${i}`);
     expect(new Set((await server.list('services')).items.map(({ object }) => (object as Service).spec?.clusterIP)).size).toBe(6);
-    expect((await refusal(create('more'))).status).toMatchObject({
+    expect((await rejectionOf(create('more'))).status).toMatchObject({
       code: 500,
       message: 'Internal error occurred: failed to allocate a serviceIP: range is full',
     });
@@ -76,7 +76,7 @@ describe('addresses', () => {
     expect(await create('more')).toMatchObject({ spec: { clusterIP: expect.stringMatching(/^10\.96\.0\./) as string } });
   });
 
-  it('are not given to headless services and those of other names', async () => {
+  it('are not allocated for headless and ExternalName services', async () => {
     expect(await create('headless', { clusterIP: 'None' })).toMatchObject({
       spec: { clusterIP: 'None', clusterIPs: ['None'], ipFamilies: ['IPv4'] },
     });
@@ -88,23 +88,23 @@ describe('addresses', () => {
     expect(await keys()).toEqual([]);
   });
 
-  it('stay with clients that leave them out', async () => {
-    const made = await create('a', { type: 'NodePort' });
+  it('are kept if an update omits them', async () => {
+    const created = await create('a', { type: 'NodePort' });
     const again = await server.update<Service>('services', { ...service('a', { type: 'NodePort' }), metadata: { name: 'a' } });
-    expect(again.spec).toEqual(made.spec);
-    expect(again.metadata?.resourceVersion).toBe(made.metadata?.resourceVersion);
+    expect(again.spec).toEqual(created.spec);
+    expect(again.metadata?.resourceVersion).toBe(created.metadata?.resourceVersion);
     expect(
       await message(
-        server.update('services', { ...made, ...{ spec: { ...made.spec, clusterIP: '10.96.0.99', clusterIPs: ['10.96.0.99'] } } }),
+        server.update('services', { ...created, ...{ spec: { ...created.spec, clusterIP: '10.96.0.99', clusterIPs: ['10.96.0.99'] } } }),
       ),
     ).toContain('may not change once set');
   });
 
-  it('go and come with the type', async () => {
-    const made = await create('a');
+  it('are released and allocated when the type changes', async () => {
+    const created = await create('a');
     const external = await server.update<Service>('services', {
-      ...made,
-      ...{ spec: { type: 'ExternalName', externalName: 'example.com', ports: made.spec?.ports } },
+      ...created,
+      ...{ spec: { type: 'ExternalName', externalName: 'example.com', ports: created.spec?.ports } },
     });
     expect(external.spec).not.toHaveProperty('clusterIP');
     expect(external.spec).not.toHaveProperty('ipFamilies');
@@ -113,15 +113,15 @@ describe('addresses', () => {
     expect(await keys()).toEqual([`serviceips/${back.spec?.clusterIP}`]);
   });
 
-  it('are of both families where there are both', async () => {
+  it('have both families in a dual-stack cluster', async () => {
     await server.stop();
     await start({ facts: { serviceCIDRs: ['10.96.0.0/24', 'fd00:10:96::/112'] } });
-    const made = await create('dual', { ipFamilyPolicy: 'PreferDualStack' });
-    expect(made.spec?.ipFamilies).toEqual(['IPv4', 'IPv6']);
-    expect(made.spec?.clusterIPs?.[1]).toMatch(/^fd00:10:96::/);
+    const created = await create('dual', { ipFamilyPolicy: 'PreferDualStack' });
+    expect(created.spec?.ipFamilies).toEqual(['IPv4', 'IPv6']);
+    expect(created.spec?.clusterIPs?.[1]).toMatch(/^fd00:10:96::/);
     expect(await keys()).toHaveLength(2);
     const single = await server.patch<Service>('services', 'dual', { spec: { ipFamilyPolicy: 'SingleStack' } });
-    expect(single.spec).toMatchObject({ clusterIPs: [made.spec?.clusterIP], ipFamilies: ['IPv4'] });
+    expect(single.spec).toMatchObject({ clusterIPs: [created.spec?.clusterIP], ipFamilies: ['IPv4'] });
     expect(await keys()).toHaveLength(1);
     expect(await create('six', { ipFamilies: ['IPv6'] })).toMatchObject({
       spec: { clusterIP: expect.stringMatching(/^fd00:10:96::/) as string },
@@ -131,7 +131,7 @@ describe('addresses', () => {
     );
   });
 
-  it('are refused of families that there are not', async () => {
+  it('are rejected for families that the cluster does not have', async () => {
     expect(await message(create('a', { ipFamilyPolicy: 'RequireDualStack' }))).toBe(
       'Service "a" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services',
     );
@@ -140,44 +140,44 @@ describe('addresses', () => {
     );
   });
 
-  it('are given once by several servers at the same time', async () => {
+  it('are allocated once by several servers at the same time', async () => {
     await server.stop();
     await start({ facts: { serviceCIDRs: ['10.96.0.0/26'] } });
     const other = await TestServer.start({ storage: server.storage, facts: { serviceCIDRs: ['10.96.0.0/26'] } });
-    const made = await Promise.all(
+    const created = await Promise.all(
       Array.from({ length: 60 }, (_, i) => create(`s${i}`, { type: 'NodePort' }, i % 2 === 0 ? server : other)),
     );
-    expect(new Set(made.map(({ spec }) => spec?.clusterIP)).size).toBe(60);
-    expect(new Set(made.map(({ spec }) => spec?.ports?.[0]?.nodePort)).size).toBe(60);
+    expect(new Set(created.map(({ spec }) => spec?.clusterIP)).size).toBe(60);
+    expect(new Set(created.map(({ spec }) => spec?.ports?.[0]?.nodePort)).size).toBe(60);
     const race = await Promise.allSettled([
-      create('x', { clusterIP: made[0]?.spec?.clusterIP }, other),
+      create('x', { clusterIP: created[0]?.spec?.clusterIP }, other),
       create('x', {}, server),
       create('x', {}, other),
     ]);
     expect(race.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    await Promise.all(made.map(({ metadata }) => server.remove('services', metadata?.name ?? '')));
+    await Promise.all(created.map(({ metadata }) => server.remove('services', metadata?.name ?? '')));
     await server.remove('services', 'x');
     expect(await keys()).toEqual([]);
     await other.stop();
   });
 
-  it('are only pretended in a dry run', async () => {
-    const made = await server.create<Service>('services', service('a'), { query: { dryRun: 'All' } });
-    expect(made.spec?.clusterIP).toMatch(/^10\.96\.0\./);
+  it('are not allocated in a dry run', async () => {
+    const created = await server.create<Service>('services', service('a'), { query: { dryRun: 'All' } });
+    expect(created.spec?.clusterIP).toMatch(/^10\.96\.0\./);
     expect(await keys()).toEqual([]);
   });
 
-  it('stay when something else about the service is wrong', async () => {
-    await refusal(create('a', { ports: [{ port: 0 }] }));
+  it('are kept if an update of the service is invalid', async () => {
+    await rejectionOf(create('a', { ports: [{ port: 0 }] }));
     await create('b', { clusterIP: '10.96.0.20' });
-    await refusal(create('b', { type: 'NodePort' }));
+    await rejectionOf(create('b', { type: 'NodePort' }));
     expect(await keys()).toEqual(['serviceips/10.96.0.20']);
   });
 });
 
 describe('node ports', () => {
-  it('are given where the type wants them, and shared by protocols of one port', async () => {
-    const made = await create('a', {
+  it('are allocated for types that need them, and shared by protocols of one port', async () => {
+    const created = await create('a', {
       type: 'NodePort',
       ports: [
         { name: 'tcp', port: 53, protocol: 'TCP' },
@@ -185,7 +185,7 @@ describe('node ports', () => {
         { name: 'web', port: 80 },
       ],
     });
-    const [tcp, udp, web] = made.spec?.ports?.map(({ nodePort }) => nodePort) ?? [];
+    const [tcp, udp, web] = created.spec?.ports?.map(({ nodePort }) => nodePort) ?? [];
     expect(tcp).toBe(udp);
     expect(web).not.toBe(tcp);
     for (const port of [tcp, web]) expect(port).toBeGreaterThanOrEqual(30000 + 85);
@@ -194,7 +194,7 @@ describe('node ports', () => {
     );
   });
 
-  it('can be named, once and in range', async () => {
+  it('can be chosen by the client, once and in range', async () => {
     await create('a', { type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] });
     expect(await message(create('b', { type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }))).toBe(
       'Service "b" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated',
@@ -208,8 +208,8 @@ describe('node ports', () => {
     });
   });
 
-  it('follow the ports of the service', async () => {
-    const made = await create('a', {
+  it("follow changes of the service's ports", async () => {
+    const created = await create('a', {
       type: 'NodePort',
       ports: [
         { name: 'a', port: 80, nodePort: 30080 },
@@ -217,10 +217,10 @@ describe('node ports', () => {
       ],
     });
     await server.update('services', {
-      ...made,
+      ...created,
       ...{
         spec: {
-          ...made.spec,
+          ...created.spec,
           ports: [
             { name: 'b', port: 81 },
             { name: 'c', port: 82, nodePort: 30082 },
@@ -234,9 +234,9 @@ describe('node ports', () => {
     ]);
   });
 
-  it('include one for health checks where traffic stays local', async () => {
-    const made = await create('a', { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
-    expect(made.spec?.healthCheckNodePort).toBeGreaterThanOrEqual(30000);
+  it('include a health check port with externalTrafficPolicy Local', async () => {
+    const created = await create('a', { type: 'LoadBalancer', externalTrafficPolicy: 'Local' });
+    expect(created.spec?.healthCheckNodePort).toBeGreaterThanOrEqual(30000);
     expect((await keys()).filter((key) => key.startsWith('servicenodeports/'))).toHaveLength(2);
     const cluster = await server.patch<Service>('services', 'a', { spec: { externalTrafficPolicy: 'Cluster' } });
     expect(cluster.spec).not.toHaveProperty('healthCheckNodePort');
@@ -245,7 +245,7 @@ describe('node ports', () => {
     expect(none.spec?.ports?.[0]).not.toHaveProperty('nodePort');
   });
 
-  it('are given back when a finalizer goes that held the service', async () => {
+  it('are released when the last finalizer of the service is removed', async () => {
     await server.create('services', { ...service('a', { type: 'NodePort' }), metadata: { name: 'a', finalizers: ['example.com/hold'] } });
     await server.remove('services', 'a');
     expect(await keys()).toHaveLength(2);
@@ -255,7 +255,7 @@ describe('node ports', () => {
 });
 
 describe('IPRange', () => {
-  it('reads and writes addresses of both families', () => {
+  it('parses and formats addresses of both families', () => {
     for (const text of ['10.0.0.1', '255.255.255.255', '0.0.0.0']) expect(formatIPNumber(parseIPNumber(text) ?? 0n, 'IPv4')).toBe(text);
     for (const [text, canonical = text] of [
       ['fd00::1'],
@@ -271,7 +271,7 @@ describe('IPRange', () => {
     expect(parseIPNumber('fe80::1%eth0')).toBeUndefined();
   });
 
-  it('leaves out the network and its broadcast address', () => {
+  it('excludes the network and broadcast addresses', () => {
     const range = new IPRange('10.96.0.128/29');
     expect([range.size, range.at(0), range.at(range.size - 1)]).toEqual([6, '10.96.0.129', '10.96.0.134']);
     expect(['10.96.0.128', '10.96.0.135', '10.96.0.130', '::1'].map((address) => range.contains(address))).toEqual([

@@ -1,0 +1,151 @@
+import { failure } from '@oarlock/api/status';
+import type { ApiRequest } from '@oarlock/spi/loopback';
+import { AdmissionChain } from '../admission/admission-chain.ts';
+import { ConversionWebhooks } from '../custom-resources/conversion/conversion-webhook.ts';
+import { resolveWebhookService } from '../custom-resources/conversion/service-resolver.ts';
+import { CustomResources, definitionsName, definitionsPrefix } from '../custom-resources/custom-resources.ts';
+import { DefinitionController } from '../custom-resources/definition/definition-controller.ts';
+import { ObjectStore } from '../registry/object-store.ts';
+import { systemRandom } from '../registry/random.ts';
+import { Reader } from '../registry/reader.ts';
+import type { RegistryDependencies } from '../registry/registry-dependencies.ts';
+import { ServiceAllocator } from '../registry/strategies/service-allocator.ts';
+import type { PipelineResponse } from '../request/response.ts';
+import { Compactor } from '../storage/compactor.ts';
+import type { Item } from '../watch-cache/item.ts';
+import type { WatchCacheEvent } from '../watch-cache/watch-cache-event.ts';
+import { WatchCache } from '../watch-cache/watch-cache.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { equivalentResources } from './equivalent-resources.ts';
+import type { PipelineOptions } from './pipeline-options.ts';
+import { rbacEscalationCheck } from './rbac-escalation.ts';
+import { ResourceCatalog } from './resource-catalog.ts';
+import { enabledKinds } from './runtime-config.ts';
+
+export interface PipelineComponents {
+  readonly catalog: ResourceCatalog;
+  readonly cache: WatchCache;
+  readonly registry: RegistryDependencies;
+  readonly compactor: Compactor;
+  readonly definitionController: DefinitionController;
+  readonly webhooks: ConversionWebhooks;
+  readonly dispatcher: Dispatcher;
+}
+
+/** Creates the components of a pipeline and connects them. `handle` runs a request through the pipeline. */
+export function newPipelineComponents(
+  options: PipelineOptions,
+  handle: (request: ApiRequest) => Promise<PipelineResponse>,
+): PipelineComponents {
+  const { storage, clock, log, clusterFacts: facts } = options;
+  const allocator = new ServiceAllocator(facts, options.random ?? systemRandom);
+  const catalog = new ResourceCatalog(allocator, {
+    allowLoopback: [...facts.serviceCIDRs, ...facts.podCIDRs].some((cidr) => cidr.startsWith('127.')),
+    isEnabled: enabledKinds(options.runtimeConfig ?? {}),
+  });
+  const cache = newWatchCache(options, { catalog, allocator, definitionListeners: () => [custom, definitionController] });
+  const webhooks = new ConversionWebhooks((namespace, name, port) => resolveWebhookService(registry, { namespace, name, port }));
+  const custom = new CustomResources({
+    cache,
+    webhooks,
+    builtin: new Set(catalog.resources.map(({ name }) => name)),
+    onChange: () => catalog.invalidate(),
+    metrics: options.metrics?.rules,
+  });
+  const definitionController = new DefinitionController({
+    handle,
+    definitions: () => cache.resource(definitionsName),
+    kindOf: (definition) => custom.servedKindOf(definition),
+    clock,
+    log,
+  });
+  connectCatalog(catalog, { cache, custom, allocator });
+  const registry = newRegistry(options, catalog, cache);
+  const dispatcher = new Dispatcher(registry, options.components ?? (() => []));
+  const compactor = new Compactor({ storage, clock, log, revision: () => cache.revision });
+  return { catalog, cache, registry, compactor, definitionController, webhooks, dispatcher };
+}
+
+/** Follows the cached CustomResourceDefinitions. */
+interface DefinitionListener {
+  reset(items: readonly Item[]): void;
+  onEvent(event: WatchCacheEvent): void;
+}
+
+interface CacheInput {
+  readonly catalog: ResourceCatalog;
+  readonly allocator: ServiceAllocator;
+  definitionListeners(): readonly DefinitionListener[];
+}
+
+/** Creates the cache, which loads CustomResourceDefinitions before all other resources. */
+function newWatchCache({ storage, clock, log }: PipelineOptions, { catalog, allocator, definitionListeners }: CacheInput): WatchCache {
+  const cache = new WatchCache({
+    storage,
+    resources: catalog.resources,
+    clock,
+    log,
+    onUnownedKey: (key, present) => allocator.setAllocated(key, present),
+    onReset: () => allocator.reset(),
+    loadFirst: {
+      prefix: definitionsPrefix,
+      name: definitionsName,
+      read: (items) => {
+        for (const listener of definitionListeners()) listener.reset(items);
+      },
+    },
+  });
+  cache.resource(definitionsName).onEvent = (event) => {
+    for (const listener of definitionListeners()) listener.onEvent(event);
+  };
+  return cache;
+}
+
+interface CatalogConnections {
+  readonly cache: WatchCache;
+  readonly custom: CustomResources;
+  readonly allocator: ServiceAllocator;
+}
+
+/** Connects the catalog to the cache and to custom resources, and the allocator to the IPAddresses and ServiceCIDRs. */
+function connectCatalog(catalog: ResourceCatalog, { cache, custom, allocator }: CatalogConnections): void {
+  catalog.addCustomResources(custom);
+  catalog.setResourceCaches((name) => cache.resource(name));
+  const storedKind = (resource: string) => catalog.find('networking.k8s.io', 'v1', resource)?.storedKind;
+  allocator.setIndexes(storedKind('ipaddresses'), storedKind('servicecidrs'));
+}
+
+function newRegistry(options: PipelineOptions, catalog: ResourceCatalog, cache: WatchCache): RegistryDependencies {
+  const { storage, clock, log, random = systemRandom } = options;
+  const registry: RegistryDependencies = {
+    objects: new ObjectStore(storage, cache, options.isStale ?? (() => false)),
+    reader: new Reader({ storage, watchCache: cache, clock, random: () => random.next() }),
+    admission: newAdmissionChain(options, catalog, () => registry),
+    authz: options.authz,
+    authn: options.authn ?? [],
+    clusterFacts: options.clusterFacts,
+    clusterKeys: options.clusterKeys,
+    clock,
+    random,
+    log,
+    servedKind(group, version, resource) {
+      const kind = catalog.find(group, version, resource);
+      if (kind === undefined) throw failure('NotFound', 'the server could not find the requested resource', {});
+      return kind;
+    },
+  };
+  return registry;
+}
+
+/** Creates the admission chain: the plugins in their order, then the check against privilege escalation. */
+function newAdmissionChain(
+  { admission, names, metrics, clock }: PipelineOptions,
+  catalog: ResourceCatalog,
+  registry: () => RegistryDependencies,
+): AdmissionChain {
+  return new AdmissionChain([...admission, rbacEscalationCheck(registry)], {
+    names: [...admission.map((_, at) => names?.admission?.[at] ?? `#${at}`), 'rbac-escalation'],
+    versions: (resource) => equivalentResources(catalog, resource),
+    timing: metrics && { metrics: metrics.admission, clock },
+  });
+}

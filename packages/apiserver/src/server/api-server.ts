@@ -1,0 +1,201 @@
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { PluginContext } from '@oarlock/kernel/plugin';
+import type { Health, Role } from '@oarlock/spi/role';
+import { collectDefaultMetrics } from 'prom-client';
+import { withAggregatedKinds } from '../aggregation/remote-kinds.ts';
+import { loadAuditPolicy } from '../audit/audit-policy.ts';
+import type { HealthCheck } from '../handler-chain/health-endpoints.ts';
+import { loopbackPathHandler } from '../handler-chain/path-endpoints.ts';
+import { connectionLimits } from '../http/connection-limits.ts';
+import { HttpServer } from '../http/server.ts';
+import { loopbackHandler } from '../pipeline/loopback-handler.ts';
+import type { Listener } from '../proxy/proxy-addresses.ts';
+import { loadEncryption } from '../storage/encryption/encryption-config.ts';
+import { advertisedAddress } from './advertised-address.ts';
+import { healthy, serverHealthChecks, unhealthy } from './health-checks.ts';
+import { newServerComponents, type ServerComponents } from './server-components.ts';
+import { ServerControllers } from './server-controllers.ts';
+import type { ApiServerDependencies } from './server-options.ts';
+
+/** Serves the Kubernetes API over HTTP and to loopback clients: kube-apiserver with the aggregator in the same process. */
+export class ApiServer implements Role {
+  readonly name = 'apiserver';
+  readonly #dependencies: ApiServerDependencies;
+  readonly #context: PluginContext;
+  readonly #components: ServerComponents;
+  readonly #controllers: ServerControllers;
+  readonly #ready: Promise<void>;
+  #settleReady: { resolve(): void; reject(reason: unknown): void } = { resolve() {}, reject() {} };
+  #server: HttpServer | undefined;
+  #bound: AddressInfo | undefined;
+  #phase: 'starting' | 'running' | 'stopping' = 'starting';
+
+  constructor(dependencies: ApiServerDependencies, context: PluginContext) {
+    this.#dependencies = dependencies;
+    this.#context = context;
+    this.#ready = new Promise((resolve, reject) => {
+      this.#settleReady = { resolve, reject };
+    });
+    this.#ready.catch(() => undefined); // callers of waitUntilReady receive the rejection
+    this.#components = newServerComponents(dependencies, context, {
+      listeners: () => this.#listeners(),
+      endpoint: () => `${this.#advertisedAddress}:${this.address.port}`,
+      healthChecks: () => this.#healthChecks(),
+    });
+    this.#controllers = new ServerControllers({ dependencies, context, components: this.#components });
+  }
+
+  /** The address that the server listens on. @throws Error before it listens */
+  get address(): { readonly host: string; readonly port: number } {
+    if (this.#bound === undefined) throw new Error('the API server does not listen yet');
+    return { host: this.#bound.address, port: this.#bound.port };
+  }
+
+  get #advertisedAddress(): string {
+    return advertisedAddress(this.#dependencies.config, this.#dependencies.cluster);
+  }
+
+  #listeners(): readonly Listener[] {
+    if (this.#bound === undefined) return [];
+    const { address, port } = this.#bound;
+    return [address, this.#advertisedAddress].map((host) => ({ host, port }));
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#start(signal);
+      this.#settleReady.resolve();
+    } catch (error) {
+      this.#settleReady.reject(error);
+      throw error;
+    }
+  }
+
+  /** Starts in order: configuration files, storage and cache, the listener, loopback clients, controllers. */
+  async #start(signal: AbortSignal): Promise<void> {
+    const { log, metrics } = this.#context;
+    collectDefaultMetrics({ register: metrics });
+    await this.#loadConfiguration();
+    const [pair] = await Promise.all([this.#startCertificate(), this.#components.pipeline.start(signal)]);
+    const { address, port } = await this.#listen(pair);
+    this.#connectLoopback();
+    await this.#controllers.start(signal, { address: this.#advertisedAddress, port });
+    this.#phase = 'running';
+    log.info({ address, port }, 'the API server listens');
+  }
+
+  async #loadConfiguration(): Promise<void> {
+    const { encryption, auditPolicy } = this.#dependencies.config;
+    const { encryptedStorage, auditor } = this.#components;
+    if (encryption) encryptedStorage?.setRules(await loadEncryption(encryption, join(this.#context.dataDir, 'encryption')));
+    if (auditPolicy !== undefined) auditor?.setPolicy(await loadAuditPolicy(auditPolicy));
+  }
+
+  #startCertificate(): ReturnType<ServerComponents['certificate']['start']> {
+    return this.#components.certificate.start(
+      (renewed) => {
+        this.#server?.setCertificate(renewed);
+      },
+      (error) => {
+        this.#context.log.error({ err: error }, 'renewing the serving certificate failed');
+      },
+    );
+  }
+
+  async #listen(pair: Awaited<ReturnType<ServerComponents['certificate']['start']>>): Promise<AddressInfo> {
+    const { config, keys } = this.#dependencies;
+    const { clock, log, metrics } = this.#context;
+    this.#server = new HttpServer({
+      pair,
+      caBundle: keys.caBundle,
+      maxStreamsPerConnection: config.maxStreamsPerConnection,
+      limits: connectionLimits(config.connections, config.requestTimeoutSeconds * 1000),
+      clock,
+      log,
+      registry: metrics,
+      handle: (exchange, upgrade) => this.#components.handler.handle(exchange, upgrade),
+    });
+    this.#bound = await this.#server.listen(config.listen.address, config.listen.port);
+    return this.#bound;
+  }
+
+  /** Connects the loopback clients of the process to the pipeline and to the non-resource paths. */
+  #connectLoopback(): void {
+    const { loopback, authz } = this.#dependencies;
+    const { clock } = this.#context;
+    const { aggregator, auditor } = this.#components;
+    const pipeline = withAggregatedKinds(this.#components.pipeline, aggregator, authz);
+    const paths = loopbackPathHandler(this.#components.paths, authz, aggregator);
+    loopback.connect(
+      auditor
+        ? loopbackHandler(auditor.auditPipeline(pipeline), auditor.auditPaths(paths), clock)
+        : loopbackHandler(pipeline, paths, clock),
+    );
+  }
+
+  /** Stops in order: not ready, no new requests, end of watches, `drainSeconds` for other requests, release of the port. */
+  async stop(): Promise<void> {
+    this.#phase = 'stopping';
+    this.#settleReady.reject(new Error('the API server was stopped'));
+    this.#components.certificate.stop();
+    await this.#controllers.stop();
+    const drained = this.#components.handler.drain();
+    this.#server?.stopAccepting();
+    await Promise.race([drained, this.#drainTimeout(drained)]);
+    await this.#server?.close();
+    await this.#components.pipeline.stop();
+  }
+
+  #drainTimeout(drained: Promise<unknown>): Promise<void> {
+    const { clock, log } = this.#context;
+    return new Promise<void>((resolve) => {
+      const timer = clock.after(this.#dependencies.config.drainSeconds * 1000, () => {
+        log.warn({ requests: this.#components.handler.active }, 'requests were aborted after drainSeconds');
+        resolve();
+      });
+      void drained.then(() => {
+        timer.cancel();
+      });
+    });
+  }
+
+  waitUntilReady(signal: AbortSignal): Promise<void> {
+    return Promise.race([
+      this.#ready,
+      new Promise<never>((_, reject) => {
+        signal.addEventListener(
+          'abort',
+          () => {
+            reject(signal.reason);
+          },
+          { once: true },
+        );
+      }),
+    ]);
+  }
+
+  checkHealth(): Health {
+    return this.#phase === 'stopping' ? this.#checkShutdown() : this.#checkCache();
+  }
+
+  #checkShutdown(): Health {
+    return this.#phase === 'stopping' ? unhealthy('shutting down') : healthy;
+  }
+
+  #checkCache(): Health {
+    return this.#components.pipeline.ready ? healthy : unhealthy('the watch cache is not synchronized with storage');
+  }
+
+  #healthChecks(): readonly HealthCheck[] {
+    const { storage, process } = this.#dependencies;
+    return serverHealthChecks({
+      storage,
+      process,
+      server: this,
+      postStartHooks: this.#components.postStartHooks,
+      checkCache: () => this.#checkCache(),
+      checkShutdown: () => this.#checkShutdown(),
+    });
+  }
+}

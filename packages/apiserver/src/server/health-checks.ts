@@ -1,0 +1,57 @@
+import type { ProcessView } from '@oarlock/spi/process';
+import type { Health, Role } from '@oarlock/spi/role';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { ping, type HealthCheck } from '../handler-chain/health-endpoints.ts';
+import type { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
+import type { Component } from '../handlers/subresources/component-statuses.ts';
+
+const storageKey = '/oarlock/health';
+export const healthy: Health = { healthy: true };
+export const unhealthy = (reason: string): Health => ({ healthy: false, reason });
+
+export interface HealthInput {
+  readonly storage: StorageDriver;
+  /** The other roles of the process; undefined if the composition has no process view. */
+  readonly process: ProcessView | undefined;
+}
+
+async function checkStorage(storage: StorageDriver): Promise<Health> {
+  await storage.get(storageKey);
+  return healthy;
+}
+
+/** Returns the components of componentstatuses: storage, and the control plane components in this process. */
+export function controlPlaneComponents({ storage, process }: HealthInput): readonly Component[] {
+  const roles = process?.roles() ?? [];
+  return [
+    { name: 'scheduler', role: 'scheduler' },
+    { name: 'controller-manager', role: 'controllers' },
+  ]
+    .flatMap(({ name, role }): Component[] => {
+      const found = roles.find((candidate) => candidate.name === role);
+      return found === undefined ? [] : [{ name, check: () => found.checkHealth() }];
+    })
+    .concat({ name: 'etcd-0', check: () => checkStorage(storage) });
+}
+
+export interface ServerHealth extends HealthInput {
+  readonly server: Role;
+  readonly postStartHooks: PostStartHooks;
+  checkCache(): Health;
+  checkShutdown(): Health;
+}
+
+/** Returns the health checks of the server, with upstream's names, so that clients can request or exclude them by name. */
+export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[] {
+  const { storage, process, server, postStartHooks } = health;
+  const otherRoles = (process?.roles() ?? []).filter((role) => role !== server && role.name !== server.name);
+  return [
+    ping,
+    { name: 'etcd', live: true, ready: true, check: () => checkStorage(storage) },
+    { name: 'etcd-readiness', live: false, ready: true, check: () => checkStorage(storage) },
+    { name: 'informer-sync', live: false, ready: true, check: () => health.checkCache() },
+    ...postStartHooks.checks(),
+    { name: 'shutdown', live: false, ready: true, check: () => health.checkShutdown() },
+    ...otherRoles.map((role): HealthCheck => ({ name: role.name, live: true, ready: false, check: () => role.checkHealth() })),
+  ];
+}

@@ -1,0 +1,192 @@
+import { pluginNameOf, type PluginContext } from '@oarlock/kernel/plugin';
+import type { Kind } from '@oarlock/api/kinds';
+import type { StorageDriver } from '@oarlock/spi/storage';
+import { AdmissionMetrics } from '../admission/admission-metrics.ts';
+import { Aggregator } from '../aggregation/aggregator.ts';
+import { frontProxyClientRequest } from '../aggregation/request-header.ts';
+import { Auditor } from '../audit/auditor.ts';
+import { AuthMetrics } from '../authorization/access-metrics.ts';
+import { RuleMetrics } from '../custom-resources/cel/rule-metrics.ts';
+import { DiscoveryEndpoints } from '../discovery/discovery-endpoints.ts';
+import { flowControlDumps } from '../flowcontrol/debug-dumps.ts';
+import { registerFlowControlMetrics } from '../flowcontrol/flowcontrol-metrics.ts';
+import { PriorityAndFairness } from '../flowcontrol/priority-and-fairness.ts';
+import { HealthEndpoints, type HealthCheck } from '../handler-chain/health-endpoints.ts';
+import { HttpHandler } from '../handler-chain/http-handler.ts';
+import { InFlightCounter } from '../handler-chain/in-flight-counter.ts';
+import { PathEndpoints } from '../handler-chain/path-endpoints.ts';
+import { PostStartHooks } from '../handler-chain/post-start-hooks.ts';
+import { RequestMetrics } from '../http/request-metrics.ts';
+import { healthCheckObserver } from '../handler-chain/health-check-metrics.ts';
+import { registerObjectCountMetrics } from '../metrics/object-count-metrics.ts';
+import { ServingCertificate, servingCertificateRequest } from '../http/serving-certificate.ts';
+import { OpenApiEndpoints } from '../openapi/openapi-endpoints.ts';
+import { Pipeline } from '../pipeline/pipeline.ts';
+import { kubeletClientRequest } from '../proxy/kubelet-client-request.ts';
+import { KubeletProxy } from '../proxy/kubelet-proxy.ts';
+import { ProxyAddresses, type Listener } from '../proxy/proxy-addresses.ts';
+import { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
+import { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
+import { ReverseProxy } from '../proxy/reverse-proxy.ts';
+import { EncryptedStorage } from '../storage/encryption/encrypted-storage.ts';
+import { withMetrics } from '../storage/metered-storage.ts';
+import { registerWatchCacheMetrics } from '../watch-cache/watch-cache-metrics.ts';
+import { registerFeatureMetrics } from './feature-metrics.ts';
+import { controlPlaneComponents } from './health-checks.ts';
+import type { ApiServerDependencies } from './server-options.ts';
+
+/** The share of the request timeout that a request may wait in a priority level's queue. */
+const queueWaitShare = 0.25;
+
+/** The state of the server that its components read; it changes when the server starts and stops. */
+export interface ServerState {
+  /** Returns the listeners; empty before the server listens, when it serves no requests. */
+  listeners(): readonly Listener[];
+  /** Returns the `host:port` at which clients reach the server. @throws Error before it listens */
+  endpoint(): string;
+  healthChecks(): readonly HealthCheck[];
+}
+
+export interface ServerComponents {
+  readonly encryptedStorage: EncryptedStorage | undefined;
+  readonly pipeline: Pipeline;
+  readonly aggregator: Aggregator;
+  readonly auditor: Auditor | undefined;
+  readonly fairness: PriorityAndFairness;
+  readonly postStartHooks: PostStartHooks;
+  readonly paths: PathEndpoints;
+  readonly handler: HttpHandler;
+  readonly certificate: ServingCertificate;
+}
+
+interface Builder {
+  readonly dependencies: ApiServerDependencies;
+  readonly context: PluginContext;
+  readonly state: ServerState;
+  readonly access: AuthMetrics;
+}
+
+/** Creates the components of a server, from storage to HTTP. They act when the server starts. */
+export function newServerComponents(dependencies: ApiServerDependencies, context: PluginContext, state: ServerState): ServerComponents {
+  const { config, storage, audit, cluster, keys } = dependencies;
+  const { clock, log, metrics, signal } = context;
+  const builder: Builder = { dependencies, context, state, access: new AuthMetrics(metrics) };
+  const encryptedStorage = config.encryption && new EncryptedStorage(storage, log);
+  const pipeline = newPipeline(builder, withMetrics(encryptedStorage ?? storage, metrics, clock), encryptedStorage);
+  const addresses = new ProxyAddresses({ listeners: () => state.listeners(), services: [cluster.kubernetesServiceIP] });
+  const proxy = new ReverseProxy(signal, addresses);
+  const frontProxy = new ProxyClientCertificate(keys, frontProxyClientRequest, clock);
+  const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log });
+  const auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
+  const fairness = newPriorityAndFairness(builder);
+  const paths = newPathEndpoints(builder, { pipeline, aggregator, fairness });
+  const handler = newHttpHandler(builder, { pipeline, aggregator, auditor, fairness, paths, proxy, addresses });
+  registerServerMetrics(context, pipeline);
+  const names = [config.advertiseAddress, config.listen.address, ...config.certSANs];
+  return {
+    encryptedStorage,
+    pipeline,
+    aggregator,
+    auditor,
+    fairness,
+    postStartHooks: new PostStartHooks(() => pipeline.servedKinds()),
+    paths,
+    handler,
+    certificate: new ServingCertificate(keys, servingCertificateRequest(cluster, names), clock),
+  };
+}
+
+function newPipeline(builder: Builder, storage: StorageDriver, encryptedStorage: EncryptedStorage | undefined): Pipeline {
+  const { dependencies, context, access } = builder;
+  const { authn, authz, admission, process } = dependencies;
+  const { clock, log, metrics, tracer } = context;
+  return new Pipeline({
+    metrics: { access, admission: new AdmissionMetrics(metrics), rules: new RuleMetrics(metrics, clock) },
+    names: { authz: authz.map(pluginNameOf), admission: admission.map(pluginNameOf) },
+    storage,
+    isStale: (value) => encryptedStorage?.isStale(value) ?? false,
+    authn,
+    authz,
+    admission,
+    clusterFacts: dependencies.cluster,
+    clusterKeys: dependencies.keys,
+    clock,
+    log,
+    tracer,
+    components: () => controlPlaneComponents({ storage: dependencies.storage, process }),
+    runtimeConfig: dependencies.config.runtimeConfig,
+  });
+}
+
+function newPriorityAndFairness({ dependencies: { config }, context: { clock, metrics } }: Builder): PriorityAndFairness {
+  const fairness = new PriorityAndFairness(
+    config.maxRequestsInflight + config.maxMutatingRequestsInflight,
+    config.requestTimeoutSeconds * 1000 * queueWaitShare,
+    clock,
+  );
+  registerFlowControlMetrics(metrics, fairness);
+  return fairness;
+}
+
+/** Creates the handlers of non-resource paths: discovery, OpenAPI, health, metrics and the paths of plugins. */
+function newPathEndpoints(
+  { dependencies, context, state }: Builder,
+  { pipeline, aggregator, fairness }: Pick<ServerComponents, 'pipeline' | 'aggregator' | 'fairness'>,
+): PathEndpoints {
+  const { cluster, paths, process } = dependencies;
+  const { clock, log, metrics } = context;
+  const served = (): readonly Kind[] => pipeline.servedKinds();
+  const remote = () => aggregator.groups;
+  return new PathEndpoints({
+    discovery: new DiscoveryEndpoints(served, () => state.endpoint(), remote),
+    openApi: new OpenApiEndpoints({ served, version: cluster.version, remote, others: () => aggregator.documents() }),
+    health: new HealthEndpoints({
+      checks: () => state.healthChecks(),
+      clock,
+      onFailure: (name, because) => {
+        log.warn({ check: name, because }, 'a health check failed');
+      },
+      observe: healthCheckObserver(metrics),
+    }),
+    handlers: paths,
+    version: cluster.version,
+    registries: () => [metrics, ...(process?.registries() ?? [])],
+    pages: flowControlDumps(fairness, clock),
+  });
+}
+
+interface HandlerComponents extends Pick<ServerComponents, 'pipeline' | 'aggregator' | 'auditor' | 'fairness' | 'paths'> {
+  readonly proxy: ReverseProxy;
+  readonly addresses: ProxyAddresses;
+}
+
+function newHttpHandler({ dependencies, context, access }: Builder, components: HandlerComponents): HttpHandler {
+  const { config, authn, authz, cluster, keys, localNodes: local } = dependencies;
+  const { clock, log, metrics, signal } = context;
+  const { proxy, addresses, ...rest } = components;
+  const inFlight = new InFlightCounter();
+  const verify = config.verifyKubelets;
+  return new HttpHandler({
+    ...rest,
+    authn,
+    authz,
+    inFlight,
+    clock,
+    log,
+    kubeletProxy: new KubeletProxy(keys, signal, { addresses, verify, local }),
+    proxyEndpoints: new ProxyEndpoints(proxy, new ProxyClientCertificate(keys, kubeletClientRequest, clock, { verify })),
+    requestTimeoutMs: config.requestTimeoutSeconds * 1000,
+    access,
+    metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),
+  });
+}
+
+function registerServerMetrics({ metrics }: PluginContext, pipeline: Pipeline): void {
+  registerWatchCacheMetrics(metrics, pipeline);
+  registerFeatureMetrics(metrics);
+  registerObjectCountMetrics(
+    metrics,
+    () => pipeline.servedKinds(),
+    (group, version, resource) => pipeline.count(group, version, resource),
+  );
+}
