@@ -7,7 +7,7 @@ import { failure, isStatus } from '@oarlock/api/status';
 import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
 import type { PatchType } from '@oarlock/spi/client';
 
-/** Returns the patched object; `current` stays as it is. */
+/** Returns the patched object; `current` is not modified. */
 export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: unknown): unknown {
   try {
     switch (type) {
@@ -24,5 +24,5 @@ export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: un
     if (isStatus(cause)) throw cause;
     throw failure('Invalid', cause instanceof Error ? cause.message : String(cause));
   }
-  throw failure('UnsupportedMediaType', `the memory API takes no ${type} patch here`);
+  throw failure('UnsupportedMediaType', `the memory API does not support ${type} patches of this resource`);
 }

@@ -9,13 +9,16 @@ const [server, client, outside] = ['10.244.0.5', '10.244.0.6', '198.51.100.7'];
 const [toServer, toClient, toOutside] = ['10.244.0.1', '10.244.0.2', '198.51.100.1'];
 const cluster = '10.96.0.7';
 
-/** A proxy in the kernel, started. */
+/** A started proxy that programs the kernel. */
 type KernelProxy = ServiceProxy & { clear(): Promise<void> };
 export type MakeProxy = (options: { readonly podCIDRs: readonly string[]; readonly masqueradeAll: boolean }) => Promise<KernelProxy>;
 
-/** Whose address endpoints see, from pods, from outside and from the node. To be called in a network namespace of the test's own. */
+/**
+ * Tests the source address that endpoints see for clients in pods, outside of the cluster and on the node. Runs in a network namespace of
+ * the test.
+ */
 export function sourceAddressContract(make: MakeProxy): void {
-  describe('the address that an endpoint sees', { timeout: 300_000 }, () => {
+  describe('source address at the endpoint', { timeout: 300_000 }, () => {
     const machines: Record<string, NamespacedHost> = {};
     let proxy: KernelProxy;
     beforeAll(async () => {
@@ -41,27 +44,27 @@ export function sourceAddressContract(make: MakeProxy): void {
       });
     };
 
-    it("is the pod's own", async () => {
+    it("is the pod's address", async () => {
       await apply();
       expect(await machines['client']?.request(cluster, 80)).toBe(client);
     });
 
-    it("is the node's for every pod with masqueradeAll", async () => {
+    it("is the node's address for every pod with masqueradeAll", async () => {
       await apply({}, true);
       expect(await machines['client']?.request(cluster, 80)).toBe(toServer);
     });
 
-    it("is the node's for a client from outside the pods", async () => {
+    it("is the node's address for a client outside of the pod CIDRs", async () => {
       await apply();
       expect(await machines['outside']?.request(cluster, 80)).toBe(toServer);
     });
 
-    it("is the node's for a pod that reaches itself through its Service", async () => {
+    it("is the node's address for a pod that reaches itself through its Service", async () => {
       await apply();
       expect(await machines['server']?.request(cluster, 80)).toBe(toServer);
     });
 
-    it("is the node's at a node port, and the client's own where the policy is Local", async () => {
+    it("is the node's address at a node port, and the client's address with policy Local", async () => {
       await apply({ nodePort: 30_080 });
       expect(await machines['outside']?.request(toOutside, 30_080)).toBe(toServer);
       await proxy.clear();
@@ -69,7 +72,7 @@ export function sourceAddressContract(make: MakeProxy): void {
       expect(await machines['outside']?.request(toOutside, 30_080)).toBe(outside);
     });
 
-    it("is the client's own where pods come to a door of the policy Local, though no endpoint is on this node", async () => {
+    it("is the pod's address at an external IP with policy Local, even without an endpoint on this node", async () => {
       const elsewhere = { endpoints: [endpoint(server, 8080, { local: false })], externalIPs: ['192.0.2.9'], externalLocal: true };
       await apply(elsewhere);
       expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
@@ -80,13 +83,13 @@ export function sourceAddressContract(make: MakeProxy): void {
       expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
     });
 
-    it("is nobody's for sources that a load balancer does not let in", async () => {
+    it('is undefined for clients outside of the load balancer source ranges, whose packets are dropped', async () => {
       await apply({ loadBalancerIPs: ['192.0.2.9'], loadBalancerSourceRanges: [`${client}/32`] });
       expect(await machines['client']?.request('192.0.2.9', 80)).toBe(toServer);
       expect(await machines['outside']?.request('192.0.2.9', 80)).toBe('no answer');
     });
 
-    it("is nobody's when there is no endpoint: the client is refused at once", async () => {
+    it('is undefined without an endpoint: the connection is refused immediately', async () => {
       await apply({ endpoints: [], nodePort: 30_080 });
       expect(await machines['client']?.request(cluster, 80)).toBe('ECONNREFUSED');
       expect(await machines['outside']?.request(toOutside, 30_080)).toBe('ECONNREFUSED');
