@@ -36,15 +36,15 @@ describe('explainTraffic', () => {
     const rules = rulesOf(policies((key) => `${address(key)}/32`, '0.0.0.0/0'));
     for (const from of casePeers)
       for (const to of casePeers)
-        for (const door of casePorts) {
+        for (const namedPort of casePorts) {
           // the table has the policies of one node: policies of other nodes are left out
           if (from === to || !(from.local || from.outside === true) || !(to.local || to.outside === true)) continue;
-          const verdicts = explainTraffic({ from: end(from.key), to: end(to.key), ...door }, rules, namespaces);
-          expect([from.key, to.key, door, verdicts.every(({ allowed }) => allowed)]).toEqual([
+          const verdicts = explainTraffic({ from: end(from.key), to: end(to.key), ...namedPort }, rules, namespaces);
+          expect([from.key, to.key, namedPort, verdicts.every(({ allowed }) => allowed)]).toEqual([
             from.key,
             to.key,
-            door,
-            passes(from, to, door),
+            namedPort,
+            passes(from, to, namedPort),
           ]);
         }
   });

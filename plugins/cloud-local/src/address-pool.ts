@@ -12,7 +12,7 @@ export class AddressPool {
       const [from = '', to = from] = text.includes('/') ? cidr(text) : text.split('-');
       const [first, last, family] = [parseIPNumber(from), parseIPNumber(to), familyOf(from)];
       if (first === undefined || last === undefined || family === undefined || family !== familyOf(to) || last < first)
-        throw new RangeError(`${text} is no range of addresses such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250`);
+        throw new RangeError(`${text} is not an address range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250`);
       if (last - first >= maxOfRange) throw new RangeError(`${text} has more than ${maxOfRange} addresses`);
       return { family, first, last };
     });

@@ -12,10 +12,13 @@ export const service = 'metrics-server';
 const labels = { 'k8s-app': 'metrics-server' };
 const metadata = { name: service, namespace, labels };
 
-/** Addresses that no EndpointSlice may have: then the Service is a name, which only this machine's API server understands. */
+/**
+ * Addresses that an EndpointSlice must not contain: the Service is then of type ExternalName, which only the API server on this machine can
+ * resolve.
+ */
 const isLocalAddress = (host: string): boolean => isIP(host) === 0 || host.startsWith('127.') || host === '::1';
 
-/** The objects that lead the API server's clients to the metrics API. */
+/** Returns the objects through which the API server finds the metrics API: Service, EndpointSlice and APIService. */
 export function apiServiceObjects(
   host: string,
   port: number,
@@ -76,7 +79,7 @@ export function apiServiceObjects(
   return objects;
 }
 
-/** Makes an object, or brings what it says into the one that is there. Repeatable. */
+/** Creates an object, or merges it into the existing one. Idempotent. */
 export async function ensure(client: Client, resource: Resource, wanted: KubeObject): Promise<void> {
   const { name = '', namespace: within } = wanted.metadata ?? {};
   const at = { name, ...(within !== undefined && { namespace: within }) };
@@ -97,7 +100,7 @@ export async function ensure(client: Client, resource: Resource, wanted: KubeObj
   if (!jsonEqual(next, present)) await client.update(resource, next);
 }
 
-/** The server fills in what we say nothing of: that stays. */
+/** Merges `wanted` into the present object; fields that the API server set stay. */
 function mergeObjects<T>(present: unknown, wanted: T): T {
   if (typeof wanted !== 'object' || wanted === null || typeof present !== 'object' || present === null) return wanted;
   if (Array.isArray(wanted)) {

@@ -82,7 +82,7 @@ export default Dns.plugin({
       forwarder,
       ownRanges,
       onFailure: (name, error) => {
-        log.debug({ name, err: error }, 'a question could not be answered');
+        log.debug({ name, err: error }, 'a query failed');
       },
     });
     const listener = new DnsListener({
@@ -104,7 +104,7 @@ export default Dns.plugin({
         // the server must not forward to itself
         upstreams.push(...found.filter(({ host, port }) => host !== facts.dnsServiceIP && (host !== address || port !== settings.port)));
         await listener.start();
-        log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'the cluster DNS answers');
+        log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'cluster DNS is listening');
       },
       stop() {
         forwarder.stop();

@@ -97,7 +97,7 @@ export class Responder {
       at = inside;
       asked = target;
     }
-    throw new Error(`the names of ${domain} point at each other`);
+    throw new Error(`CNAME loop: ${domain}`);
   }
 
   #reverse(address: string, question: Question): Reply | undefined {

@@ -138,7 +138,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     const { list } = this.#attachments;
-    if (!list) return { ready: false, message: 'the node is not set up yet' };
+    if (!list) return { ready: false, message: 'the network of the node is not set up yet' };
     const { binDirs, confDir, confFile, name } = this.#config;
     const { missing } = await findPlugins(binDirs, requiredPlugins);
     if (missing.length > 0) return { ready: false, message: `CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')}` };
@@ -151,7 +151,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     const used = await countLeases(join(this.#ipamDir, name));
     return {
       ready: true,
-      message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
+      message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} load ${other} before ${confFile}`}`,
     };
   }
 }

@@ -162,13 +162,13 @@ const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `
 
 /** Returns the rules of one condition: one for each address family and each protocol of its ports. */
 function ruleOf(
-  { peers, block, portRanges: ranges, endpoints: doors }: AllowRule,
+  { peers, block, portRanges: ranges, endpoints: endpointSet }: AllowRule,
   direction: Direction,
   present: readonly Family[],
 ): string[] {
   const { peer } = addressFields[direction];
   const ports = ranges === undefined ? [''] : portMatches(ranges);
-  const both = block === undefined && peers === undefined && doors === undefined;
+  const both = block === undefined && peers === undefined && endpointSet === undefined;
   const of = block === undefined ? present : [familyOf(block.cidr)].filter((family) => present.includes(family));
   return (both ? [undefined] : of).flatMap((family) => {
     const matches: string[] = [];
@@ -177,7 +177,7 @@ function ruleOf(
       if (peers !== undefined) matches.push(`${ip} ${peer} @${setName(peers, family)}`);
       if (block !== undefined) matches.push(`${ip} ${peer} ${block.cidr}`);
       if (block !== undefined && block.except.length > 0) matches.push(`${ip} ${peer} != { ${block.except.join(', ')} }`);
-      if (doors !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${setName(doors, family)}`);
+      if (endpointSet !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${setName(endpointSet, family)}`);
     }
     return ports.map((port) => [...matches, ...(port === '' ? [] : [port]), 'accept'].join(' '));
   });

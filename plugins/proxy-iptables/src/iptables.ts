@@ -28,7 +28,7 @@ async function run(file: string, args: readonly string[], input = ''): Promise<b
   if (code === 'ENOENT') throw new IptablesError('NotInstalled', `${file} is not installed`);
   if (timedOut) throw new IptablesError('TimedOut', `${file} did not end within ${timeoutMs / 1000} s`);
   if (input === '') return false;
-  throw new IptablesError('Refused', `${file} refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
+  throw new IptablesError('Refused', `${file} failed (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
 }
 
 /** Runs iptables-restore without flushing other chains. Each table changes atomically. @throws IptablesError */

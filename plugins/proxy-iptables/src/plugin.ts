@@ -11,14 +11,14 @@ export default Proxy.plugin({
   config: kernelProxyConfig,
   needs: { facts: Cluster },
   async probe() {
-    if (process.platform !== 'linux') return unavailable('iptables is a part of Linux');
-    if (process.getuid?.() !== 0) return unavailable('changing packet rules needs root');
+    if (process.platform !== 'linux') return unavailable('iptables requires Linux');
+    if (process.getuid?.() !== 0) return unavailable('requires root to change packet rules');
     const { failed, code, stderr } = await execa('iptables', ['-w', '1', '-t', 'nat', '-S', 'PREROUTING'], {
       reject: false,
       timeout: 2000,
     });
     if (code === 'ENOENT') return unavailable('iptables is not installed (Debian package iptables)');
-    return failed ? unavailable(`iptables does not work here: ${String(stderr).split('\n')[0]}`) : available;
+    return failed ? unavailable(`iptables does not work on this machine: ${String(stderr).split('\n')[0]}`) : available;
   },
   create: ({ config, facts }, { log }) => iptablesProxy({ ...kernelProxyOptions(config, facts), log }),
 });

@@ -60,7 +60,7 @@ export class Attachments {
     validateNames(attachment);
     const { name, context, chain } = this.#options;
     const { list } = this;
-    if (!list) throw new NetworkError('TryAgain', `${name} has not been told of its node yet`);
+    if (!list) throw new NetworkError('TryAgain', `${name}: the network of the node is not set up yet`);
     if (attachment.netns === undefined)
       throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
     signal?.throwIfAborted();

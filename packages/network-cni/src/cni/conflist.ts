@@ -39,7 +39,7 @@ export async function writeConflist({ directory, file, dataDir }: Conflist, list
   const text = `${JSON.stringify(list, undefined, 2)}\n`;
   await mkdir(directory, { recursive: true, mode: 0o755 });
   const ledger = await readLedger(directory);
-  const { gone, left } = await removeEntries(directory, ledger, (name, written) => written.owner === owner && name !== file);
+  const { gone, left } = await removeEntries(directory, ledger, (name, ownFiles) => ownFiles.owner === owner && name !== file);
   const next: Ledger = { ...left, [file]: { owner, digest: digestOf(text) } };
   if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeAtomic(directory, ledgerFile, ledgerText(next));
   // runtimes reload a file that is written
@@ -54,7 +54,7 @@ export async function writeConflist({ directory, file, dataDir }: Conflist, list
 export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'directory' | 'dataDir'>): Promise<readonly string[]> {
   const owner = dirname(dataDir);
   const ledger = await readLedger(directory);
-  const { gone, left } = await removeEntries(directory, ledger, (_name, written) => written.owner === owner);
+  const { gone, left } = await removeEntries(directory, ledger, (_name, ownFiles) => ownFiles.owner === owner);
   const count = Object.keys(left).length;
   if (count === Object.keys(ledger).length) return gone;
   if (count === 0) await rm(join(directory, ledgerFile), { force: true });
@@ -66,17 +66,17 @@ export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'di
 async function removeEntries(
   directory: string,
   ledger: Ledger,
-  isMeant: (name: string, written: LedgerEntry) => boolean,
+  isMeant: (name: string, ownFiles: LedgerEntry) => boolean,
 ): Promise<{ readonly gone: readonly string[]; readonly left: Ledger }> {
   const gone: string[] = [];
   const left: Record<string, LedgerEntry> = {};
-  for (const [name, written] of Object.entries(ledger)) {
-    if (!isMeant(name, written)) {
-      left[name] = written;
+  for (const [name, ownFiles] of Object.entries(ledger)) {
+    if (!isMeant(name, ownFiles)) {
+      left[name] = ownFiles;
       continue;
     }
     const present = await readFile(join(directory, name), 'utf8').catch(ignoreNotFound);
-    if (present === undefined || digestOf(present) !== written.digest) continue;
+    if (present === undefined || digestOf(present) !== ownFiles.digest) continue;
     await rm(join(directory, name), { force: true });
     gone.push(name);
   }

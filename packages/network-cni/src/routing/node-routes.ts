@@ -108,7 +108,7 @@ export class NodeRoutes {
       }),
     );
     try {
-      // ranges outside belong to other clusters of this machine
+      // CIDRs outside belong to other clusters on this machine
       const ours = new BlockList();
       for (const range of own.clusterCIDRs) ours.addSubnet(range.split('/')[0] ?? '', Number(range.split('/')[1]), `ipv${familyOf(range)}`);
       if (wanted.size > 0) this.#links.start();
@@ -175,10 +175,10 @@ export class NodeRoutes {
     const { device, id, port, clock } = this.#options;
     const local = nodeIPs.find((address) => !address.includes(':'));
     if (local === undefined) throw new Error('VXLAN needs an IPv4 address of the node');
-    const shown = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
+    const link = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
     const [known] =
-      shown.exitCode === 0
-        ? (JSON.parse(shown.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
+      link.exitCode === 0
+        ? (JSON.parse(link.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
         : [];
     const data = known?.linkinfo?.info_data;
     if (known && (data?.local !== local || data.id !== id || data.port !== port)) await this.#run('ip', ['link', 'del', 'dev', device]);

@@ -3,16 +3,16 @@ import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { categorizeEndpoints, type ProxyNode } from './categorize-endpoints.ts';
 
-const defaultAffinitySeconds = 10_800; // of ClientIP affinity, as the API defaults it
+const defaultAffinitySeconds = 10_800; // default of ClientIP affinity, as in the API
 
 const isAddress = (ip: string | undefined): ip is string => ip !== undefined && ip !== '' && ip !== 'None';
 
-/** With any value, kube-proxy leaves a Service alone that has one of these. */
+/** kube-proxy ignores Services with one of these labels, regardless of the value. */
 const isManagedElsewhere = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
 
 /**
- * The ports of one Service with where their traffic goes, from its EndpointSlices. Nothing for headless and ExternalName Services and
- * for those that say by a label that another proxy serves them, or none.
+ * Returns the ports of one Service with their endpoints. Empty for headless and ExternalName Services and for Services with a label for
+ * another proxy.
  */
 export function servicePorts(service: Service, slices: readonly EndpointSlice[], node: ProxyNode): ServicePort[] {
   const { spec, metadata, status } = service;

@@ -5,7 +5,7 @@ import { NetworkError } from '@oarlock/spi/network';
 export interface Range {
   readonly family: 4 | 6;
   readonly first: bigint;
-  /** Length of the prefix. */
+  /** Prefix length. */
   readonly bits: number;
 }
 const width = (family: 4 | 6) => (family === 4 ? 32 : 128);
@@ -16,7 +16,7 @@ export const wholeBits = (family: 4 | 6): number => width(family);
 export function parseAddress(text: string): { readonly family: 4 | 6; readonly value: bigint } {
   if (isIPv4(text)) return { family: 4, value: text.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n) };
   if (!isIPv6(text) || text.includes('%')) throw new NetworkError('InvalidConfig', `not an IP address: ${JSON.stringify(text)}`);
-  // the last two groups may be written as an IPv4 address
+  // the last two groups may be an IPv4 address in dotted form
   const hex = text.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...parts: string[]) =>
     [0, 2].map((at) => (Number(parts[at]) * 256 + Number(parts[at + 1])).toString(16)).join(':'),
   );
@@ -27,7 +27,7 @@ export function parseAddress(text: string): { readonly family: 4 | 6; readonly v
   return { family: 6, value: all.reduce((sum, group) => (sum << 16n) + BigInt(`0x${group}`), 0n) };
 }
 
-/** As the kernel prints it. */
+/** Formats an address as the kernel prints it (RFC 5952). */
 export function formatAddress(family: 4 | 6, value: bigint): string {
   if (family === 4) return [24n, 16n, 8n, 0n].map((shift) => String((value >> shift) & 255n)).join('.');
   const groups = Array.from({ length: 8 }, (_, at) => ((value >> BigInt(112 - 16 * at)) & 0xffffn).toString(16)).join(':');

@@ -4,7 +4,10 @@ import { podRouteProtocol } from '../dataplane/data-plane.ts';
 
 const timeoutMs = 10_000;
 
-/** What is sent to an address of the node's blocks that no pod has ends here, and does not go around between nodes. @throws Error */
+/**
+ * Programs blackhole routes for the node's blocks: packets to unassigned addresses are dropped instead of looping between nodes. @throws
+ * Error
+ */
 export async function syncBlackholeRoutes(clock: Clock, ranges: readonly string[]): Promise<void> {
   const wanted = new Set(ranges);
   const lists = await Promise.all(
