@@ -8,7 +8,7 @@ export class ConfigurationSource<T extends KubeObject, R> {
   readonly #resource: Resource<T>;
   readonly #informer: Informer<T>;
   readonly #make: (object: T) => R;
-  readonly #compiled = new Map<string, { readonly of: T; readonly made: R }>();
+  readonly #compiled = new Map<string, { readonly of: T; readonly compiled: R }>();
   #sorted: readonly R[] | undefined;
 
   constructor(client: Client, informers: Informers, resource: Resource<T>, make: (object: T) => R, changed: () => void = () => {}) {
@@ -19,7 +19,7 @@ export class ConfigurationSource<T extends KubeObject, R> {
     const put = (object: T) => {
       const name = object.metadata?.name ?? '';
       if (this.#compiled.get(name)?.of === object) return;
-      this.#compiled.set(name, { of: object, made: make(object) });
+      this.#compiled.set(name, { of: object, compiled: make(object) });
       this.#sorted = undefined;
       changed();
     };
@@ -41,13 +41,13 @@ export class ConfigurationSource<T extends KubeObject, R> {
 
   /** Returns the compiled object from the cache. */
   get(name: string): R | undefined {
-    return this.#compiled.get(name)?.made;
+    return this.#compiled.get(name)?.compiled;
   }
 
   /** Returns all compiled objects. Before the cache is synced, reads them from the API server, so that no request bypasses the rules. */
   all(): readonly R[] | Promise<readonly R[]> {
     if (!this.#informer.hasSynced) return this.#ask();
-    this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly made: R }).made);
+    this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly compiled: R }).compiled);
     return this.#sorted;
   }
 

@@ -64,7 +64,7 @@ export class JsonClient {
 
   #parsed(url: string, { code, text }: TextResponse): JsonResponse {
     const parsed = jsonOf(text);
-    if (parsed instanceof Error) throw new Error(`${new URL(url).host} answered ${code} and no JSON`, { cause: parsed });
+    if (parsed instanceof Error) throw new Error(`${new URL(url).host} responded with ${code} without JSON`, { cause: parsed });
     return { code, body: parsed.value };
   }
 
@@ -94,7 +94,7 @@ export class JsonClient {
         let size = 0;
         response.on('data', (chunk: Buffer) => {
           size += chunk.length;
-          if (size > maxBytes) sent.destroy(new Error(`the answer of ${new URL(url).host} is larger than ${maxBytes} bytes`));
+          if (size > maxBytes) sent.destroy(new Error(`the response of ${new URL(url).host} is larger than ${maxBytes} bytes`));
           else chunks.push(chunk);
         });
         response.on('error', reject);

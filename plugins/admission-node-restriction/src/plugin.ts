@@ -19,7 +19,7 @@ const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
 const quoted = JSON.stringify;
 
-/** The node that an identity is; '' for a node without a name, undefined for everybody else. */
+/** Returns the node name of an identity; empty for a node without a name, undefined for identities that are not nodes. */
 function nodeOf({ name, groups }: Identity): string | undefined {
   return groups.includes('system:nodes') && name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
 }
@@ -64,7 +64,7 @@ function admitResourceSlice(node: string, { operation, object, old }: AdmissionR
   return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
 }
 
-/** A node that joined puts its DNS server behind the cluster's name for it: with a slice of its own, for itself. */
+/** Allows a node to write the EndpointSlice of its own DNS server behind the Service kube-dns. */
 function admitEndpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   const own = `kube-dns-${node}`;
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
@@ -88,7 +88,7 @@ const reported: ReadonlySet<string> = new Set([
   'modifyVolumeStatus',
 ]);
 
-/** A node reports on the expansion of a claim, and nothing else of it. */
+/** Allows a node to report the expansion of a claim in its status, and no other change. */
 function admitPVCStatus(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = (claim: PersistentVolumeClaim) => ({
@@ -101,7 +101,7 @@ function admitPVCStatus(node: string, { operation, object, old }: AdmissionReque
     : deny(`node ${quoted(node)} is not allowed to update fields other than status quantity and status conditions`);
 }
 
-/** Holds nodes to their own objects and to those of the pods that are bound to them. */
+/** Restricts nodes to their own objects and to those of the pods that are bound to them (NodeRestriction). */
 export default Admission.plugin({
   id: 'admission-node-restriction',
   config: z.strictObject({}),

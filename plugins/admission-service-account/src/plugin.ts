@@ -112,7 +112,7 @@ export default Admission.plugin({
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
       return withAccountOf(namespace, name, (account) => withServiceAccount(pod, name, account, newSuffix));
     };
-    /** Reads the account from the cache, or from the API server if it is not there. */
+    /** Reads the account from the cache, or from the API server if the cache does not have it. */
     function withAccountOf<T>(
       namespace: string,
       name: string,

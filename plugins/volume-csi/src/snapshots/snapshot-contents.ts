@@ -68,10 +68,10 @@ export class ContentSync {
     const held = await setFinalizers(client, snapshotContents, content, { add: [finalizers.content] });
     if (held === undefined) return;
     const secrets = await this.#secrets(content);
-    let taken: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
+    let snapshot: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
     if (spec.source.volumeHandle !== undefined) {
       const parameters = this.#caches.classes.get(spec.volumeSnapshotClassName ?? '')?.parameters;
-      taken = await driver.client.createSnapshot({
+      snapshot = await driver.client.createSnapshot({
         sourceVolumeId: spec.source.volumeHandle,
         name: `snapshot-${spec.volumeSnapshotRef.uid}`,
         parameters: driverParameters(parameters),
@@ -82,10 +82,10 @@ export class ContentSync {
       if (driver.controllerCapabilities.has('LIST_SNAPSHOTS')) {
         const found = await driver.client.snapshot(snapshotId, secrets);
         if (found === undefined) throw new Error(`the driver has no snapshot ${snapshotId}`);
-        taken = found;
-      } else taken = { snapshotId, readyToUse: true };
+        snapshot = found;
+      } else snapshot = { snapshotId, readyToUse: true };
     }
-    const { snapshotId, readyToUse, sizeBytes, creationTime } = taken;
+    const { snapshotId, readyToUse, sizeBytes, creationTime } = snapshot;
     await client.patch(
       snapshotContents,
       { name },

@@ -41,8 +41,8 @@ export class SnapshotSync {
       return;
     }
     try {
-      const given = snapshot.spec.source.volumeSnapshotContentName;
-      await (given === undefined ? this.#dynamic(snapshot) : this.#given(snapshot, given));
+      const supplied = snapshot.spec.source.volumeSnapshotContentName;
+      await (supplied === undefined ? this.#dynamic(snapshot) : this.#supplied(snapshot, supplied));
     } catch (error) {
       if (!(error instanceof SnapshotProblem)) throw error;
       await this.#fail(snapshot, error);
@@ -104,7 +104,7 @@ export class SnapshotSync {
     if (content.spec.driver === driver.name) await this.#report(snapshot, content);
   }
 
-  async #given(snapshot: VolumeSnapshot, contentName: string): Promise<void> {
+  async #supplied(snapshot: VolumeSnapshot, contentName: string): Promise<void> {
     const { client, driver } = this.#options;
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
     const content = await client.get(snapshotContents, { name: contentName }).catch(gone);
