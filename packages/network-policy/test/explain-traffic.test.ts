@@ -68,6 +68,20 @@ describe('explainTraffic', () => {
     });
   });
 
+  it('reads ipBlocks with host bits and leading zeros as decimal CIDRs', () => {
+    const rules = rulesOf({
+      'a/block': {
+        podSelector: {},
+        policyTypes: ['Ingress'],
+        ingress: [{ from: [{ ipBlock: { cidr: '010.001.2.3/16', except: ['10.1.010.0/24'] } }] }],
+      },
+    });
+    expect(rules[0]?.ingress?.[0]?.peers?.blocks).toEqual([{ cidr: '10.1.0.0/16', except: ['10.1.10.0/24'] }]);
+    const isAllowed = (ip: string) =>
+      explainTraffic({ from: { ip }, to: end('a/web'), protocol: 'TCP', port: 8080 }, rules, namespaces).every(({ allowed }) => allowed);
+    expect(['10.1.3.4', '10.1.10.9', '10.2.0.1', '8.1.3.4', '::ffff:10.1.3.4'].map(isAllowed)).toEqual([true, false, false, false, true]);
+  });
+
   it('allows a pod to reach itself', () => {
     const rules = rulesOf({ 'a/deny': { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } });
     const verdicts = explainTraffic({ from: end('a/web'), to: end('a/web'), protocol: 'TCP', port: 8080 }, rules, namespaces);

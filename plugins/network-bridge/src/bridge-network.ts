@@ -17,6 +17,7 @@ import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/routing/nod
 import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
 import { familyOf } from '@oarlock/network-cni/routing/cidr';
+import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { networkPlugins } from './network-list.ts';
@@ -158,7 +159,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
 
 /** host-local does not assign the network, gateway and broadcast addresses. */
 function addressesOf(cidr: string): bigint {
-  const bits = BigInt((familyOf(cidr) === 4 ? 32 : 128) - Number(cidr.split('/')[1]));
-  const all = 2n ** bits;
+  const range = parseCIDR(cidr);
+  const all = range === undefined ? 0n : cidrSize(range);
   return all > 3n ? all - 3n : 0n;
 }

@@ -168,6 +168,6 @@ describe("Calico's own binaries", () => {
     await rm(join(directory, 'bin', 'calico'));
     await expect(driver.setup(node)).rejects.toMatchObject({ code: 'PluginMissing', message: expect.stringContaining('calico') });
     const answer = await plugin.probe?.(settings);
-    expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/CNI plugins calico|root|Linux/) });
+    expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/CNI plugins not found: calico|root|Linux/) });
   });
 });

@@ -1,4 +1,5 @@
-import { BlockList, isIPv6 } from 'node:net';
+import { isIPv6, type BlockList } from 'node:net';
+import { blockListOf } from '@oarlock/api/net/cidr';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
@@ -13,12 +14,7 @@ export type Frontend = 'cluster' | 'external' | 'load-balancer';
 /** If undefined, all sources are allowed. */
 function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList | undefined {
   if (ranges.length === 0) return undefined;
-  const list = new BlockList();
-  for (const range of ranges) {
-    const [address = '', bits = ''] = range.split('/');
-    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
-  }
-  return list;
+  return blockListOf(ranges);
 }
 
 /** Selects endpoints of a port in turn; with session affinity, a client keeps its endpoint while it exists and the timeout has not passed. */

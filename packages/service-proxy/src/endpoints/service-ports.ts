@@ -1,3 +1,4 @@
+import { formatCIDR, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { ServicePort } from '@oarlock/spi/proxy';
@@ -9,6 +10,12 @@ const isAddress = (ip: string | undefined): ip is string => ip !== undefined && 
 
 /** kube-proxy ignores Services with one of these labels, regardless of the value. */
 const isManagedElsewhere = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
+
+/** Returns a source range as rules need it. Validation allows white space around it; stored objects may have octets with leading zeros. */
+function canonicalRange(text: string): string {
+  const range = parseCIDRSloppy(text.trim());
+  return range === undefined ? text : formatCIDR(range);
+}
 
 /**
  * Returns the ports of one Service with their endpoints. Empty for headless and ExternalName Services and for Services with a label for
@@ -41,7 +48,7 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
               .map(({ ip }) => ip)
               .filter(isAddress)
           : [],
-      loadBalancerSourceRanges: spec.loadBalancerSourceRanges ?? [],
+      loadBalancerSourceRanges: (spec.loadBalancerSourceRanges ?? []).map(canonicalRange),
       ...(external && port.nodePort ? { nodePort: port.nodePort } : {}),
       ...(spec.sessionAffinity === 'ClientIP' && {
         affinitySeconds: spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds,

@@ -74,6 +74,11 @@ describe('ports of a Service', () => {
     });
   });
 
+  it('have source ranges in canonical form', () => {
+    const of = service({ type: 'LoadBalancer', loadBalancerSourceRanges: [' 198.51.100.7/24 ', '010.0.0.0/8', '2001:0DB8::/32'] });
+    expect(servicePorts(of, [], { name: 'n1' })[0]?.loadBalancerSourceRanges).toEqual(['198.51.100.0/24', '10.0.0.0/8', '2001:db8::/32']);
+  });
+
   it('are empty for Services that the proxy ignores', () => {
     for (const [title, of] of Object.entries({
       headless: service({ clusterIP: 'None', clusterIPs: ['None'] }),

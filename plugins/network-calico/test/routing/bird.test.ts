@@ -81,7 +81,10 @@ describe('BGP peers', () => {
 
 it('probe reports missing prerequisites of BGP', async () => {
   const answer = await plugin.probe?.(plugin.config.parse({ routes: 'bgp', bgp: { program: '/nowhere/bird' } }));
-  expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/\/nowhere\/bird \(Debian: bird2\)|root|Linux/) });
+  expect(answer).toMatchObject({
+    available: false,
+    reason: expect.stringMatching(/\/nowhere\/bird not found \(Debian: bird2\)|root|Linux/),
+  });
 });
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
