@@ -1,19 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** The state of a queue at the time of a scrape. Times are milliseconds of the queue's clock. */
-export interface WorkqueueState {
-  readonly depth: number;
-  readonly startedAt: Iterable<number>;
-  readonly now: number;
-}
-
-/** Updates the series of one queue. Durations are in seconds. */
-export interface WorkqueueMetrics {
-  added(): void;
-  retried(): void;
-  queueDuration(seconds: number): void;
-  workDuration(seconds: number): void;
-}
+import type { WorkqueueMetrics, WorkqueueState } from '@oarlock/primitives/workqueue';
 
 interface Series {
   readonly states: Map<string, () => WorkqueueState>;
@@ -28,7 +15,7 @@ const buckets = Array.from({ length: 12 }, (_, exponent) => 10e-9 * 10 ** expone
 const series = new WeakMap<Registry, Series>();
 
 /** Registers the series of a queue under client-go's names. A queue with the name of an older one replaces it. */
-export function workqueueMetrics(registry: Registry, name: string, state: () => WorkqueueState): WorkqueueMetrics {
+export const workqueueMetrics = (registry: Registry, name: string) => (state: () => WorkqueueState): WorkqueueMetrics => {
   let known = series.get(registry);
   if (known === undefined) series.set(registry, (known = register(registry)));
   const { states, adds, retries, queued, work } = known;
@@ -40,7 +27,7 @@ export function workqueueMetrics(registry: Registry, name: string, state: () => 
     queueDuration: (seconds) => queued.observe(labels, seconds),
     workDuration: (seconds) => work.observe(labels, seconds),
   };
-}
+};
 
 function register(registry: Registry): Series {
   const states = new Map<string, () => WorkqueueState>();
@@ -55,15 +42,15 @@ function register(registry: Registry): Series {
         for (const [name, state] of states) this.set({ name }, value(state()));
       },
     });
-  gauge('workqueue_depth', 'Keys that wait to be worked on', ({ depth }) => depth);
-  gauge('workqueue_unfinished_work_seconds', 'Time spent so far on keys that are being worked on, all together', ({ startedAt, now }) => {
+  gauge('workqueue_depth', 'Current depth of workqueue', ({ depth }) => depth);
+  gauge('workqueue_unfinished_work_seconds', 'How many seconds of work has done that is in progress and hasn\'t been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.', ({ startedAt, now }) => {
     let sum = 0;
     for (const at of startedAt) sum += now - at;
     return sum / 1000;
   });
   gauge(
     'workqueue_longest_running_processor_seconds',
-    'Time spent so far on the key that has been worked on longest',
+    'How many seconds has the longest running processor for workqueue been running.',
     ({ startedAt, now }) => {
       let longest = 0;
       for (const at of startedAt) longest = Math.max(longest, now - at);
@@ -72,9 +59,9 @@ function register(registry: Registry): Series {
   );
   return {
     states,
-    adds: new Counter({ name: 'workqueue_adds_total', help: 'Keys that were added', labelNames, registers }),
-    retries: new Counter({ name: 'workqueue_retries_total', help: 'Keys that were added again after a failure', labelNames, registers }),
-    queued: new Histogram({ name: 'workqueue_queue_duration_seconds', help: 'How long keys wait', labelNames, buckets, registers }),
-    work: new Histogram({ name: 'workqueue_work_duration_seconds', help: 'How long work on a key takes', labelNames, buckets, registers }),
+    adds: new Counter({ name: 'workqueue_adds_total', help: 'Total number of adds handled by workqueue', labelNames, registers }),
+    retries: new Counter({ name: 'workqueue_retries_total', help: 'Total number of retries handled by workqueue', labelNames, registers }),
+    queued: new Histogram({ name: 'workqueue_queue_duration_seconds', help: 'How long in seconds an item stays in workqueue before being requested.', labelNames, buckets, registers }),
+    work: new Histogram({ name: 'workqueue_work_duration_seconds', help: 'How long in seconds processing an item from workqueue takes.', labelNames, buckets, registers }),
   };
 }

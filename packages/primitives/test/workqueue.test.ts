@@ -1,14 +1,11 @@
-import { Workqueue, type WorkItem } from '@oarlock/client/workqueue/workqueue';
-import type { SpanContext } from '@oarlock/kernel/tracing';
+import { Workqueue, type SpanIdentity, type WorkItem } from '@oarlock/primitives/workqueue';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import fc from 'fast-check';
-import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-const spanContext = (n: number): SpanContext => ({
+const spanContext = (n: number): SpanIdentity => ({
   traceId: '0af7651916cd43dd8448eb211c80319c',
   spanId: n.toString(16).padStart(16, '0'),
-  traceFlags: 1,
 });
 
 describe('Workqueue', () => {
@@ -16,7 +13,7 @@ describe('Workqueue', () => {
   let queue: Workqueue;
   beforeEach(() => {
     clock = new FakeClock({ start: 1000 });
-    queue = new Workqueue({ name: 'q', clock });
+    queue = new Workqueue({ clock });
   });
   const keyOf = async (next: Promise<WorkItem | undefined>) => (await next)?.key;
 
@@ -94,7 +91,7 @@ describe('Workqueue', () => {
   });
 
   it('limits all retries together if configured', () => {
-    const bounded = new Workqueue({ name: 'q', clock, overallLimit: { perSecond: 10, burst: 2 } });
+    const bounded = new Workqueue({ clock, overallLimit: { perSecond: 10, burst: 2 } });
     expect(['a', 'b', 'c', 'd'].map((key) => bounded.addRateLimited(key))).toEqual([5, 5, 100, 200]);
   });
 
@@ -122,26 +119,6 @@ describe('Workqueue', () => {
     expect(await next).toBeUndefined();
   });
 
-  it("reports client-go's metrics, one set for all queues of a registry", async () => {
-    const metrics = new Registry();
-    const one = new Workqueue({ name: 'one', clock, metrics });
-    const two = new Workqueue({ name: 'two', clock, metrics });
-    one.add('a');
-    one.add('b');
-    two.addRateLimited('c');
-    await one.get();
-    await clock.advance(2000);
-    const text = await metrics.metrics();
-    expect(text).toContain('workqueue_depth{name="one"} 1');
-    expect(text).toContain('workqueue_depth{name="two"} 1');
-    expect(text).toContain('workqueue_adds_total{name="one"} 2');
-    expect(text).toContain('workqueue_retries_total{name="two"} 1');
-    expect(text).toContain('workqueue_unfinished_work_seconds{name="one"} 2');
-    expect(text).toContain('workqueue_longest_running_processor_seconds{name="one"} 2');
-    one.done('a');
-    expect(await metrics.metrics()).toContain('workqueue_work_duration_seconds_sum{name="one"} 2');
-  });
-
   it('handles 100,000 keys without slowing down', async () => {
     for (let n = 0; n < 100_000; n += 1) queue.add(`k${n}`);
     const tenth = async () => {
@@ -166,7 +143,7 @@ describe('Workqueue', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const time = new FakeClock();
-        const q = new Workqueue({ name: 'q', clock: time });
+        const q = new Workqueue({ clock: time });
         const working: string[] = [];
         const owed = new Set<string>();
         const take = async () => {
