@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
 import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
 import { kinds } from '@oarlock/api/kinds';
@@ -223,7 +224,7 @@ function selection({ namespace, query }: ApiRequest): (object: KubeObject) => bo
       labels.matches(object.metadata?.labels) &&
       fields.requirements.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
   } catch (cause) {
-    throw badRequest(cause instanceof Error ? cause.message : String(cause));
+    throw badRequest(errorText(cause));
   }
 }
 

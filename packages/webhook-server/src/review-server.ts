@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { ReviewError } from './reviews.ts';
 
@@ -34,7 +35,7 @@ export class ReviewServer {
       this.#handle(request, response).catch((error: unknown) => {
         options.log.error({ err: error }, 'a review failed');
         if (response.headersSent) response.destroy();
-        else end(response, 500, error instanceof Error ? error.message : String(error));
+        else end(response, 500, errorText(error));
       });
     });
     this.#server.headersTimeout = headersTimeoutMs;

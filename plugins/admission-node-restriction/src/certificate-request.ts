@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 
@@ -12,7 +13,7 @@ export async function admitCertificateSigningRequest(node: string, { operation, 
   try {
     commonName = await commonNameOf(spec?.request ?? '');
   } catch (error) {
-    return deny(`unable to parse csr: ${error instanceof Error ? error.message : String(error)}`);
+    return deny(`unable to parse csr: ${errorText(error)}`);
   }
   return commonName === requiredName ? allow : deny(`can only create a node CSR with CN=${requiredName}`);
 }

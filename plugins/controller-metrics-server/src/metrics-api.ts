@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import { parseLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
@@ -166,7 +167,7 @@ function selectorsOf({ searchParams }: URL): Selectors {
       fields: parseFieldSelector(searchParams.get('fieldSelector') ?? ''),
     };
   } catch (error) {
-    throw badRequest(error instanceof Error ? error.message : String(error));
+    throw badRequest(errorText(error));
   }
 }
 

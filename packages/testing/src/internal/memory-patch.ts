@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
 import { gvkOf } from '@oarlock/api/kinds';
 import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
@@ -22,7 +23,7 @@ export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: un
     }
   } catch (cause) {
     if (isStatus(cause)) throw cause;
-    throw failure('Invalid', cause instanceof Error ? cause.message : String(cause));
+    throw failure('Invalid', errorText(cause));
   }
   throw failure('UnsupportedMediaType', `the memory API does not support ${type} patches of this resource`);
 }

@@ -1,7 +1,7 @@
-import { access, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile } from 'node:fs/promises';
 import { constants } from 'node:fs';
-import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { pluginType } from './cni-handler.ts';
 
 const versions = '"supportedVersions":["0.3.1","0.4.0","1.0.0","1.1.0"]';
@@ -76,7 +76,5 @@ export async function installClient(directory: string, text: string): Promise<vo
   const file = join(directory, pluginType);
   await mkdir(directory, { recursive: true, mode: 0o755 });
   if ((await readFile(file, 'utf8').catch(() => undefined)) === text) return;
-  const temporary = join(directory, `.${pluginType}.${randomUUID()}`);
-  await writeFile(temporary, text, { mode: 0o755, flag: 'wx' });
-  await rename(temporary, file);
+  await writeAtomic(file, text, { mode: 0o755 });
 }

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AttachmentKey } from '@oarlock/network-cni/cni/attachments';
@@ -192,5 +193,5 @@ function faultOf(command: CniCommand, error: unknown): CniError {
   const code = error instanceof NetworkError ? codes[error.code] : 999;
   // callers recognize an exhausted range by this text, as host-local prints it
   const prefix = error instanceof NetworkError && error.code === 'Exhausted' ? 'no IP addresses available: ' : '';
-  return new CniError(pluginType, command, code, `${prefix}${error instanceof Error ? error.message : String(error)}`);
+  return new CniError(pluginType, command, code, `${prefix}${errorText(error)}`);
 }

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 
 /** The record of a pod's interface. It is written before the first change, so that an interrupted ADD can be reverted. */
@@ -63,8 +64,7 @@ export class EndpointRecords {
   }
   async put(record: Endpoint): Promise<void> {
     const temporary = join(this.#directory, `${partial}${randomUUID()}`);
-    await writeFile(temporary, JSON.stringify(record), { mode: 0o600, flag: 'wx' });
-    await rename(temporary, join(this.#directory, endpointKey(record)));
+    await writeAtomic(join(this.#directory, endpointKey(record)), JSON.stringify(record), { temporary });
     this.#records.set(endpointKey(record), record);
   }
   async remove(key: Key): Promise<void> {

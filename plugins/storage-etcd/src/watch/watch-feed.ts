@@ -5,7 +5,7 @@ import { StorageError, type Change, type ChangeBatch, type Revision } from '@oar
 import type { EtcdConnection } from '../client/etcd-connection.ts';
 import { int, rpcs, type Event, type WatchRequest, type WatchResponse } from '../rpc/etcd-messages.ts';
 import { bytesOf, changeOf, revisionOf } from './event-changes.ts';
-import type { GrpcError } from '../rpc/grpc-error.ts';
+import type { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Duplex } from '../rpc/grpc-session.ts';
 import type { KeySpace } from '../client/key-space.ts';
 import { PrefixIndex } from '@oarlock/mvcc/prefix-index';

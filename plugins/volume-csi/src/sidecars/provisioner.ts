@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { claimTokens, secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
 import { quantityValue } from '@oarlock/api/values/quantity';
@@ -201,7 +202,7 @@ export class Provisioner implements Sidecar {
       const ref = secret && namespace ? { name: secret, namespace } : undefined;
       await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
     } catch (error) {
-      recorder.event(volume, 'Warning', 'VolumeFailedDelete', error instanceof Error ? error.message : String(error));
+      recorder.event(volume, 'Warning', 'VolumeFailedDelete', errorText(error));
       throw error;
     }
     if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(gone);

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { exactInteger } from '@oarlock/api/json/exact-json';
 import { formatTime } from '@oarlock/api/values/time';
@@ -32,7 +33,7 @@ export class ContentSync {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
       else if (content.status?.readyToUse !== true) await this.#make(content);
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       const deleting = content.metadata?.deletionTimestamp !== undefined;
       const [reason, what] = deleting
         ? ['SnapshotDeleteError', 'Failed to delete snapshot']
