@@ -87,17 +87,34 @@ const discovery = (path: string, also: readonly string[]) =>
     )
     .map(({ resource, kind, namespaced }) => ({ name: resource, kind, namespaced }));
 
+type FaultError = Error | ((request: ApiRequest) => Error);
+
+/** The errors that requests are to fail with, in order. */
+class FaultQueue {
+  readonly #faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: FaultError; left: number }[] = [];
+
+  add(matcher: RequestMatcher, error: FaultError, times: number): void {
+    this.#faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times });
+  }
+
+  /** Throws the error of the first fault that matches the request, and counts it. */
+  throwNext(request: ApiRequest): void {
+    const index = this.#faults.findIndex(({ matches }) => matches(request));
+    const fault = this.#faults[index];
+    if (fault === undefined) return;
+    fault.left -= 1;
+    if (fault.left <= 0) this.#faults.splice(index, 1);
+    throw typeof fault.error === 'function' ? fault.error(request) : fault.error;
+  }
+}
+
 export function memoryApi({ clock, random = sequence(1), defaults = false, served = [] }: MemoryApiOptions): MemoryApi {
   const touch = () => clock.touch();
   const store = new MemoryStore(touch);
   const writer = new MemoryWriter(store, { clock, random, defaults });
   const requests: ApiRequest[] = [];
   const paths = new Map<string, unknown>([['/version', { major: '1', minor: '36', gitVersion: 'v1.36.0' }]]);
-  const faults: {
-    readonly matches: (request: ApiRequest) => boolean;
-    readonly error: Error | ((request: ApiRequest) => Error);
-    left: number;
-  }[] = [];
+  const faults = new FaultQueue();
 
   const handler: ApiHandler = {
     async handle(request) {
@@ -105,13 +122,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
       if (requests.length < keptRequests) requests.push(request);
       await Promise.resolve();
       request.signal?.throwIfAborted();
-      const at = faults.findIndex(({ matches }) => matches(request));
-      const fault = faults[at];
-      if (fault !== undefined) {
-        fault.left -= 1;
-        if (fault.left <= 0) faults.splice(at, 1);
-        throw typeof fault.error === 'function' ? fault.error(request) : fault.error;
-      }
+      faults.throwNext(request);
       return answer(store, writer, clock, request);
     },
     async handlePath(_method, path) {
@@ -148,9 +159,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
     remove: (resource, name) => {
       writer.purge(resource, objectKey({ metadata: name }), undefined);
     },
-    failNext: (matcher, error, times = 1) => {
-      faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times });
-    },
+    failNext: (matcher, error, times = 1) => faults.add(matcher, error, times),
     dropWatches: (resource) => store.endStreams(resource),
     compact: () => store.compact(),
     bookmark: (resource) => store.bookmark(resource),

@@ -109,21 +109,11 @@ export async function testAdmission(
       clock.now(),
       noTracer,
     );
-    const complete = (object: T): T =>
-      deepFreeze(structuredClone({ ...object, metadata: { ...object.metadata, ...(resource.namespaced && { namespace }) } }));
-    const object = sent && complete(sent);
-    const before = old && complete(old);
+    const object = sent && submittedObject(sent, resource, namespace);
+    const before = old && submittedObject(old, resource, namespace);
     const admitted = { operation, resource, object, old: before, options: requestOptions };
     const matched = matchesRules(instance.matches, { operation, resource, subresource });
-    let now: KubeObject | undefined = object;
-    let rejection: StatusError | undefined;
-    try {
-      if (now !== undefined) now = await chain.mutate(call, { ...admitted, object: now });
-      await chain.validate(call, { ...admitted, object: now });
-    } catch (error) {
-      if (!(error instanceof StatusError)) throw error;
-      rejection = error;
-    }
+    const { now, rejection } = await runChain(chain, call, admitted);
     const found = object === undefined || now === undefined ? [] : diffJson(object, now);
     return result({ object: (now ?? before) as T, found, warnings: call.warnings, annotations, matched, rejection });
   };
@@ -136,6 +126,27 @@ export async function testAdmission(
     clock,
     [Symbol.asyncDispose]: dispose,
   };
+}
+
+/** Returns a frozen copy with the namespace of the request. */
+const submittedObject = <T extends KubeObject>(object: T, { namespaced }: Resource, namespace: string): T =>
+  deepFreeze(structuredClone({ ...object, metadata: { ...object.metadata, ...(namespaced && { namespace }) } }));
+
+/** Runs the mutating and the validating phase. Returns the object after them and the rejection, if any. */
+async function runChain(
+  chain: AdmissionChain,
+  call: RequestContext,
+  attributes: Parameters<AdmissionChain['validate']>[1],
+): Promise<{ readonly now: KubeObject | undefined; readonly rejection?: StatusError }> {
+  let now = attributes.object;
+  try {
+    if (now !== undefined) now = await chain.mutate(call, { ...attributes, object: now });
+    await chain.validate(call, { ...attributes, object: now });
+    return { now };
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    return { now, rejection: error };
+  }
 }
 
 const verbs: Readonly<Record<Operation, ApiVerb>> = { CREATE: 'create', UPDATE: 'update', DELETE: 'delete', CONNECT: 'create' };
@@ -153,7 +164,7 @@ function result<T extends KubeObject>({
   readonly warnings: readonly string[];
   readonly annotations: Readonly<Record<string, string>>;
   readonly matched: boolean;
-  readonly rejection: StatusError | undefined;
+  readonly rejection?: StatusError | undefined;
 }): AdmissionResult<T> {
   const changes = found.map(changeText);
   const message = rejection?.message ?? '';
