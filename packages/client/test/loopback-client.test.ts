@@ -221,7 +221,7 @@ describe('loopbackClient', () => {
   });
 });
 
-describe('LoopbackSwitchboard', () => {
+describe('LoopbackTransport', () => {
   it('queues a limited number of requests until the server starts, each abortable', async () => {
     const switchboard = new LoopbackTransport({ maxWaiting: 2 });
     const client = loopbackClient(switchboard, alice);

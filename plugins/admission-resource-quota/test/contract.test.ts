@@ -42,7 +42,7 @@ describe('limited resources', () => {
     scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values }] },
   });
 
-  it('by scope', async () => {
+  it('are required by scope', async () => {
     const high = create(pod('n', {}, { priorityClassName: 'high' }));
     const message = 'insufficient quota to match these scopes: [{PriorityClass In [high]}]';
     expect(await decisionOf(high)).toMatchObject({ allowed: false, message });
@@ -51,7 +51,7 @@ describe('limited resources', () => {
     expect(await decisionOf(create(pod('n')))).toEqual({ allowed: true });
   });
 
-  it('by name', async () => {
+  it('are required by name', async () => {
     const wanted = admissionRequest('CREATE', persistentVolumeClaims, claim('1Gi'));
     const name = 'fast.storageclass.storage.k8s.io/requests.storage';
     expect(await decisionOf(wanted)).toMatchObject({ allowed: false, message: `insufficient quota to consume: ${name}` });

@@ -83,7 +83,7 @@ describe('metrics.k8s.io', () => {
     ['/metrics', 404],
     [`${root}/pods?labelSelector=%3D%3D`, 400],
     [`${root}/nodes/%zz`, 400],
-  ])('refuses %s with %i', (path, code) => {
+  ])('rejects %s with %i', (path, code) => {
     expect(() => get(path)).toThrow(expect.objectContaining({ status: expect.objectContaining({ code }) }));
   });
 

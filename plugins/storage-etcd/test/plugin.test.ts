@@ -39,7 +39,7 @@ describe('config', () => {
     [{ endpoints: ['https://a:1'], certFile: '/a.crt' }, 'certFile and keyFile together'],
     [{ endpoints: ['http://a:1'], caFile: '/ca.crt' }, 'expected https'],
     [{ keepaliveSeconds: 1 }, '>=10'],
-  ])('refuses %j', (config, message) => {
+  ])('rejects %j', (config, message) => {
     expect(faults(config)).toMatchObject([{ code: 'ConfigInvalid', message: expect.stringContaining(message) }]);
   });
 });

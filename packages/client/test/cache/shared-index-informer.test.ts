@@ -34,7 +34,7 @@ function listening(informer: SharedIndexInformer<KubeObject>): string[] {
   return events;
 }
 
-describe('CachedInformer', () => {
+describe('SharedIndexInformer', () => {
   it('notifies each difference once: a new list against the cache, deletes with the last state', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
     const events = listening(informer);
@@ -160,7 +160,7 @@ describe('CachedInformer', () => {
   });
 });
 
-describe('SharedInformers', () => {
+describe('SharedInformerFactory', () => {
   it("creates one informer per resource and scope, which shares the server's objects", async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });

@@ -9,7 +9,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 const pod: KubeObject = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'web', uid: 'u1', resourceVersion: '7' } };
 
-describe('EventWriter', () => {
+describe('EventBroadcaster', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let writer: EventBroadcaster;

@@ -107,7 +107,7 @@ function testTrafficPolicy({ apply, clear, request }: SourceAddressFixture): voi
     expect(await request('outside', '192.0.2.9', 80)).toBe('no answer');
   });
 
-  it('is undefined without an endpoint: the connection is refused immediately', async () => {
+  it('is undefined without an endpoint: the client gets ECONNREFUSED immediately', async () => {
     await apply({ endpoints: [], nodePort: 30_080 });
     expect(await request('client', cluster, 80)).toBe('ECONNREFUSED');
     expect(await request('outside', toOutside, 30_080)).toBe('ECONNREFUSED');
