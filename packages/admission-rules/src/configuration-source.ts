@@ -46,12 +46,12 @@ export class ConfigurationSource<T extends KubeObject, R> {
 
   /** Returns all compiled objects. Before the cache is synced, reads them from the API server, so that no request bypasses the rules. */
   all(): readonly R[] | Promise<readonly R[]> {
-    if (!this.#informer.hasSynced) return this.#ask();
+    if (!this.#informer.hasSynced) return this.#list();
     this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly compiled: R }).compiled);
     return this.#sorted;
   }
 
-  async #ask(): Promise<readonly R[]> {
+  async #list(): Promise<readonly R[]> {
     const { items } = await this.#client.list(this.#resource);
     return [...items].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1)).map(this.#make);
   }

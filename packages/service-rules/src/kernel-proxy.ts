@@ -52,7 +52,7 @@ export class KernelProxy implements ServiceProxy {
     const next = replace ? new Map<string, ServicePort>() : new Map(known);
     for (const key of removed) next.delete(key);
     for (const port of set) next.set(port.key, port);
-    const gone = replace ? [...known.keys()].filter((key) => !next.has(key)) : removed;
+    const removedKeys = replace ? [...known.keys()].filter((key) => !next.has(key)) : removed;
     if (replace) await this.#writer.replace(set);
     else
       await this.#writer.change([
@@ -60,7 +60,7 @@ export class KernelProxy implements ServiceProxy {
         ...set.map((port) => ({ before: known.get(port.key), after: port })),
       ]);
     this.#programmed = next;
-    const frontends = changedUdpFrontends(known, set, gone);
+    const frontends = changedUdpFrontends(known, set, removedKeys);
     if (frontends.size === 0 || this.#conntrackMissing || (await deleteStaleConntrackEntries(frontends, this.#families))) return;
     this.#conntrackMissing = true;
     this.#log.warn({}, 'conntrack is not installed (Debian package conntrack): flows of active UDP clients stay with removed endpoints');

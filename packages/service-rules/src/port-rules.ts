@@ -50,24 +50,24 @@ export interface PortRules {
 
 /** Returns the rules of the port, or undefined if it has no frontend in the family. */
 export function buildPortRules(port: ServicePort, family: Family): PortRules | undefined {
-  const mine = ofFamily(family);
-  const endpoints = port.endpoints.filter(({ ip }) => mine(ip));
+  const isOfFamily = ofFamily(family);
+  const endpoints = port.endpoints.filter(({ ip }) => isOfFamily(ip));
   const all = endpoints.filter(({ localOnly }) => localOnly !== true);
   const local = endpoints.filter((endpoint) => endpoint.local);
   const open = endpoints.length > 0;
   const at = (kind: ServiceFrontend['kind'], addresses: readonly string[]) =>
-    addresses.filter(mine).map((address): ServiceFrontend => ({ kind, address, port: port.port, hasEndpoints: open }));
+    addresses.filter(isOfFamily).map((address): ServiceFrontend => ({ kind, address, port: port.port, hasEndpoints: open }));
   const outside = [...at('external', port.externalIPs), ...at('load-balancer', port.loadBalancerIPs)];
   const frontends = [
     ...at('cluster', port.clusterIPs),
     ...outside,
     // a node port accepts only the families of the cluster IPs
-    ...(port.nodePort !== undefined && port.clusterIPs.some(mine)
+    ...(port.nodePort !== undefined && port.clusterIPs.some(isOfFamily)
       ? [{ kind: 'node-port', port: port.nodePort, hasEndpoints: open } satisfies ServiceFrontend]
       : []),
   ];
   if (frontends.length === 0) return undefined;
-  const addresses = port.loadBalancerIPs.filter(mine);
+  const addresses = port.loadBalancerIPs.filter(isOfFamily);
   return {
     port,
     protocol: port.protocol.toLowerCase() as PortRules['protocol'],
@@ -81,7 +81,7 @@ export function buildPortRules(port: ServicePort, family: Family): PortRules | u
     masqueradesExternal: !port.externalLocal,
     loadBalancerSources:
       port.loadBalancerSourceRanges.length > 0 && addresses.length > 0
-        ? { addresses, ranges: port.loadBalancerSourceRanges.filter(mine) }
+        ? { addresses, ranges: port.loadBalancerSourceRanges.filter(isOfFamily) }
         : undefined,
   };
 }

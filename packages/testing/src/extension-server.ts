@@ -41,13 +41,13 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
 /** Serves resources over HTTPS from a memory API. Only the front proxy's client certificate is accepted. */
 export async function extensionServer({ resources, handler, keys }: ExtensionOptions): Promise<ExtensionServer> {
   const pair = await keys.issue({ commonName: service.name, dnsNames: [`${service.name}.${service.namespace}.svc`], usages: ['server'] });
-  const asked: { readonly user: string; readonly method: string; readonly url: string }[] = [];
+  const requestLog: { readonly user: string; readonly method: string; readonly url: string }[] = [];
   const state = { healthy: true };
   const server = createServer(
     { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       const { method = '', url = '' } = request;
-      asked.push({ user: String(request.headers['x-remote-user']), method, url });
+      requestLog.push({ user: String(request.headers['x-remote-user']), method, url });
       (state.healthy ? serve(resources, handler, request, response) : Promise.reject(failure('ServiceUnavailable', 'not now'))).catch(
         (error: unknown) => reject(response, error),
       );
@@ -64,7 +64,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
     await closed;
   };
   return {
-    requests: asked,
+    requests: requestLog,
     get healthy() {
       return state.healthy;
     },
@@ -115,9 +115,9 @@ async function serve(
     json(200, { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: listed });
     return;
   }
-  const gone = new AbortController();
-  response.once('close', () => gone.abort());
-  const answer = await handler.handle(await understood(resources, request, url, gone.signal));
+  const disconnected = new AbortController();
+  response.once('close', () => disconnected.abort());
+  const answer = await handler.handle(await understood(resources, request, url, disconnected.signal));
   if (answer.kind === 'object') json(answer.code, answer.object);
   else if (answer.kind === 'list') json(200, answer.list);
   else {

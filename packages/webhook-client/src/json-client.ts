@@ -48,15 +48,15 @@ export class JsonClient {
   }
 
   async post(body: unknown, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(this.#endpoint.url, await this.#ask('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
+    return this.#parsed(this.#endpoint.url, await this.#send('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
   }
   /** Gets any URL. The token is sent to the endpoint's own URL only. */
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(url, await this.#ask('GET', url, undefined, timeoutMs));
+    return this.#parsed(url, await this.#send('GET', url, undefined, timeoutMs));
   }
   /** Posts encoded JSON, and returns the status code only. */
   async send(text: string, timeoutMs: number): Promise<number> {
-    return (await this.#ask('POST', this.#endpoint.url, text, timeoutMs)).code;
+    return (await this.#send('POST', this.#endpoint.url, text, timeoutMs)).code;
   }
   close(): void {
     this.#agent.destroy();
@@ -68,7 +68,7 @@ export class JsonClient {
     return { code, body: parsed.value };
   }
 
-  #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
+  #send(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
     return this.#attempt(method, url, body, AbortSignal.timeout(timeoutMs), false);
   }
 

@@ -86,13 +86,14 @@ export async function reviewAdmission(plugin: AdmissionPlugin, phase: 'mutate' |
   const { request, uid, warnings, annotations } = admissionRequestOf(review);
   let verdict: AdmissionDecision = { allowed: true };
   let { object } = request;
-  const asked = matchesRules(plugin.matches, request) && plugin.isIdle?.(request.operation, request.resource, request.subresource) !== true;
-  if (asked && phase === 'mutate' && object !== undefined && plugin.mutate !== undefined) {
+  const isMatched =
+    matchesRules(plugin.matches, request) && plugin.isIdle?.(request.operation, request.resource, request.subresource) !== true;
+  if (isMatched && phase === 'mutate' && object !== undefined && plugin.mutate !== undefined) {
     const answer = await plugin.mutate(request);
     if (isAdmissionDecision(answer)) verdict = answer;
     else object = answer;
   }
-  if (asked && phase === 'validate' && plugin.validate !== undefined) verdict = await plugin.validate(request);
+  if (isMatched && phase === 'validate' && plugin.validate !== undefined) verdict = await plugin.validate(request);
   const patch = object === request.object ? [] : toJsonPatch(diffJson(request.object, object));
   return {
     apiVersion: 'admission.k8s.io/v1',

@@ -48,10 +48,10 @@ export async function admitVolumeSnapshot(client: Client, node: string, request:
 function plain({ metadata, spec = {}, ...others }: Snapshot, before: Snapshot): unknown {
   const { finalizers = [], ...rest }: ObjectMeta = metadata ?? {};
   const { volumeSnapshotClassName, ...wanted } = spec;
-  const asked = before.spec?.volumeSnapshotClassName === undefined ? {} : { volumeSnapshotClassName };
+  const requested = before.spec?.volumeSnapshotClassName === undefined ? {} : { volumeSnapshotClassName };
   const foreign = finalizers.filter((each) => !held.has(each));
   const own = { ...rest, finalizers: foreign, managedFields: undefined, resourceVersion: undefined, generation: undefined };
-  return JSON.parse(JSON.stringify({ ...others, status: undefined, metadata: own, spec: { ...wanted, ...asked } }));
+  return JSON.parse(JSON.stringify({ ...others, status: undefined, metadata: own, spec: { ...wanted, ...requested } }));
 }
 
 const contentOf = ({ metadata, spec, status }: Snapshot): string =>

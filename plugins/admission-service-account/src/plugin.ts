@@ -41,8 +41,8 @@ function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suf
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
   // admission precedes validation: containers may be absent
   const all = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
-  const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
-  if (automount && lacking) {
+  const needsMount = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
+  if (automount && needsMount) {
     const present = spec.volumes?.find((volume) => volume.name.startsWith('kube-api-access-'))?.name;
     const volumeName = present ?? `kube-api-access-${suffix()}`;
     const mount = mountIn(volumeName);

@@ -86,9 +86,9 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
     const portsInUse = new Map<string, Set<string>>();
     const take = (addresses: readonly string[], ports: readonly string[]) => {
       for (const address of addresses) {
-        const there = portsInUse.get(address) ?? new Set();
-        for (const port of ports) there.add(port);
-        portsInUse.set(address, there);
+        const used = portsInUse.get(address) ?? new Set();
+        for (const port of ports) used.add(port);
+        portsInUse.set(address, used);
       }
     };
     for (const [key, { addresses, ports }] of this.#assignments) if (key !== except) take(addresses, ports);

@@ -80,16 +80,16 @@ export function apiServiceObjects(
 }
 
 /** Creates an object, or merges it into the existing one. Idempotent. */
-export async function ensure(client: Client, resource: Resource, wanted: KubeObject): Promise<void> {
-  const { name = '', namespace: within } = wanted.metadata ?? {};
+export async function ensure(client: Client, resource: Resource, desired: KubeObject): Promise<void> {
+  const { name = '', namespace: within } = desired.metadata ?? {};
   const at = { name, ...(within !== undefined && { namespace: within }) };
-  const { metadata: head, ...parts } = wanted;
+  const { metadata: head, ...parts } = desired;
   let present: KubeObject;
   try {
     present = await client.get(resource, at);
   } catch (error) {
     if (!isStatus(error, 'NotFound')) throw error;
-    await client.create(resource, wanted);
+    await client.create(resource, desired);
     return;
   }
   const next = {
@@ -101,13 +101,13 @@ export async function ensure(client: Client, resource: Resource, wanted: KubeObj
 }
 
 /** Merges `wanted` into the present object; fields that the API server set stay. */
-function mergeObjects<T>(present: unknown, wanted: T): T {
-  if (typeof wanted !== 'object' || wanted === null || typeof present !== 'object' || present === null) return wanted;
-  if (Array.isArray(wanted)) {
-    const before = Array.isArray(present) && present.length === wanted.length ? present : [];
-    return wanted.map((each, at) => mergeObjects(before[at] as unknown, each)) as T;
+function mergeObjects<T>(present: unknown, desired: T): T {
+  if (typeof desired !== 'object' || desired === null || typeof present !== 'object' || present === null) return desired;
+  if (Array.isArray(desired)) {
+    const before = Array.isArray(present) && present.length === desired.length ? present : [];
+    return desired.map((each, at) => mergeObjects(before[at] as unknown, each)) as T;
   }
   const result: Record<string, unknown> = { ...(present as Record<string, unknown>) };
-  for (const [key, value] of Object.entries(wanted)) result[key] = mergeObjects(result[key], value);
+  for (const [key, value] of Object.entries(desired)) result[key] = mergeObjects(result[key], value);
   return result as T;
 }

@@ -47,8 +47,8 @@ export class Forwarder {
     const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
     const known = this.#cached(key);
     if (known !== undefined) return known;
-    const asked = this.#underWay.get(key);
-    if (asked !== undefined) return asked;
+    const pending = this.#underWay.get(key);
+    if (pending !== undefined) return pending;
     if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many concurrent queries');
     const answer = this.#askAll(question, dnssec)
       .then((packet) => {

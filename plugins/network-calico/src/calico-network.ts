@@ -222,7 +222,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
 
 /** Returns the directories that exist, or the first one if none exists. */
 async function existing(directories: readonly string[]): Promise<readonly string[]> {
-  const there = await Promise.all(
+  const found = await Promise.all(
     directories.map((directory) =>
       access(directory).then(
         () => [directory],
@@ -230,5 +230,5 @@ async function existing(directories: readonly string[]): Promise<readonly string
       ),
     ),
   );
-  return there.flat().length > 0 ? there.flat() : directories.slice(0, 1);
+  return found.flat().length > 0 ? found.flat() : directories.slice(0, 1);
 }

@@ -168,12 +168,12 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   /** Runs one operation per attachment at a time. */
   async #serialize<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#busy.get(key);
-    const mine = before ? before.then(work, work) : work();
-    this.#busy.set(key, mine);
+    const run = before ? before.then(work, work) : work();
+    this.#busy.set(key, run);
     try {
-      return await mine;
+      return await run;
     } finally {
-      if (this.#busy.get(key) === mine) this.#busy.delete(key);
+      if (this.#busy.get(key) === run) this.#busy.delete(key);
     }
   }
 }

@@ -89,9 +89,9 @@ export class Ruleset {
   }
 
   #set(id: string, touched: ReadonlySet<string>, engine: PolicyEngine, first: string[], last: string[]): void {
-    const wanted = engine.sets.get(id);
+    const desired = engine.sets.get(id);
     let present = this.#sets.get(id);
-    if (wanted === undefined) {
+    if (desired === undefined) {
       if (present !== undefined) for (const family of this.#families) last.push(`delete set inet ${table} ${setName(id, family)}`);
       this.#sets.delete(id);
       return;
@@ -104,8 +104,8 @@ export class Ruleset {
     for (const family of this.#families) {
       const [added, gone]: [string[], string[]] = [[], []];
       for (const element of touched) {
-        if (familyOf(element) !== family || wanted.has(element) === present.has(element)) continue;
-        if (wanted.has(element)) {
+        if (familyOf(element) !== family || desired.has(element) === present.has(element)) continue;
+        if (desired.has(element)) {
           added.push(element);
           present.add(element);
         } else {

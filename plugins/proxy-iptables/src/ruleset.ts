@@ -238,8 +238,8 @@ function balance(
   chain: string,
   endpoints: readonly ProxyEndpoint[],
 ): string[] {
-  const wanted = new Set(endpoints);
-  const chains = [...known].filter(([, endpoint]) => wanted.has(endpoint)).map(([name]) => name);
+  const selected = new Set(endpoints);
+  const chains = [...known].filter(([, endpoint]) => selected.has(endpoint)).map(([name]) => name);
   const sticky =
     affinitySeconds === undefined
       ? []

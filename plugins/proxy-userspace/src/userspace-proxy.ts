@@ -30,8 +30,8 @@ export class UserspaceProxy implements ServiceProxy {
   }
 
   async apply({ replace, set, removed }: ProxyChanges): Promise<void> {
-    const wanted = new Set(set.map(({ key }) => key));
-    for (const key of replace ? [...this.#served.keys()].filter((known) => !wanted.has(known)) : removed) await this.#remove(key);
+    const desiredKeys = new Set(set.map(({ key }) => key));
+    for (const key of replace ? [...this.#served.keys()].filter((known) => !desiredKeys.has(known)) : removed) await this.#remove(key);
     // an address that one Service releases may be used by another in the same change
     for (const port of set) await this.#removePort(port);
     for (const port of set) await this.#setPort(port);

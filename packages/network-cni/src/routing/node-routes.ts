@@ -98,25 +98,25 @@ export class NodeRoutes {
     this.#dirty = false;
     const own = this.#node;
     if (!own) return;
-    const mine = new Set(own.nodeIPs);
+    const ownAddresses = new Set(own.nodeIPs);
     // several kubelets of one machine share the bridge
     const reach = ({ address, vtep }: Peer) => (this.#options.mode === 'direct' ? address : vtep);
-    const wanted = new Map(
+    const desiredRoutes = new Map(
       this.#options.peers.list(own.nodeName).flatMap((peer) => {
         const by = reach(peer);
-        return by === undefined || mine.has(by) ? [] : [[peer.range, by] as const];
+        return by === undefined || ownAddresses.has(by) ? [] : [[peer.range, by] as const];
       }),
     );
     try {
       // CIDRs outside belong to other clusters on this machine
       const clusterCIDRs = own.clusterCIDRs.flatMap((range) => parseCIDR(range) ?? []);
       const isInCluster = (range: string) => clusterCIDRs.some((cidr) => cidrContains(cidr, addressOfCIDR(range) ?? ''));
-      if (wanted.size > 0) this.#links.start();
+      if (desiredRoutes.size > 0) this.#links.start();
       if (this.#options.mode === 'vxlan' && this.#deviceLost) await this.#makeDevice(own);
       this.#deviceLost = false;
       const existing = await this.#existing();
-      for (const range of existing.keys()) if (!wanted.has(range) && isInCluster(range)) await this.#remove(range);
-      const missing = [...wanted].filter(
+      for (const range of existing.keys()) if (!desiredRoutes.has(range) && isInCluster(range)) await this.#remove(range);
+      const missing = [...desiredRoutes].filter(
         ([range, address]) => this.#programmed.get(range) !== address || !this.#leads(existing.get(range), range, address),
       );
       for (const [range, address] of missing) await this.#add(range, address);

@@ -105,7 +105,7 @@ export class DnsService {
       return;
     }
     const port = dns.port ?? 53;
-    const wanted: EndpointSlice = {
+    const desired: EndpointSlice = {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
       metadata: {
@@ -120,13 +120,13 @@ export class DnsService {
         { name: 'dns-tcp', protocol: 'TCP', port },
       ],
     };
-    const present = await this.#make(endpointSlices, wanted);
+    const present = await this.#make(endpointSlices, desired);
     // left by a server that was killed
-    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([wanted.endpoints, wanted.ports])) {
+    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([desired.endpoints, desired.ports])) {
       const resourceVersion = present.metadata?.resourceVersion;
       await client.update(endpointSlices, {
-        ...wanted,
-        metadata: { ...wanted.metadata, ...(resourceVersion !== undefined && { resourceVersion }) },
+        ...desired,
+        metadata: { ...desired.metadata, ...(resourceVersion !== undefined && { resourceVersion }) },
       });
     }
   }

@@ -109,11 +109,11 @@ export interface DeleteBody {
 }
 
 /** Returns the grace period of a deletion in seconds. Only pods have one. */
-export function gracePeriod(resource: Resource, object: KubeObject, asked: number | undefined): number {
+export function gracePeriod(resource: Resource, object: KubeObject, requested: number | undefined): number {
   if (groupResource(resource) !== 'pods') return 0;
   const { spec, status } = object as { spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }; status?: { phase?: string } };
   if (!spec?.nodeName || status?.phase === 'Succeeded' || status?.phase === 'Failed') return 0;
-  return asked ?? spec.terminationGracePeriodSeconds ?? 30;
+  return requested ?? spec.terminationGracePeriodSeconds ?? 30;
 }
 
 /** Returns the finalizers after a deletion with a propagation policy. */

@@ -111,9 +111,9 @@ export class MemoryWriter {
     if (finalizers.length > 0) draft.metadata.finalizers = finalizers;
     else delete draft.metadata.finalizers;
     const began = draft.metadata.deletionTimestamp !== undefined;
-    const asked = gracePeriod(resource, current, options.gracePeriodSeconds);
+    const requested = gracePeriod(resource, current, options.gracePeriodSeconds);
     // a repeated deletion can shorten the grace period, not extend it
-    const grace = began ? Math.min(asked, draft.metadata.deletionGracePeriodSeconds ?? 0) : asked;
+    const grace = began ? Math.min(requested, draft.metadata.deletionGracePeriodSeconds ?? 0) : requested;
     if (grace === 0 && !hasPendingDeletion(draft))
       return dryRun === undefined ? (this.purge(resource, objectKey(current), spanContext) ?? current) : current;
     if (!began || grace !== draft.metadata.deletionGracePeriodSeconds) {

@@ -84,10 +84,10 @@ export class DataPlane {
       this.#json<{ addr_info?: readonly { local?: string }[] }>('nsenter', [`--net=${netns}`, 'ip', '-j', 'addr', 'show', 'dev', ifName]),
     ]);
     const known = new Set(routes.flat().map(({ dst }) => dst));
-    const there = new Set(addresses.flatMap(({ addr_info: all = [] }) => all.map(({ local }) => local)));
+    const assigned = new Set(addresses.flatMap(({ addr_info: all = [] }) => all.map(({ local }) => local)));
     for (const ip of ips) {
       if (!known.has(ip)) throw new NetworkError('Broken', `the node has no route to ${ip} by ${host}`);
-      if (!there.has(ip)) throw new NetworkError('Broken', `${ifName} in ${netns} does not have ${ip}`);
+      if (!assigned.has(ip)) throw new NetworkError('Broken', `${ifName} in ${netns} does not have ${ip}`);
     }
   }
 

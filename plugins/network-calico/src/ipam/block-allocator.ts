@@ -122,9 +122,9 @@ export class BlockAllocator {
   }
 
   #serialize<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#writing.then(work, work);
-    this.#writing = mine.catch(() => undefined); // the caller already receives the rejection
-    return mine;
+    const result = this.#writing.then(work, work);
+    this.#writing = result.catch(() => undefined); // the caller already receives the rejection
+    return result;
   }
 
   #isOwnIn = (pool: Pool) => (block: IPBlock) =>
@@ -248,21 +248,21 @@ export class BlockAllocator {
     const { store, node, isGone } = this.#options;
     const { range, ordinal } = blockContaining(pool, parseAddress(address).value);
     const empty = newBlock(range, pool.name);
-    const mine = (block: IPBlock) => claimsOf(block, node).includes(ordinal);
+    const isClaimed = (block: IPBlock) => claimsOf(block, node).includes(ordinal);
     const known = this.#blocks.get(nameOf(empty));
-    if (known && mine(known)) return;
+    if (known && isClaimed(known)) return;
     const block =
       (await store.get(nameOf(empty))) ?? (await store.create(withClaims(empty, node, [ordinal]))) ?? (await store.get(nameOf(empty)));
     let other: string | undefined;
     if (block)
       await this.#write(block, (newest) => {
-        if (mine(newest)) return undefined;
+        if (isClaimed(newest)) return undefined;
         other = Object.entries(newest.spec.claims ?? {}).find(([name, claims]) => claims.includes(ordinal) && !isGone(name))?.[0];
         if (other === undefined) return withClaims(withoutGoneNodes(newest, isGone), node, [...claimsOf(newest, node), ordinal]);
         const { wanted = {} } = newest.spec;
         return wanted[ordinal] === node ? undefined : { ...newest, spec: { ...newest.spec, wanted: { ...wanted, [ordinal]: node } } };
       });
-    if (block && mine(block)) this.#storeBlock(block);
+    if (block && isClaimed(block)) this.#storeBlock(block);
     if (other !== undefined)
       throw new NetworkError('TryAgain', `${address} is claimed by node ${other}, which has been requested to release it`);
   }

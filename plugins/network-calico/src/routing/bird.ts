@@ -74,9 +74,9 @@ export class Bird {
   }
 
   #alone(work: () => Promise<void>): Promise<void> {
-    const mine = this.#working.then(work);
-    this.#working = mine.catch(() => undefined); // the caller already receives the rejection
-    return mine;
+    const result = this.#working.then(work);
+    this.#working = result.catch(() => undefined); // the caller already receives the rejection
+    return result;
   }
 
   async #check(text: string): Promise<void> {

@@ -9,17 +9,17 @@ const timeoutMs = 10_000;
  * Error
  */
 export async function syncBlackholeRoutes(clock: Clock, ranges: readonly string[]): Promise<void> {
-  const wanted = new Set(ranges);
+  const desired = new Set(ranges);
   const lists = await Promise.all(
     ['-4', '-6'].map(async (family) => {
       const { stdout } = await runProgram(clock, 'ip', ['-j', family, 'route', 'show', 'proto', podRouteProtocol], { timeoutMs });
       return stdout.trim() === '' ? [] : (JSON.parse(stdout) as readonly { readonly type?: string; readonly dst: string }[]);
     }),
   );
-  const there = new Set(lists.flat().flatMap(({ type, dst }) => (type === 'blackhole' ? [dst] : [])));
+  const existing = new Set(lists.flat().flatMap(({ type, dst }) => (type === 'blackhole' ? [dst] : [])));
   const lines = [
-    ...[...there].filter((range) => !wanted.has(range)).map((range) => `route del blackhole ${range} proto ${podRouteProtocol}`),
-    ...[...wanted].filter((range) => !there.has(range)).map((range) => `route replace blackhole ${range} proto ${podRouteProtocol}`),
+    ...[...existing].filter((range) => !desired.has(range)).map((range) => `route del blackhole ${range} proto ${podRouteProtocol}`),
+    ...[...desired].filter((range) => !existing.has(range)).map((range) => `route replace blackhole ${range} proto ${podRouteProtocol}`),
   ];
   if (lines.length === 0) return;
   const { exitCode, stderr, killed } = await runProgram(clock, 'ip', ['-batch', '-'], { stdin: `${lines.join('\n')}\n`, timeoutMs });

@@ -107,12 +107,14 @@ export class RouteManager {
     const { config, allocator } = this.#options;
     const [label, value] = config.bgp.reflectors?.split('=') ?? [];
     const reflects = (labels: Readonly<Record<string, string>> = {}) => label !== undefined && labels[label] === value;
-    const mine = new Set(nodeIPs);
+    const ownAddresses = new Set(nodeIPs);
     const others = (this.#nodes?.list() ?? []).flatMap((node): BgpNode[] => {
       const { name = '', labels } = node.metadata ?? {};
       const addresses = nodeAddresses(node);
       // several kubelets on one machine share its routes
-      return name === nodeName || addresses.some((address) => mine.has(address)) ? [] : [{ name, addresses, reflects: reflects(labels) }];
+      return name === nodeName || addresses.some((address) => ownAddresses.has(address))
+        ? []
+        : [{ name, addresses, reflects: reflects(labels) }];
     });
     return birdConfig({
       own: { name: nodeName, addresses: nodeIPs, reflects: reflects(this.#nodes?.get(nodeName)?.metadata?.labels) },

@@ -120,8 +120,8 @@ export class Provisioner implements Sidecar {
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
       // another node created it first; which node does is arbitrary here
-      const there = await client.get(persistentVolumes, { name });
-      if (there.spec?.csi?.volumeHandle !== volume.volumeId) await driver.client.deleteVolume(volume.volumeId, {});
+      const existing = await client.get(persistentVolumes, { name });
+      if (existing.spec?.csi?.volumeHandle !== volume.volumeId) await driver.client.deleteVolume(volume.volumeId, {});
       return;
     }
     recorder.event(claim, 'Normal', 'ProvisioningSucceeded', `Successfully provisioned volume ${name}`);
@@ -205,8 +205,8 @@ export class Provisioner implements Sidecar {
       recorder.event(volume, 'Warning', 'VolumeFailedDelete', errorText(error));
       throw error;
     }
-    if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(gone);
-    const left = await client.get(persistentVolumes, { name }).catch(gone);
+    if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(ignoreNotFound);
+    const left = await client.get(persistentVolumes, { name }).catch(ignoreNotFound);
     if (left?.metadata?.finalizers?.includes(finalizer) === true)
       await client.update(persistentVolumes, {
         ...left,
@@ -219,6 +219,6 @@ const nameOf = (claim: PersistentVolumeClaim) => {
   const { namespace = '', name } = splitKey(objectKey(claim));
   return { namespace, name };
 };
-const gone = (error: unknown): undefined => {
+const ignoreNotFound = (error: unknown): undefined => {
   if (!isStatus(error, 'NotFound')) throw error;
 };

@@ -6,7 +6,7 @@ import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
 import { driverParameters, readSecrets } from '../volume/secrets.ts';
 import type { SidecarOptions } from '../sidecars/sidecar.ts';
 import { snapshotContents, type VolumeSnapshotContent } from '../snapshot-api/snapshot-kinds.ts';
-import { finalizers, gone, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
 
 /** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
@@ -27,7 +27,7 @@ export class ContentSync {
   async look(name: string): Promise<void> {
     const { client, driver, recorder, clock } = this.#options;
     if (this.#caches.contents.get(name) === undefined) return;
-    const content = await client.get(snapshotContents, { name }).catch(gone);
+    const content = await client.get(snapshotContents, { name }).catch(ignoreNotFound);
     if (content?.spec.driver !== driver.name || !this.#isHere(content)) return;
     try {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
@@ -48,7 +48,7 @@ export class ContentSync {
             { status: { readyToUse: false, error: { message: what, time: formatTime(clock.now()) } } },
             { subresource: 'status' },
           )
-          .catch(gone);
+          .catch(ignoreNotFound);
       throw error;
     }
   }
