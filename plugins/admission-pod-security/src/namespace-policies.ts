@@ -1,4 +1,4 @@
-import { levels, latest, parseLevel, parseVersion, type LevelVersion } from './policy.ts';
+import { type levels, latest, parseLevel, parseVersion, type LevelVersion } from './policy.ts';
 
 export const prefix = 'pod-security.kubernetes.io/';
 export const modes = ['enforce', 'audit', 'warn'] as const;
