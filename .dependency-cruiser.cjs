@@ -1,5 +1,5 @@
 /** Boundaries between packages, from the table in tools/checks/boundaries.cjs. */
-const { mayImport, servers, compositionRoots } = require('./tools/checks/boundaries.cjs');
+const { mayImport, closedToPlugins } = require('./tools/checks/boundaries.cjs');
 
 const packagesOf = (names) => `^packages/(${names.join('|')})/`;
 const layers = Object.entries(mayImport).map(([name, allowed]) => ({
@@ -15,7 +15,7 @@ module.exports = {
     { name: 'no-circular', severity: 'error', comment: 'modules form no cycles; type-only imports are checked by npm run structure', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
     ...layers,
     { name: 'plugins-import-no-plugin', severity: 'error', comment: 'plugins do not import each other', from: { path: '^plugins/([^/]+)/src/' }, to: { path: '^plugins/', pathNot: '^plugins/$1/' } },
-    { name: 'plugins-import-no-server', severity: 'error', comment: 'plugins get their API client, informers and events from needs', from: { path: '^plugins/[^/]+/src/' }, to: { path: packagesOf([...servers, ...compositionRoots]) } },
+    { name: 'plugins-import-no-server-or-client', severity: 'error', comment: 'plugins get their API client, informers and events from needs', from: { path: '^plugins/[^/]+/src/' }, to: { path: packagesOf(closedToPlugins) } },
     { name: 'tsyringe-in-kernel-only', severity: 'error', comment: 'only the kernel imports the DI container', from: { path: '^(packages|plugins)/', pathNot: '^packages/kernel/src/internal/container' }, to: { path: 'node_modules/tsyringe/' } },
     { name: 'e2e-is-outside', severity: 'error', comment: 'e2e uses HTTP and processes only', from: { path: '^e2e/', pathNot: '^e2e/bench/' }, to: { path: '^(packages|plugins)/[^/]+/src/' } },
   ],

@@ -29,6 +29,8 @@ const mayImport = {
   'service-proxy': ['primitives', 'api', 'kernel', 'spi', 'client', 'spdy'],
 };
 const compositionRoots = ['cluster', 'cli', 'testing'];
+/** Packages that no plugin imports: a plugin gets its API client, informers and events from `needs`. */
+const closedToPlugins = ['client', ...servers, ...compositionRoots];
 
 
-module.exports = { mayImport, servers, compositionRoots };
+module.exports = { mayImport, servers, compositionRoots, closedToPlugins };

@@ -14,7 +14,7 @@ export function importTable({ mayImport, compositionRoots } = boundaries) {
     '|---|---|',
     ...rows,
     `| ${compositionRoots.join(', ')} | every package; plugins are loaded by name |`,
-    '| plugins | every package except servers and composition roots, and no other plugin |',
+    '| plugins | every package except client, servers and composition roots, and no other plugin |',
   ].join('\n');
 }
 

@@ -8,7 +8,7 @@ export class ConfigurationSource<T extends KubeObject, R> {
   readonly #resource: Resource<T>;
   readonly #informer: Informer<T>;
   readonly #make: (object: T) => R;
-  readonly #compiled = new Map<string, { readonly of: T; readonly made: R }>();
+  readonly #compiled = new Map<string, { readonly of: T; readonly compiled: R }>();
   #sorted: readonly R[] | undefined;
 
   constructor(
@@ -18,7 +18,7 @@ export class ConfigurationSource<T extends KubeObject, R> {
       resource,
       make,
       changed = () => {},
-    }: { readonly resource: Resource<T>; readonly make: (object: T) => R; readonly changed?: () => void | undefined },
+    }: { readonly resource: Resource<T>; readonly make: (object: T) => R; readonly changed?: () => void },
   ) {
     this.#client = client;
     this.#resource = resource;
@@ -27,7 +27,7 @@ export class ConfigurationSource<T extends KubeObject, R> {
     const put = (object: T) => {
       const name = object.metadata?.name ?? '';
       if (this.#compiled.get(name)?.of === object) return;
-      this.#compiled.set(name, { of: object, made: make(object) });
+      this.#compiled.set(name, { of: object, compiled: make(object) });
       this.#sorted = undefined;
       changed();
     };
@@ -49,17 +49,17 @@ export class ConfigurationSource<T extends KubeObject, R> {
 
   /** Returns the compiled object from the cache. */
   get(name: string): R | undefined {
-    return this.#compiled.get(name)?.made;
+    return this.#compiled.get(name)?.compiled;
   }
 
   /** Returns all compiled objects. Before the cache is synced, reads them from the API server, so that no request bypasses the rules. */
   all(): readonly R[] | Promise<readonly R[]> {
-    if (!this.#informer.hasSynced) return this.#ask();
-    this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly made: R }).made);
+    if (!this.#informer.hasSynced) return this.#list();
+    this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly compiled: R }).compiled);
     return this.#sorted;
   }
 
-  async #ask(): Promise<readonly R[]> {
+  async #list(): Promise<readonly R[]> {
     const { items } = await this.#client.list(this.#resource);
     return [...items].sort((a, b) => ((a.metadata?.name ?? '') < (b.metadata?.name ?? '') ? -1 : 1)).map(this.#make);
   }

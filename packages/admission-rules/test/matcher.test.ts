@@ -19,24 +19,24 @@ describe('rules', () => {
   const pod = request(pods);
   const cases: readonly (readonly [string, Rule, AdmissionRequest, boolean])[] = [
     ['everything', {}, pod, true],
-    ['everything but what is below', {}, request(pods, { subresource: 'status' }), false],
-    ['everything and what is below', { resources: ['*/*'] }, request(pods, { subresource: 'status' }), true],
-    ['what is below of one', { resources: ['pods/*'] }, request(pods, { subresource: 'status' }), true],
-    ['one that is below, of all', { resources: ['*/scale'] }, request(deployments, { subresource: 'scale' }), true],
-    ['one that is below, not itself', { resources: ['pods/status'] }, pod, false],
+    ['all resources, no subresources', {}, request(pods, { subresource: 'status' }), false],
+    ['all resources and subresources', { resources: ['*/*'] }, request(pods, { subresource: 'status' }), true],
+    ['all subresources of one resource', { resources: ['pods/*'] }, request(pods, { subresource: 'status' }), true],
+    ['one subresource of all resources', { resources: ['*/scale'] }, request(deployments, { subresource: 'scale' }), true],
+    ['a subresource without its resource', { resources: ['pods/status'] }, pod, false],
     ['a group', { apiGroups: ['apps'] }, pod, false],
     ['the core group', { apiGroups: [''] }, pod, true],
     ['an operation', { operations: ['UPDATE', 'DELETE'] }, pod, false],
     ['a name', { resourceNames: ['x'] }, pod, true],
     ['another name', { resourceNames: ['y'] }, pod, false],
-    ['the scope of namespaces', { scope: 'Namespaced' }, pod, true],
-    ['the scope of namespaces, of a node', { scope: 'Namespaced' }, request(nodes), false],
-    ['the scope of the cluster, of a namespace', { scope: 'Cluster' }, request(namespaces), true],
-    ['the scope of the cluster, of a pod', { scope: 'Cluster' }, pod, false],
+    ['scope Namespaced', { scope: 'Namespaced' }, pod, true],
+    ['scope Namespaced, for a node', { scope: 'Namespaced' }, request(nodes), false],
+    ['scope Cluster, for a namespace', { scope: 'Cluster' }, request(namespaces), true],
+    ['scope Cluster, for a pod', { scope: 'Cluster' }, pod, false],
   ];
   it.each(cases)('%s', (_, rule, asked, expected) => expect(covers(rule, asked)).toBe(expected));
 
-  it('name versions, which are the same objects unless told', () => {
+  it('match equivalent versions unless matchPolicy is Exact', () => {
     const rule = { apiVersions: ['v1beta1'] };
     const versions = () => ({ resources: [{ ...deployments, version: 'v1beta1' }], convert: (object: KubeObject) => object });
     const asked = request(deployments, { equivalents: versions });
@@ -45,12 +45,12 @@ describe('rules', () => {
     expect(covers(rule, asked, { matchPolicy: 'Exact' })).toBe(false);
     expect(covers(rule, request(deployments))).toBe(false);
   });
-  it('leave out what is excluded', () => {
+  it('exclude requests of excludeResourceRules', () => {
     const excluded = [{ apiGroups: [''], apiVersions: ['*'], resources: ['pods'], operations: ['CREATE'] }];
     expect(covers({}, pod, { excluded })).toBe(false);
     expect(covers({}, request(deployments), { excluded })).toBe(true);
   });
-  it('are for nothing that configures admission', () => {
+  it('do not match admission configuration', () => {
     expect(isExempt(request(customResourceDefinitions))).toBe(false);
     expect(isExempt({ resource: { ...pods, group: 'admissionregistration.k8s.io' } })).toBe(true);
   });
@@ -60,32 +60,32 @@ describe('selectors', () => {
   const red = { matchLabels: { team: 'red' } };
   const labels = (name: string) => (name === 'd' ? { team: 'red' } : {});
   const selects = (rules: Partial<MatchRules>, asked: AdmissionRequest) => new Matcher({ rules: [], ...rules }).selects(asked, labels);
-  it('look at the namespace', () => {
+  it('match the labels of the namespace', () => {
     expect(selects({ namespaceSelector: red }, request(pods))).toBe(true);
     expect(selects({ namespaceSelector: red }, request(pods, { namespace: 'e' }))).toBe(false);
     expect(selects({ namespaceSelector: red }, request(nodes))).toBe(true);
     expect(selects({ namespaceSelector: {} }, request(pods, { namespace: 'e' }))).toBe(true);
   });
-  it('look at a namespace itself', () => {
+  it("match a Namespace's own labels", () => {
     expect(selects({ namespaceSelector: red }, request(namespaces, {}, { metadata: { name: 'd' } }))).toBe(false);
     expect(selects({ namespaceSelector: red }, request(namespaces, {}, { metadata: { name: 'n', labels: { team: 'red' } } }))).toBe(true);
     const deletion = admissionRequest('DELETE', namespaces, undefined, { name: 'd', old: { metadata: { name: 'd' } } });
     expect(selects({ namespaceSelector: red }, deletion)).toBe(true);
   });
-  it('look at the object, as it is or as it was', () => {
+  it('match the new or the old object', () => {
     const labelled = { metadata: { name: 'x', namespace: 'd', labels: { team: 'red' } } };
     expect(selects({ objectSelector: red }, request(pods, {}, labelled))).toBe(true);
     expect(selects({ objectSelector: red }, request(pods))).toBe(false);
     expect(selects({ objectSelector: red }, request(pods, { old: labelled }))).toBe(true);
     expect(selects({ objectSelector: red }, admissionRequest('CONNECT', pods, { kind: 'PodAttachOptions' } as KubeObject))).toBe(false);
   });
-  it('wait for a namespace that has to be asked for', async () => {
+  it('read a namespace that is not in the cache', async () => {
     const matcher = new Matcher({ rules: [], namespaceSelector: red });
     expect(await matcher.selects(request(pods), () => Promise.resolve({ team: 'red' }))).toBe(true);
   });
 });
 
-it('shows a request as webhooks and expressions see it', () => {
+it('admissionRequestValue has the fields of AdmissionReview.request', () => {
   const scale = { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'x', namespace: 'd' } };
   expect(
     admissionRequestValue(

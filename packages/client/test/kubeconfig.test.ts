@@ -61,7 +61,7 @@ describe('kubeconfig', () => {
   afterAll(() => rm(folder, { recursive: true }));
   const load = (context?: string) => loadKubeconfig(join(folder, 'config'), context === undefined ? {} : { context });
 
-  it('takes the current context, with what is written inline', async () => {
+  it('loads the current context with inline data', async () => {
     expect(await load()).toEqual({
       context: 'inline',
       namespace: 'team',
@@ -69,7 +69,7 @@ describe('kubeconfig', () => {
     });
   });
 
-  it('takes another context, with files relative to its folder', async () => {
+  it('loads another context, with files relative to its directory', async () => {
     expect(await load('files')).toEqual({
       context: 'files',
       namespace: 'default',
@@ -79,7 +79,7 @@ describe('kubeconfig', () => {
     expect((await load('anonymous')).options).toMatchObject({ server: 'https://one:6443' });
   });
 
-  it('says what is missing, what cannot be read and what it does not support', async () => {
+  it('reports missing, unreadable and unsupported settings', async () => {
     await expect(load('none')).rejects.toMatchObject({ code: 'NoContext', message: 'the kubeconfig has no context "none"' });
     await expect(load('lost')).rejects.toMatchObject({ code: 'NoCluster' });
     await expect(load('nobody')).rejects.toMatchObject({ code: 'NoUser' });

@@ -40,7 +40,7 @@ function connected(object?: KubeObject) {
 }
 
 describe('loopbackClient', () => {
-  it('waits for no server that never comes', async () => {
+  it('does not wait for a server that never starts', async () => {
     const switchboard = new LoopbackTransport();
     const client = loopbackClient(switchboard, alice);
     const waiting = client.get(pods, { namespace: 'a', name: 'b' }, { signal: new AbortController().signal });
@@ -49,14 +49,14 @@ describe('loopbackClient', () => {
     await expect(client.list(pods)).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
   });
 
-  it('is not kept from a server that is there', async () => {
+  it('sends requests immediately to a started server', async () => {
     const switchboard = new LoopbackTransport();
     switchboard.connect(recording());
     switchboard.abandon();
     expect((await loopbackClient(switchboard, alice).list(pods)).items).toHaveLength(1);
   });
 
-  it('asks with identity, user agent and cause, and hands out the very object', async () => {
+  it('passes identity, user agent and span context, and returns the same object', async () => {
     const object = Object.freeze({ metadata: { name: 'n' } });
     const { client, requests } = connected(object);
     expect(await client.withSpanContext(spanContext).get(nodes, { name: 'n', namespace: 'ignored' })).toBe(object);
@@ -73,7 +73,7 @@ describe('loopbackClient', () => {
     expect((await client.list(nodes)).items[0]).toBe(object);
   });
 
-  it('says what URLs would say', async () => {
+  it('passes the parameters that a URL would have', async () => {
     const { client, requests } = connected();
     const signal = new AbortController().signal;
     const where = { namespace: 'd', name: 'n' };
@@ -193,13 +193,13 @@ describe('loopbackClient', () => {
     expect(await client.raw('POST', '/version', { a: 1 })).toEqual({ method: 'POST', path: '/version', body: { a: 1 }, user: 'alice' });
   });
 
-  it('tells a Status from the object that a deletion leaves', async () => {
+  it('distinguishes a Status from the deleted object', async () => {
     const where = { namespace: 'd', name: 'n' };
     expect(await connected({ kind: 'Status' }).client.delete(pods, where)).toBeUndefined();
     expect(await connected({ kind: 'Pod', metadata: where }).client.delete(pods, where)).toMatchObject({ kind: 'Pod' });
   });
 
-  it('refuses names that are missing before it asks', async () => {
+  it('rejects missing names before it sends a request', async () => {
     const { client, requests } = connected();
     await expect(client.get(pods, { name: 'n' })).rejects.toMatchObject({ reason: 'BadRequest' });
     await expect(client.get(nodes, { name: '' })).rejects.toMatchObject({ reason: 'BadRequest' });
@@ -207,7 +207,7 @@ describe('loopbackClient', () => {
     expect(requests).toEqual([]);
   });
 
-  it('ends a watch whose signal aborts without an error, and passes refusals on', async () => {
+  it('ends a watch without an error when its signal aborts, and propagates rejections', async () => {
     const switchboard = new LoopbackTransport();
     const abort = new AbortController();
     const client = loopbackClient(switchboard, alice);
@@ -221,8 +221,8 @@ describe('loopbackClient', () => {
   });
 });
 
-describe('LoopbackSwitchboard', () => {
-  it('lets requests wait for the server, a bounded number, each abortable', async () => {
+describe('LoopbackTransport', () => {
+  it('queues a limited number of requests until the server starts, each abortable', async () => {
     const switchboard = new LoopbackTransport({ maxWaiting: 2 });
     const client = loopbackClient(switchboard, alice);
     const abort = new AbortController();

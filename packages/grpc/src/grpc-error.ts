@@ -23,12 +23,19 @@ export const grpcStatus = {
   UNAUTHENTICATED: 16,
 } as const satisfies Readonly<Record<GrpcCode, number>>;
 
+const codes = new Map(Object.entries(grpcStatus).map(([code, status]) => [status as number, code as GrpcCode]));
+/** Returns the name of a status code. Unknown codes are UNKNOWN. */
+export const grpcCode = (status: number): GrpcCode => codes.get(status) ?? 'UNKNOWN';
+
 /** A gRPC call that ended with a status other than OK. `code` is the name of the status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
   readonly code: GrpcCode;
-  constructor(code: GrpcCode, message: string, options?: ErrorOptions) {
+  /** True if the server has certainly not received the call, so that any call can be retried. */
+  readonly notSent: boolean;
+  constructor(code: GrpcCode, message: string, { notSent = false, ...options }: ErrorOptions & { readonly notSent?: boolean } = {}) {
     super(message, options);
     this.code = code;
+    this.notSent = notSent;
   }
 }

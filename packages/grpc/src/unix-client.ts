@@ -1,5 +1,5 @@
-import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
-import { GrpcError, type GrpcCode } from './grpc-error.ts';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { GrpcError, grpcCode } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
 const maxMessageBytes = 16 * 1024 * 1024;
@@ -98,9 +98,7 @@ export class UnixClient {
   }
 }
 
-const names = new Map(Object.entries(status).flatMap(([name, code]) => (typeof code === 'number' ? [[code, name as GrpcCode]] : [])));
-
 function toGrpcError(error: ServiceError | null): GrpcError {
   if (!error) return new GrpcError('UNKNOWN', 'the call ended without a response');
-  return new GrpcError(names.get(error.code) ?? 'UNKNOWN', error.details || error.message, { cause: error });
+  return new GrpcError(grpcCode(error.code), error.details || error.message, { cause: error });
 }

@@ -1,4 +1,4 @@
-import { BlockList, isIPv6 } from 'node:net';
+import { cidrContains, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import type { Labels } from '@oarlock/api/selectors/label-selector';
 import type { PeerPod, Protocol } from './peer-pod.ts';
 import type { IPBlock, Direction, Peers, PolicyRules, Ports } from './policy-rules.ts';
@@ -75,12 +75,8 @@ function matchesPorts(ports: Ports | undefined, { to, protocol, port }: Traffic)
 
 function blockContains({ cidr, except }: IPBlock, ip: string): boolean {
   const inside = (text: string) => {
-    const [address = '', bits = ''] = text.split('/');
-    const family = isIPv6(address) ? 'ipv6' : 'ipv4';
-    if (isIPv6(ip) !== (family === 'ipv6')) return false;
-    const list = new BlockList();
-    list.addSubnet(address, Number(bits), family);
-    return list.check(ip, family);
+    const block = parseCIDRSloppy(text);
+    return block !== undefined && cidrContains(block, ip);
   };
   return inside(cidr) && !except.some(inside);
 }

@@ -259,11 +259,11 @@ export class PolicyEngine {
     );
     const held = members;
     release.push(() => {
-      const gone = this.sets.get(id);
+      const removedSet = this.sets.get(id);
       if (!held.release(id)) return;
       this.sets.delete(id);
       const touched = this.#changes.set(id);
-      for (const element of gone?.elements ?? []) touched.add(element);
+      for (const element of removedSet?.elements ?? []) touched.add(element);
       if (!held.unused) return;
       this.#memberSets.delete(key);
       for (const at of this.#memberSetsByNamespace.values()) at.delete(held);

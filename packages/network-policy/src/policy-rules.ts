@@ -1,3 +1,4 @@
+import { formatCIDR, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import { everything, selectorFromLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from '@oarlock/api/types/networking-v1';
 import type { PortName, Selection } from './member-set.ts';
@@ -61,9 +62,17 @@ export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules
   };
 }
 
+/** Returns a CIDR as rules need it: without host bits and leading zeros, which some programs read as octal numbers. */
+function canonicalCIDR(text: string): string {
+  const cidr = parseCIDRSloppy(text);
+  return cidr === undefined ? text : formatCIDR(cidr);
+}
+
 function peersOf(peers: readonly NetworkPolicyPeer[], namespace: string): Peers {
   return {
-    blocks: peers.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : [{ cidr: ipBlock.cidr, except: ipBlock.except ?? [] }])),
+    blocks: peers.flatMap(({ ipBlock }) =>
+      ipBlock === undefined ? [] : [{ cidr: canonicalCIDR(ipBlock.cidr), except: (ipBlock.except ?? []).map(canonicalCIDR) }],
+    ),
     selections: peers.flatMap(({ ipBlock, namespaceSelector, podSelector }) => {
       if (ipBlock !== undefined) return [];
       const pods = podSelector === undefined ? everything : selectorFromLabelSelector(podSelector);

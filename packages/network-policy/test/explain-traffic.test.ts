@@ -36,15 +36,15 @@ describe('explainTraffic', () => {
     const rules = rulesOf(policies((key) => `${address(key)}/32`, '0.0.0.0/0'));
     for (const from of casePeers)
       for (const to of casePeers)
-        for (const door of casePorts) {
+        for (const namedPort of casePorts) {
           // the table has the policies of one node: policies of other nodes are left out
           if (from === to || !(from.local || from.outside === true) || !(to.local || to.outside === true)) continue;
-          const verdicts = explainTraffic({ from: end(from.key), to: end(to.key), ...door }, rules, namespaces);
-          expect([from.key, to.key, door, verdicts.every(({ allowed }) => allowed)]).toEqual([
+          const verdicts = explainTraffic({ from: end(from.key), to: end(to.key), ...namedPort }, rules, namespaces);
+          expect([from.key, to.key, namedPort, verdicts.every(({ allowed }) => allowed)]).toEqual([
             from.key,
             to.key,
-            door,
-            passes(from, to, door),
+            namedPort,
+            passes(from, to, namedPort),
           ]);
         }
   });
@@ -66,6 +66,20 @@ describe('explainTraffic', () => {
       isolatedBy: ['a/deny', 'a/allow'],
       allowedBy: [{ policy: 'a/allow', rule: 1 }],
     });
+  });
+
+  it('reads ipBlocks with host bits and leading zeros as decimal CIDRs', () => {
+    const rules = rulesOf({
+      'a/block': {
+        podSelector: {},
+        policyTypes: ['Ingress'],
+        ingress: [{ from: [{ ipBlock: { cidr: '010.001.2.3/16', except: ['10.1.010.0/24'] } }] }],
+      },
+    });
+    expect(rules[0]?.ingress?.[0]?.peers?.blocks).toEqual([{ cidr: '10.1.0.0/16', except: ['10.1.10.0/24'] }]);
+    const isAllowed = (ip: string) =>
+      explainTraffic({ from: { ip }, to: end('a/web'), protocol: 'TCP', port: 8080 }, rules, namespaces).every(({ allowed }) => allowed);
+    expect(['10.1.3.4', '10.1.10.9', '10.2.0.1', '8.1.3.4', '::ffff:10.1.3.4'].map(isAllowed)).toEqual([true, false, false, false, true]);
   });
 
   it('allows a pod to reach itself', () => {

@@ -1,10 +1,32 @@
 import { randomBytes } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
+
+export interface WriteAtomicOptions {
+  /** Mode of the file. Default 0600. */
+  readonly mode?: number;
+  /**
+   * Path of the temporary file, in the same directory. A crash may leave it. The default is a random name, for concurrent writers; a fixed name
+   * is for single writers that remove what a crash left, or write it again.
+   */
+  readonly temporary?: string;
+  /** Whether the content is on the disk before the rename, so that a power failure does not leave an empty file. Default false. */
+  readonly sync?: boolean;
+}
 
 /** Writes a file through a temporary file and a rename, so that a reader sees the old content or the new content, never a part. */
-export async function writeAtomic(file: string, content: string, mode = 0o600): Promise<void> {
-  const temporary = `${file}.${randomBytes(4).toString('hex')}.tmp`;
-  await writeFile(temporary, content, { mode });
+export async function writeAtomic(
+  file: string,
+  content: string,
+  { mode = 0o600, temporary: fixed, sync = false }: WriteAtomicOptions = {},
+): Promise<void> {
+  const temporary = fixed ?? `${file}.${randomBytes(4).toString('hex')}.tmp`;
+  const handle = await open(temporary, fixed === undefined ? 'wx' : 'w', mode);
+  try {
+    await handle.writeFile(content);
+    if (sync) await handle.sync();
+  } finally {
+    await handle.close();
+  }
   await rename(temporary, file);
 }
 

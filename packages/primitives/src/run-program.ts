@@ -3,13 +3,14 @@ import type { Clock } from '@oarlock/primitives/clock';
 
 /** PATH of programs that get no environment; CNI plugins find iptables in it. */
 export const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-/** Limit of stdout and stderr together. */
-const maxOutputBytes = 1024 * 1024;
+const defaultMaxOutputBytes = 1024 * 1024;
 
 export interface ProgramOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** Limit of stdout and stderr together. Default 1 MiB. */
+  readonly maxOutputBytes?: number;
 }
 export interface ProgramResult {
   /** Absent if the program was killed. */
@@ -22,14 +23,14 @@ export interface ProgramResult {
 
 /**
  * Runs a program with the given environment only. The program and its descendants form a process group, which is killed as
- * a whole when the timeout expires or the output exceeds 1 MiB.
+ * a whole when the timeout expires or the output exceeds its limit.
  * @throws the system error if the program cannot be started
  */
 export function runProgram(
   clock: Clock,
   file: string,
   args: readonly string[],
-  { stdin = '', env = {}, timeoutMs }: ProgramOptions,
+  { stdin = '', env = {}, timeoutMs, maxOutputBytes = defaultMaxOutputBytes }: ProgramOptions,
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { detached: true, env: { PATH: defaultPath, ...env }, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
@@ -48,7 +49,7 @@ export function runProgram(
     for (const stream of ['stdout', 'stderr'] as const) {
       child[stream].on('data', (chunk: Buffer) => {
         size += chunk.length;
-        if (size > maxOutputBytes) kill('it printed more than 1 MiB');
+        if (size > maxOutputBytes) kill(`it printed more than ${maxOutputBytes / 1024 / 1024} MiB`);
         else output[stream].push(chunk);
       });
     }

@@ -14,15 +14,17 @@ import { ServiceProxyController } from './service-proxy-controller.ts';
 
 const address = z.string().regex(/^(?:[0-9.]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/, 'an address such as 0.0.0.0:10256');
 
-/** The role that keeps a node's service proxy and its DNS in step with Services and EndpointSlices. Without plugins for them it has nothing to do. */
+/**
+ * The role that applies Services and EndpointSlices to a node's service proxy and cluster DNS. It is idle without plugins for these slots.
+ */
 export default Roles.plugin({
   id: 'proxy',
   config: z.strictObject({
     nodeName: z.string().min(1),
     minSyncMs: z.number().int().min(0).max(60_000).default(20),
-    /** Where load balancers ask whether this node takes traffic: kube-proxy's is 0.0.0.0:10256. Absent: nowhere. */
+    /** Address of the health server for load balancers; kube-proxy's is 0.0.0.0:10256. Absent: not served. */
     healthzBindAddress: address.optional(),
-    /** Kube-proxy's is 127.0.0.1:10249. Absent: its series are on the process's own `/metrics` alone. */
+    /** Address of the metrics server; kube-proxy's is 127.0.0.1:10249. Absent: the metrics are only on the process's own `/metrics`. */
     metricsBindAddress: address.optional(),
   }),
   needs: { informers: Informers, client: Client, facts: Cluster, proxy: optional(Proxy), dns: optional(Dns) },

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** The series of kube-proxy that dashboards and alerts know. */
+/** Metrics with the names of kube-proxy. */
 export class ProxyMetrics {
   readonly serviceChanges: Counter;
   readonly endpointChanges: Counter;
@@ -11,23 +11,23 @@ export class ProxyMetrics {
     const registers = [registry];
     this.serviceChanges = new Counter({
       name: 'kubeproxy_sync_proxy_rules_service_changes_total',
-      help: 'Changes of Services that were heard of.',
+      help: 'Cumulative proxy rules Service changes',
       registers,
     });
     this.endpointChanges = new Counter({
       name: 'kubeproxy_sync_proxy_rules_endpoint_changes_total',
-      help: 'Changes of EndpointSlices that were heard of.',
+      help: 'Cumulative proxy rules Endpoint changes',
       registers,
     });
     this.#duration = new Histogram({
       name: 'kubeproxy_sync_proxy_rules_duration_seconds',
-      help: 'Time that an apply took.',
+      help: 'SyncProxyRules latency in seconds',
       buckets: [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384],
       registers,
     });
     this.#last = new Gauge({
       name: 'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-      help: 'When rules were applied the last time, in seconds since the epoch.',
+      help: 'The last time proxy rules were successfully synced',
       registers,
     });
   }

@@ -17,7 +17,7 @@ export interface ServiceProxyControllerOptions {
   readonly informers: Informers;
   readonly proxy: ServiceProxy;
   readonly nodeName: string;
-  /** Changes that come within so many milliseconds of an apply go into the next one. */
+  /** Minimum interval between two applies, in milliseconds; changes within it are combined. */
   readonly minSyncMs: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -29,14 +29,14 @@ export interface ServiceProxyControllerOptions {
 const retryDelayMs = 1000;
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** Collects which Services changed and applies them together, one apply at a time. What failed is applied again. */
+/** Collects changed Services and applies them together, one apply at a time. Failed changes are applied again. */
 export class ServiceProxyController {
   readonly #options: ServiceProxyControllerOptions;
   readonly #services: Informer<Service>;
   readonly #slices: Informer<EndpointSlice>;
   readonly #nodes: Informer<Node>;
   readonly #dirtyServices = new Map<string, SpanContext | undefined>();
-  /** Keys of the ports applied for each Service, with what was applied. */
+  /** The ports applied for each Service, by key. */
   readonly #applied = new Map<string, ReadonlyMap<string, string>>();
   readonly #unsubscribe: (() => void)[] = [];
   #isFirstSync = true;
@@ -58,11 +58,11 @@ export class ServiceProxyController {
   get error(): string | undefined {
     return this.#error;
   }
-  /** Of this node, undefined until it is known. */
+  /** Returns this node, or undefined until it is known. */
   get node(): Node | undefined {
     return this.#nodes.get(this.#options.nodeName);
   }
-  /** Resolves when everything there was at the start has been applied. */
+  /** Resolves when the initial state has been applied. */
   get whenSynced(): Promise<void> {
     return this.#firstApplied.promise;
   }
@@ -77,7 +77,7 @@ export class ServiceProxyController {
       metrics.endpointChanges.inc();
       this.#markDirty(serviceOfSlice(slice), spanContext);
     };
-    // what is near changes with the zone, for every Service
+    // topology hints depend on the node's zone, for every Service
     const onNode = (node: Node, old?: Node) => {
       if (node.metadata?.labels?.[zoneLabel] !== old?.metadata?.labels?.[zoneLabel])
         for (const service of this.#services.list()) this.#markDirty(objectKey(service), undefined);
@@ -176,8 +176,8 @@ export class ServiceProxyController {
       this.#firstApplied.resolve();
     } catch (error) {
       this.#error = (error as Error).message;
-      log.error({ error: this.#error }, 'services could not be applied; all of them are applied again');
-      // what is in force is not known any more, perhaps because somebody else changed it: it is replaced as a whole
+      log.error({ error: this.#error }, 'Services could not be applied; all Services are applied again');
+      // the current state of the proxy is unknown, for example because another program changed it: the next apply replaces everything
       this.#isFirstSync = true;
       this.#applied.clear();
       for (const service of this.#services.list()) this.#dirtyServices.set(objectKey(service), this.#dirtyServices.get(objectKey(service)));

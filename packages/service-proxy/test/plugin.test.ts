@@ -24,8 +24,8 @@ roleContract('proxy', () => {
   return { role, settle: () => clock.advance(1_000), countResources: () => ({ timers: clock.pending }), dispose: () => api.stop() };
 });
 
-describe('the proxy role', () => {
-  it('has nothing to do without a proxy plugin', async () => {
+describe('proxy role', () => {
+  it('is idle without a proxy plugin', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const host = new PluginHost({ clock })

@@ -12,7 +12,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-/** Records what is applied; may be slow or fail. */
+/** Records applied changes; can be slow or fail. */
 class RecordingProxy implements ServiceProxy {
   readonly applied: ProxyChanges[] = [];
   failures = 0;
@@ -27,13 +27,13 @@ class RecordingProxy implements ServiceProxy {
       await this.gate;
       if (this.failures > 0) {
         this.failures -= 1;
-        throw new Error('the kernel says no');
+        throw new Error('the kernel rejected the rules');
       }
     } finally {
       this.#busy = false;
     }
   }
-  /** What a proxy that keeps to its contract would have now. */
+  /** Returns the state of a proxy that implements the contract. */
   get state(): ReadonlyMap<string, readonly string[]> {
     const state = new Map<string, readonly string[]>();
     for (const { replace, set, removed } of this.applied) {
@@ -92,13 +92,13 @@ async function start(): Promise<Role> {
   return role;
 }
 
-describe('the service proxy', () => {
-  it('applies everything there is at first, in one step, also when that is nothing', async () => {
+describe('service proxy controller', () => {
+  it('applies the initial state in one step, even if it is empty', async () => {
     await start();
     expect(proxy.applied).toMatchObject([{ replace: true, set: [], removed: [] }]);
   });
 
-  it('replaces with what there was before it', async () => {
+  it('replaces the state of an earlier process', async () => {
     api.seed(services, service('a', 1), service('b', 2));
     api.seed(endpointSlices, slice('a', '10.244.0.1'), slice('b', '10.244.0.2'));
     await start();
@@ -112,7 +112,7 @@ describe('the service proxy', () => {
     );
   });
 
-  it('applies only what differs afterwards', async () => {
+  it('then applies only differences', async () => {
     api.seed(services, service('a', 1), service('b', 2));
     api.seed(endpointSlices, slice('a', '10.244.0.1'), slice('b', '10.244.0.2'));
     await start();
@@ -131,7 +131,7 @@ describe('the service proxy', () => {
     expect(proxy.applied[2]).toMatchObject({ replace: false, set: [], removed: ['d/a:http'] });
   });
 
-  it('follows a Service that loses a port, becomes headless, and comes back', async () => {
+  it('applies a Service that loses a port, becomes headless, and returns', async () => {
     const two = service('a');
     api.seed(services, {
       ...two,
@@ -155,7 +155,7 @@ describe('the service proxy', () => {
     expect(proxy.applied[3]).toMatchObject({ set: [{ key: 'd/a:http' }], removed: [] });
   });
 
-  it('follows a slice that is given to another Service', async () => {
+  it('applies a slice that moves to another Service', async () => {
     api.seed(services, service('a', 1), service('b', 2));
     api.seed(endpointSlices, slice('a', '10.244.0.1'));
     await start();
@@ -170,7 +170,7 @@ describe('the service proxy', () => {
     );
   });
 
-  it('gathers a storm into few applies, the first at once', async () => {
+  it('combines many changes into few applies, the first one immediately', async () => {
     api.seed(services, service('a'));
     await start();
     proxy.applied.length = 0;
@@ -185,7 +185,7 @@ describe('the service proxy', () => {
     expect(proxy.state.get('d/a:http')).toEqual(['10.244.0.100']);
   });
 
-  it('applies one change at a time, and what came meanwhile next', async () => {
+  it('runs one apply at a time, and then applies the changes that arrived meanwhile', async () => {
     api.seed(services, service('a'));
     await start();
     let open = () => {};
@@ -205,13 +205,13 @@ describe('the service proxy', () => {
     expect(proxy.state.get('d/a:http')).toEqual(['10.244.0.3']);
   });
 
-  it('applies again after a second what could not be applied, with what changed since, and says so meanwhile', async () => {
+  it('retries a failed apply after a second, with newer changes, and is unhealthy meanwhile', async () => {
     api.seed(services, service('a', 1), service('b', 2));
     const role = await start();
     proxy.failures = 2;
     api.seed(endpointSlices, slice('a', '10.244.0.1'));
     await clock.advance(100);
-    expect(role.checkHealth()).toEqual({ healthy: false, reason: 'the kernel says no' });
+    expect(role.checkHealth()).toEqual({ healthy: false, reason: 'the kernel rejected the rules' });
     proxy.applied.length = 0;
     api.seed(endpointSlices, slice('b', '10.244.0.2'));
     await clock.advance(850);
@@ -233,7 +233,7 @@ describe('the service proxy', () => {
     );
   });
 
-  it('replaces again when the very first apply failed', async () => {
+  it('replaces again if the first apply failed', async () => {
     api.seed(services, service('a'));
     proxy.failures = 1;
     await start();
@@ -244,7 +244,7 @@ describe('the service proxy', () => {
     ]);
   });
 
-  it('catches up with what happened while its watches were cut', async () => {
+  it('applies changes that happened while its watches were disconnected', async () => {
     api.seed(services, service('a', 1), service('b', 2));
     await start();
     api.compact();
@@ -255,7 +255,7 @@ describe('the service proxy', () => {
     expect(proxy.state).toEqual(new Map([['d/b:http', ['10.244.0.2']]]));
   });
 
-  it('applies nothing after it was stopped, and waits for what is under way', async () => {
+  it('applies nothing after stop, and waits for a running apply', async () => {
     api.seed(services, service('a'));
     await start();
     let open = () => {};

@@ -2,16 +2,19 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { z } from 'zod';
 import { familiesOf, type Family } from './port-rules.ts';
 
-/** What proxies that are rules in the kernel let users choose. */
+/** Configuration of proxies that program the kernel. */
 export const kernelProxyConfig = z.strictObject({
-  /** Send all Service traffic with the node's address. `auto`: where the kernel has no bridge netfilter, because then it is the only way. */
+  /**
+   * Masquerades all Service traffic with the node's address. `auto`: only if the kernel has no bridge netfilter, where replies would
+   * otherwise bypass the translation.
+   */
   masqueradeAll: z.union([z.boolean(), z.literal('auto')]).default('auto'),
-  /** Absent: those of the cluster's Services. */
+  /** Absent: the families of the cluster's Services. */
   families: z
     .array(z.enum(['ip', 'ip6']))
     .min(1)
     .optional(),
-  /** Ranges of this node's addresses that node ports answer at; empty: all but loopback. */
+  /** CIDRs of the node addresses that accept node port traffic; empty: all except loopback. */
   nodePortAddresses: z
     .array(z.string().regex(/^[0-9a-fA-F.:]+\/\d{1,3}$/, 'an address range such as 10.0.0.0/8'))
     .max(64)
@@ -26,7 +29,7 @@ export interface KernelProxyOptions {
   readonly nodePortAddresses?: readonly string[];
 }
 
-/** What was chosen, and what the cluster says where nothing was. */
+/** Returns the configured options, with defaults from the cluster. */
 export function kernelProxyOptions(config: z.output<typeof kernelProxyConfig>, facts: ClusterFacts): KernelProxyOptions {
   return { ...config, podCIDRs: facts.podCIDRs, families: config.families ?? familiesOf(facts.serviceCIDRs) };
 }

@@ -4,26 +4,28 @@ import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy
 import type { Family } from './port-rules.ts';
 import { changedUdpFrontends, deleteStaleConntrackEntries } from './udp-flows.ts';
 
-/** From `before` to `after`; what is absent was not there, or goes. */
+/** The change of one port from `before` to `after`; undefined if the port is new or removed. */
 export interface PortChange {
   readonly before: ServicePort | undefined;
   readonly after: ServicePort | undefined;
 }
 
-/** Writes rules into the kernel, in a language of its own. */
+/** Writes rules into the kernel, for one rule language. */
 export interface RuleWriter {
-  /** The proxy's own. */
+  /** The proxy mode, such as `nftables`. */
   readonly mode: string;
-  /** Finds out what its rules depend on. */
+  /** Detects the kernel features that the rules depend on. */
   start(): Promise<void>;
-  /** Replaces whatever there was, in one step. */
+  /** Replaces all rules in one transaction. */
   replace(ports: readonly ServicePort[]): Promise<void>;
   change(changes: readonly PortChange[]): Promise<void>;
-  /** Takes everything of ours away. */
+  /** Removes all rules and chains of the proxy. */
   clear(): Promise<void>;
 }
 
-/** A service proxy that is rules in the kernel. They stay when the process stops: traffic goes on, and the next start replaces them. */
+/**
+ * A service proxy that programs the kernel. The rules stay when the process stops, so that traffic continues; the next start replaces them.
+ */
 export class KernelProxy implements ServiceProxy {
   readonly #writer: RuleWriter;
   readonly #families: readonly Family[];
@@ -50,7 +52,7 @@ export class KernelProxy implements ServiceProxy {
     const next = replace ? new Map<string, ServicePort>() : new Map(known);
     for (const key of removed) next.delete(key);
     for (const port of set) next.set(port.key, port);
-    const gone = replace ? [...known.keys()].filter((key) => !next.has(key)) : removed;
+    const removedKeys = replace ? [...known.keys()].filter((key) => !next.has(key)) : removed;
     if (replace) await this.#writer.replace(set);
     else
       await this.#writer.change([
@@ -58,13 +60,13 @@ export class KernelProxy implements ServiceProxy {
         ...set.map((port) => ({ before: known.get(port.key), after: port })),
       ]);
     this.#programmed = next;
-    const doors = changedUdpFrontends(known, set, gone);
-    if (doors.size === 0 || this.#conntrackMissing || (await deleteStaleConntrackEntries(doors, this.#families))) return;
+    const frontends = changedUdpFrontends(known, set, removedKeys);
+    if (frontends.size === 0 || this.#conntrackMissing || (await deleteStaleConntrackEntries(frontends, this.#families))) return;
     this.#conntrackMissing = true;
-    this.#log.warn({}, 'conntrack is not installed (Debian package conntrack): UDP clients that talk on stay with endpoints that went');
+    this.#log.warn({}, 'conntrack is not installed (Debian package conntrack): flows of active UDP clients stay with removed endpoints');
   }
 
-  /** Takes all rules away. */
+  /** Removes all rules. */
   async clear(): Promise<void> {
     await this.#writer.clear();
     this.#programmed = new Map();
@@ -72,8 +74,8 @@ export class KernelProxy implements ServiceProxy {
 }
 
 /**
- * Whether all Service traffic gets the node's address. `auto`: where the kernel has no bridge netfilter. There, an answer from one pod to
- * another on the same bridge does not pass the host's rules and keeps its true address.
+ * Returns whether all Service traffic is masqueraded. `auto`: if the kernel has no bridge netfilter. Without it, replies between two pods
+ * on the same bridge bypass the host's rules and keep their original source address.
  */
 export async function masqueradesAll({ masqueradeAll }: { readonly masqueradeAll: boolean | 'auto' }): Promise<boolean> {
   if (masqueradeAll !== 'auto') return masqueradeAll;

@@ -4,68 +4,74 @@ import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 export type Family = 'ip' | 'ip6';
 export const families: readonly Family[] = ['ip', 'ip6'];
 
-/** True for addresses and ranges of the family. */
+/** Returns a predicate for addresses and CIDRs of the family. */
 export const ofFamily = (family: Family) => (address: string) => isIPv6(address.split('/')[0] ?? '') === (family === 'ip6');
 
-/** The families that any of the ranges belongs to. */
+/** Returns the families of the CIDRs. */
 export const familiesOf = (ranges: readonly string[]): readonly Family[] => families.filter((family) => ranges.some(ofFamily(family)));
 
-/** Where packets to a port of a Service come in. */
+/** An address and port that receives packets to a port of a Service. */
 export interface ServiceFrontend {
   readonly kind: 'cluster' | 'external' | 'load-balancer' | 'node-port';
-  /** Absent at a node port: any address of the node. */
+  /** Absent for a node port: any address of the node. */
   readonly address?: string;
   readonly port: number;
-  /** False: nobody serves the Service anywhere, and who comes is refused. */
+  /** False if the Service has no endpoints on any node: connections are rejected. */
   readonly hasEndpoints: boolean;
 }
 
-/** What the rules of one port say in one family, in whatever language they are written. */
+/** The rules of one port in one family, independent of the rule language. */
 export interface PortRules {
   readonly port: ServicePort;
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   readonly frontends: readonly ServiceFrontend[];
-  /** Of the policy Cluster. */
+  /** Endpoints of traffic policy Cluster. */
   readonly clusterEndpoints: readonly ProxyEndpoint[];
-  /** Of the cluster addresses, by the internal policy. Empty behind an open door: what comes is dropped, since others may serve it. */
+  /**
+   * Endpoints of the cluster IPs, by internalTrafficPolicy. Empty although `hasEndpoints`: packets are dropped, since other nodes have
+   * endpoints.
+   */
   readonly internalEndpoints: readonly ProxyEndpoint[];
-  /** Of all other doors, by the external policy. Empty behind an open door: as above. */
+  /** Endpoints of all other frontends, by externalTrafficPolicy. Empty although `hasEndpoints`: packets are dropped. */
   readonly externalEndpoints: readonly ProxyEndpoint[];
-  /** Every endpoint that any of the rules leads to. */
+  /** Every endpoint that any of the rules can select. */
   readonly reachableEndpoints: readonly ProxyEndpoint[];
   readonly affinitySeconds: number | undefined;
-  /** Pods and the node itself come to external doors as if they came to the cluster address: to all endpoints (KEP-2086's and upstream's short cut). */
+  /**
+   * Traffic from pods and the node to external frontends is handled like traffic to the cluster IP: it uses all endpoints (KEP-2086, as
+   * kube-proxy does).
+   */
   readonly routesLocalTrafficToCluster: boolean;
-  /** What comes to external doors leaves with the node's address: its endpoint may be elsewhere. */
+  /** Traffic to external frontends is masqueraded: its endpoint may be on another node. */
   readonly masqueradesExternal: boolean;
-  /** Who may come to the addresses of load balancers; undefined: everybody. */
+  /** The sources that may use the load balancer addresses; undefined: all. */
   readonly loadBalancerSources: { readonly addresses: readonly string[]; readonly ranges: readonly string[] } | undefined;
 }
 
-/** Undefined when the port has no door in the family. */
+/** Returns the rules of the port, or undefined if it has no frontend in the family. */
 export function buildPortRules(port: ServicePort, family: Family): PortRules | undefined {
-  const mine = ofFamily(family);
-  const endpoints = port.endpoints.filter(({ ip }) => mine(ip));
+  const isOfFamily = ofFamily(family);
+  const endpoints = port.endpoints.filter(({ ip }) => isOfFamily(ip));
   const all = endpoints.filter(({ localOnly }) => localOnly !== true);
   const local = endpoints.filter((endpoint) => endpoint.local);
   const open = endpoints.length > 0;
   const at = (kind: ServiceFrontend['kind'], addresses: readonly string[]) =>
-    addresses.filter(mine).map((address): ServiceFrontend => ({ kind, address, port: port.port, hasEndpoints: open }));
+    addresses.filter(isOfFamily).map((address): ServiceFrontend => ({ kind, address, port: port.port, hasEndpoints: open }));
   const outside = [...at('external', port.externalIPs), ...at('load-balancer', port.loadBalancerIPs)];
-  const doors = [
+  const frontends = [
     ...at('cluster', port.clusterIPs),
     ...outside,
-    // of a Service that has addresses of the other family only, nobody comes here
-    ...(port.nodePort !== undefined && port.clusterIPs.some(mine)
+    // a node port accepts only the families of the cluster IPs
+    ...(port.nodePort !== undefined && port.clusterIPs.some(isOfFamily)
       ? [{ kind: 'node-port', port: port.nodePort, hasEndpoints: open } satisfies ServiceFrontend]
       : []),
   ];
-  if (doors.length === 0) return undefined;
-  const addresses = port.loadBalancerIPs.filter(mine);
+  if (frontends.length === 0) return undefined;
+  const addresses = port.loadBalancerIPs.filter(isOfFamily);
   return {
     port,
     protocol: port.protocol.toLowerCase() as PortRules['protocol'],
-    frontends: doors,
+    frontends,
     clusterEndpoints: all,
     internalEndpoints: port.internalLocal ? local : all,
     externalEndpoints: port.externalLocal ? local : all,
@@ -75,7 +81,7 @@ export function buildPortRules(port: ServicePort, family: Family): PortRules | u
     masqueradesExternal: !port.externalLocal,
     loadBalancerSources:
       port.loadBalancerSourceRanges.length > 0 && addresses.length > 0
-        ? { addresses, ranges: port.loadBalancerSourceRanges.filter(mine) }
+        ? { addresses, ranges: port.loadBalancerSourceRanges.filter(isOfFamily) }
         : undefined,
   };
 }

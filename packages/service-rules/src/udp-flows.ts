@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { endpointName, type Family } from './port-rules.ts';
 
-/** Where UDP clients come to, and who may be at the other end of their flows. Without an address: a port of every address of the node. */
+/** A frontend for UDP, and the endpoints its flows may use. Without an address: a port of every address of the node. */
 export interface UdpFrontend {
   readonly address: string | undefined;
   readonly port: number;
@@ -22,7 +22,10 @@ interface Flow {
   readonly replyPort: string;
 }
 
-/** `udp 17 29 src=a dst=b sport=1 dport=2 src=c dst=a sport=3 dport=1 ...`: first as the client sent it, then as the answer comes. */
+/**
+ * Parses a line of conntrack, `udp 17 29 src=a dst=b sport=1 dport=2 src=c dst=a sport=3 dport=1 ...`: the original direction first, then
+ * the reply direction.
+ */
 export function parseFlow(line: string): Flow | undefined {
   const values: Record<string, string[]> = { src: [], dst: [], sport: [], dport: [] };
   for (const word of line.split(' ')) {
@@ -45,17 +48,17 @@ export function parseFlow(line: string): Flow | undefined {
   return { src, dst, sport, dport, replySrc, replyPort };
 }
 
-/** Where flows may have come to lead elsewhere: an address is new, it went, or an endpoint went. */
+/** Returns the frontends whose flows may be stale: the address is new or removed, or an endpoint was removed. */
 export function changedUdpFrontends(
   known: ReadonlyMap<string, ServicePort>,
   set: readonly ServicePort[],
   removed: readonly string[],
 ): ReadonlyMap<string, UdpFrontend> {
-  const doors = new Map<string, UdpFrontend>();
+  const frontends = new Map<string, UdpFrontend>();
   const open = (port: ServicePort, endpoints: ServicePort['endpoints']) => {
     const names = new Set(endpoints.map(endpointName));
     const at = (address: string | undefined, number: number) => {
-      doors.set(frontendKey(address, String(number)), { address, port: number, endpoints: names });
+      frontends.set(frontendKey(address, String(number)), { address, port: number, endpoints: names });
     };
     for (const address of [...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]) at(address, port.port);
     if (port.nodePort !== undefined) at(undefined, port.nodePort);
@@ -63,16 +66,16 @@ export function changedUdpFrontends(
   const now = new Map(set.map((port) => [port.key, port]));
   for (const key of [...removed, ...now.keys()]) {
     const before = known.get(key);
-    // what went first: where another Service has taken the address over, its endpoints are the ones that count
+    // removed ports first: if another Service now has the address, its endpoints are valid
     if (before?.protocol === 'UDP' && !same(before, now.get(key))) open(before, []);
   }
   for (const port of set) if (port.protocol === 'UDP' && !same(known.get(port.key), port)) open(port, port.endpoints);
-  return doors;
+  return frontends;
 }
 
 const frontendKey = (address: string | undefined, port: string) => `${address ?? ''} ${port}`;
 
-/** Whether every flow of the one is a flow of the other. */
+/** Returns whether every flow of `before` is valid for `now`. */
 function same(before: ServicePort | undefined, now: ServicePort | undefined): boolean {
   const text = (port: ServicePort | undefined) =>
     port && JSON.stringify([port.protocol, port.port, port.nodePort, port.clusterIPs, port.externalIPs, port.loadBalancerIPs]);
@@ -84,20 +87,23 @@ function same(before: ServicePort | undefined, now: ServicePort | undefined): bo
 const deletions = 8;
 
 /**
- * Forgets UDP flows that go elsewhere than the rules now say: to endpoints that went, or nowhere, from a time when there was no rule. The kernel would
- * send datagrams there as long as the client talks. One look at all flows, however many doors there are.
- * @returns false when the conntrack tool is not here
+ * Deletes UDP conntrack entries that contradict the rules: to removed endpoints, or untranslated from a time without a rule. The kernel
+ * would keep using them as long as the client sends. Lists all flows once, for any number of frontends.
+ * @returns false if the conntrack tool is not installed
  */
-export async function deleteStaleConntrackEntries(doors: ReadonlyMap<string, UdpFrontend>, families: readonly Family[]): Promise<boolean> {
+export async function deleteStaleConntrackEntries(
+  frontends: ReadonlyMap<string, UdpFrontend>,
+  families: readonly Family[],
+): Promise<boolean> {
   for (const family of families) {
-    const concerned = [...doors.values()].some(({ address }) => address === undefined || isIPv6(address) === (family === 'ip6'));
+    const concerned = [...frontends.values()].some(({ address }) => address === undefined || isIPv6(address) === (family === 'ip6'));
     if (!concerned) continue;
     const stale: Flow[] = [];
     const where = ['-f', family === 'ip6' ? 'ipv6' : 'ipv4', '-p', 'udp'];
     const listed = await conntrack(['-L', ...where], (line) => {
       const flow = parseFlow(line);
-      const door = flow && (doors.get(frontendKey(flow.dst, flow.dport)) ?? doors.get(frontendKey(undefined, flow.dport)));
-      if (flow && door && !door.endpoints.has(endpointName({ ip: flow.replySrc, port: Number(flow.replyPort) }))) stale.push(flow);
+      const frontend = flow && (frontends.get(frontendKey(flow.dst, flow.dport)) ?? frontends.get(frontendKey(undefined, flow.dport)));
+      if (flow && frontend && !frontend.endpoints.has(endpointName({ ip: flow.replySrc, port: Number(flow.replyPort) }))) stale.push(flow);
     });
     if (!listed) return false;
     const next = stale.values();
@@ -114,7 +120,7 @@ export async function deleteStaleConntrackEntries(doors: ReadonlyMap<string, Udp
   return true;
 }
 
-/** Exit codes are not looked at: 1 says that there was no such flow. False when there is no such program. */
+/** Runs conntrack. Exit codes are ignored, because 1 means that no flow matched. Returns false if the program does not exist. */
 async function conntrack(args: readonly string[], each: (line: string) => void): Promise<boolean> {
   const child = spawn('conntrack', args, { stdio: ['ignore', 'pipe', 'ignore'] });
   const ended = once(child, 'close').then(

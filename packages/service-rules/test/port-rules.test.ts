@@ -8,8 +8,8 @@ const there = endpoint('10.244.1.1', 8080, { local: false });
 const port = (more: Partial<Parameters<typeof servicePort>[1]> = {}) =>
   servicePort('d/web:http', { port: 80, clusterIPs: ['10.96.0.1', 'fd00::1'], endpoints: [here, there], ...more });
 
-describe('the plan of a port', () => {
-  it('has the endpoints of the policy behind each door', () => {
+describe('rules of a port', () => {
+  it('have the endpoints of the traffic policy for each frontend', () => {
     expect(buildPortRules(port(), 'ip')).toMatchObject({
       internalEndpoints: [here, there],
       externalEndpoints: [here, there],
@@ -25,7 +25,7 @@ describe('the plan of a port', () => {
     });
   });
 
-  it('keeps those for the policy Local out of the policy Cluster', () => {
+  it('exclude endpoints for policy Local from policy Cluster', () => {
     const leaving = endpoint('10.244.0.9', 8080, { localOnly: true, ready: false, terminating: true });
     expect(buildPortRules(port({ endpoints: [leaving, there], externalLocal: true }), 'ip')).toMatchObject({
       internalEndpoints: [there],
@@ -33,7 +33,7 @@ describe('the plan of a port', () => {
     });
   });
 
-  it('is of one family', () => {
+  it('are of one family', () => {
     expect(buildPortRules(port({ nodePort: 30_000 }), 'ip6')?.frontends).toEqual([
       { kind: 'cluster', address: 'fd00::1', port: 80, hasEndpoints: false },
       { kind: 'node-port', port: 30_000, hasEndpoints: false },
@@ -44,7 +44,7 @@ describe('the plan of a port', () => {
 });
 
 describe('UDP flows', () => {
-  it('are read as conntrack writes them', () => {
+  it("are parsed from conntrack's output", () => {
     expect(
       parseFlow(
         'udp      17 29 src=10.0.0.2 dst=10.96.0.1 sport=4000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.2 sport=5353 dport=4000',
@@ -53,7 +53,7 @@ describe('UDP flows', () => {
     expect(parseFlow('conntrack v1.4.7 (conntrack-tools): 1 flow entries have been shown.')).toBeUndefined();
   });
 
-  it('are looked at where an endpoint went or an address is new, and nowhere else', () => {
+  it('are checked only if an endpoint was removed or an address is new', () => {
     const udp = (more: Partial<Parameters<typeof servicePort>[1]> = {}) => port({ protocol: 'UDP', clusterIPs: ['10.96.0.1'], ...more });
     const known = new Map([['d/web:http', udp()]]);
     expect(changedUdpFrontends(known, [udp({ endpoints: [here, there, endpoint('10.244.0.3', 8080)] })], []).size).toBe(0);

@@ -11,20 +11,20 @@ export interface SpdyOptions {
   /** The client opens streams with odd ids, the server with even ones. */
   readonly role: 'client' | 'server';
   /**
-   * Keep to the windows of SPDY/3.1. Leave it off towards Go's implementation (kubectl, kubelets, containerd, CRI-O): it never sends
-   * WINDOW_UPDATE and takes no notice of windows; sending would stop for good after 64 KiB. Then TCP alone holds a sender back, and a
-   * stream whose consumer is behind holds back all of them.
+   * Enables the flow control windows of SPDY/3.1. Must be off for peers with Go's implementation (kubectl, kubelets, containerd, CRI-O): it
+   * never sends WINDOW_UPDATE and ignores windows, so sending would stop for good after 64 KiB. Without windows only TCP slows down a
+   * sender, and a stream with a slow consumer blocks all streams.
    */
   readonly flowControl?: boolean;
-  /** A stream that the peer opened: answer it with `reply` or `reset`. Without it, every one is refused. */
+  /** Receives a stream that the peer opened: accept it with `reply` or end it with `reset`. Without a handler every stream is rejected. */
   readonly onStream?: (stream: SpdyStream) => void;
-  /** Streams that the peer may have open at once. Default 256. */
+  /** Maximum number of open streams of the peer. Default 256. */
   readonly maxStreams?: number;
-  /** Bytes of one stream that are held for a consumer that is behind. Default 256 KiB. */
+  /** Bytes of one stream that are buffered for a slow consumer. Default 256 KiB. */
   readonly highWaterMark?: number;
 }
 
-/** Of one DATA frame. Readers in Go allocate a buffer for each. */
+/** Maximum length of one DATA frame. Go readers allocate a buffer for each frame. */
 const maxDataFrameBytes = 64 * 1024;
 
 interface BlockedWrite {
@@ -32,9 +32,9 @@ interface BlockedWrite {
   readonly done: (error?: Error | null) => void;
 }
 
-/** One SPDY/3.1 connection over a socket: the peer's frames in, streams out. The same code serves both ends. */
+/** One SPDY/3.1 connection over a socket. Both ends use this class. */
 export class SpdyConnection {
-  /** Resolves when the socket is closed, however it came to it. */
+  /** Resolves when the socket is closed, for any reason. */
   readonly closed: Promise<void>;
   readonly #socket: Duplex;
   readonly #outbox: WriteBuffer;
@@ -52,10 +52,10 @@ export class SpdyConnection {
   #nextPing: number;
   #lastFromPeer = 0;
   #over = false;
-  /** The peer takes no more. */
+  /** The peer accepts no more streams (GOAWAY). */
   #goingAway = false;
 
-  /** `head`: what was read from the socket after the upgrade. */
+  /** `head`: bytes that were read from the socket after the upgrade. */
   constructor(socket: Duplex, options: SpdyOptions, head?: Buffer) {
     this.#socket = socket;
     this.#outbox = new WriteBuffer(socket);
@@ -84,7 +84,7 @@ export class SpdyConnection {
         resolve();
       });
     });
-    // a WINDOW_UPDATE or a key stroke must not wait for more to come
+    // disables Nagle's algorithm: a WINDOW_UPDATE or a key stroke must be sent immediately
     if ('setNoDelay' in socket && typeof socket.setNoDelay === 'function') socket.setNoDelay(true);
     keepReadingAfterWriteError(socket, () => {
       this.#goingAway = true;
@@ -94,15 +94,15 @@ export class SpdyConnection {
       if (this.#goingAway) socket.destroy();
       else socket.end();
     });
-    // what came before it is still read; then the streams are cut
+    // earlier data is still read before the streams end
     socket.on('error', () => this.#end());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     if (head && head.length > 0) this.#receive(head);
   }
 
-  /** Opens a stream. `replied` tells when the peer took it; data may be sent before. */
+  /** Opens a stream. Its `replied` resolves when the peer accepts it; data may be sent before. */
   open(headers: Headers): SpdyStream {
-    if (this.#over) throw new SpdyError('Closed', 'the connection has ended');
+    if (this.#over) throw new SpdyError('Closed', 'the connection is closed');
     const id = this.#nextStream;
     this.#nextStream += 2;
     const stream = this.#add(id, headers);
@@ -119,19 +119,19 @@ export class SpdyConnection {
     return stream;
   }
 
-  /** Resolves when the peer has answered. */
+  /** Resolves when the peer answers the ping. */
   ping(): Promise<void> {
-    if (this.#over) return Promise.reject(new SpdyError('Closed', 'the connection has ended'));
+    if (this.#over) return Promise.reject(new SpdyError('Closed', 'the connection is closed'));
     const id = this.#nextPing;
     this.#nextPing += 2;
     return new Promise((resolve, reject) => {
       this.#pings.set(id, resolve);
-      void this.closed.then(() => reject(new SpdyError('Closed', 'the connection has ended')));
+      void this.closed.then(() => reject(new SpdyError('Closed', 'the connection is closed')));
       this.#outbox.send(encodeFrame({ type: 'ping', id }));
     });
   }
 
-  /** Tells the peer, lets what was written go out, then closes. Streams that are still open are cut. */
+  /** Sends GOAWAY, flushes pending writes, then closes. Open streams end with `cut`. */
   async close(): Promise<void> {
     if (!this.#over) {
       this.#outbox.send(encodeFrame({ type: 'goAway', lastStream: this.#lastFromPeer, status: 0 }));
@@ -169,7 +169,7 @@ export class SpdyConnection {
     if (!this.#options.flowControl && this.#behind.size === 0) this.#socket.resume();
   }
 
-  /** The socket gives no more: every stream ends after what it has. */
+  /** The socket ended: every stream ends after its buffered data. */
   #end(): void {
     if (this.#over) return;
     this.#over = true;
@@ -178,7 +178,7 @@ export class SpdyConnection {
     this.#waiting.clear();
   }
 
-  /** `done` when more may come: at once, unless the windows or the socket have enough to do with what there is. */
+  /** Calls `done` when the stream may send more: immediately, unless a window or the socket's buffer is full. */
   #sendData(stream: SpdyStream, pieces: ChunkList, done: (error?: Error | null) => void): void {
     if (!this.#streams.has(stream.id)) return;
     while (pieces.length > 0) {
@@ -196,7 +196,7 @@ export class SpdyConnection {
 
   #resumeSending(): void {
     for (const [stream, { pieces, done }] of [...this.#waiting]) {
-      // who had nothing of this window is first at the next one
+      // streams that got no share of this session window are first in the next one
       if (this.#windows.sessionIsFull) return;
       this.#waiting.delete(stream);
       this.#sendData(stream, pieces, done);
@@ -232,7 +232,7 @@ export class SpdyConnection {
         return;
       }
       case 'headers':
-        // nothing we speak uses them, but the blocks after them are packed with what they say
+        // these frames are not used here, but later blocks are compressed with their content as context
         this.#decompressor.decompress(frame.block);
         if (frame.fin) this.#streams.get(frame.stream)?.handleEnd('fin');
         return;
@@ -249,7 +249,7 @@ export class SpdyConnection {
         this.#windows.handleWindowUpdate(frame.stream, frame.delta);
         this.#resumeSending();
         return;
-      // open streams go on; the socket's end comes by itself
+      // open streams continue; the end of the socket is a separate event
       case 'goAway':
         return;
     }

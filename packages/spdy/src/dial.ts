@@ -5,10 +5,10 @@ import { SpdyConnection, type SpdyOptions } from './connection.ts';
 import { SpdyError } from './frames.ts';
 
 export interface DialOptions extends Partial<Omit<SpdyOptions, 'role'>> {
-  /** What is spoken over the streams, most wanted first: `v4.channel.k8s.io`, `portforward.k8s.io`. */
+  /** Stream protocols, preferred first: `v4.channel.k8s.io`, `portforward.k8s.io`. */
   readonly protocols: readonly string[];
   readonly signal?: AbortSignal;
-  /** Ends a connection over which nothing went for so long. Milliseconds. */
+  /** Closes a connection without traffic after this time. Milliseconds. */
   readonly idleMs?: number;
 }
 export interface DialResult {
@@ -16,10 +16,10 @@ export interface DialResult {
   readonly protocol: string;
 }
 
-/** Of an answer that is not the upgrade. */
+/** Maximum bytes read of a response that is not the upgrade. */
 const maxErrorBytes = 16 * 1024;
 
-/** Turns an HTTP/1.1 POST into a SPDY/3.1 connection. @throws SpdyError `Refused`, `Closed`; the signal's reason */
+/** Upgrades an HTTP/1.1 POST to a SPDY/3.1 connection. @throws SpdyError `Refused`, `Closed`; the signal's reason */
 export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }: DialOptions): Promise<DialResult> {
   return new Promise((resolve, reject) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;
@@ -48,7 +48,11 @@ export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }:
         if (text.length > maxErrorBytes) response.destroy();
       });
       response.once('close', () =>
-        reject(new SpdyError('Refused', `the upgrade was answered with ${status}: ${text.trim().slice(0, maxErrorBytes)}`, { status })),
+        reject(
+          new SpdyError('Refused', `the server responded to the upgrade with ${status}: ${text.trim().slice(0, maxErrorBytes)}`, {
+            status,
+          }),
+        ),
       );
     });
     request.once('error', (cause) =>

@@ -1,9 +1,12 @@
-/** `Protocol`: the peer broke the rules. `Reset`: it ended one stream. `Closed`: the connection is gone. `Refused`: the upgrade was answered otherwise. */
+/**
+ * `Protocol`: the peer violated the protocol. `Reset`: the peer reset one stream. `Closed`: the connection is closed. `Refused`: the server
+ * responded without an upgrade.
+ */
 export type SpdyErrorCode = 'Protocol' | 'Reset' | 'Closed' | 'Refused';
 export class SpdyError extends Error {
   override readonly name = 'SpdyError';
   readonly code: SpdyErrorCode;
-  /** Of a refused upgrade: the HTTP status; of a reset: the RST_STREAM status. */
+  /** The HTTP status if the upgrade failed; the RST_STREAM status of a reset. */
   readonly status: number | undefined;
   constructor(code: SpdyErrorCode, message: string, options: ErrorOptions & { readonly status?: number } = {}) {
     super(message, options);
@@ -25,7 +28,7 @@ export const resetStatus = {
 } as const;
 export const settingInitialWindow = 7;
 
-/** Header blocks are still packed: who owns the connection's (de)compressor unpacks them, in the order they come. */
+/** Header blocks are still compressed: the owner of the connection's decompressor decompresses them in the order of arrival. */
 export type Frame =
   | { readonly type: 'data'; readonly stream: number; readonly fin: boolean; readonly bytes: Buffer }
   | {
@@ -49,7 +52,7 @@ const control = { synStream: 1, synReply: 2, rstStream: 3, settings: 4, ping: 6,
 const flagFin = 1;
 const flagUnidirectional = 2;
 const headLength = 8;
-/** Of a control frame. Data frames have no limit of their own: they are handed on in pieces. */
+/** Maximum length of a control frame. Data frames have no limit: their data is passed on in pieces. */
 const largestControlFrame = 64 * 1024;
 
 const numbers = (...values: number[]): Buffer => {
@@ -65,7 +68,7 @@ const controlFrame = (type: number, flags: number, ...body: Buffer[]): Buffer =>
   return Buffer.concat([head(((0x8000 | version) << 16) | type, flags, length), ...body]);
 };
 
-/** The head of a data frame, to be followed by `length` bytes. */
+/** Encodes the header of a data frame, to be followed by `length` bytes. */
 export function dataHead(stream: number, length: number, fin: boolean): Buffer {
   const bytes = Buffer.allocUnsafe(headLength);
   bytes.writeUInt32BE(stream, 0);
@@ -103,10 +106,10 @@ export function encodeFrame(frame: Exclude<Frame, { type: 'data' }>): Buffer {
   }
 }
 
-/** Cuts what comes from a socket into frames. Holds at most one control frame; data is handed on as it comes. */
+/** Splits the bytes of a socket into frames. Buffers at most one control frame; data is passed on as it arrives. */
 export class FrameReader {
   #pending: Buffer = Buffer.alloc(0);
-  /** The rest of a data frame whose head was read. */
+  /** The rest of a data frame whose header was read. */
   #data: { readonly stream: number; readonly fin: boolean; left: number } | undefined;
 
   /** @throws SpdyError `Protocol` */
@@ -143,12 +146,12 @@ export class FrameReader {
   }
 }
 
-/** Undefined for a type that is not known: such frames are to be ignored. */
+/** Decodes a control frame, or returns undefined for unknown types, which must be ignored. */
 function decodeControl(first: number, flags: number, body: Buffer): Frame | undefined {
   if (((first >>> 16) & 0x7fff) !== version) throw new SpdyError('Protocol', `SPDY version ${(first >>> 16) & 0x7fff}`);
   const fin = (flags & flagFin) !== 0;
   const number = (offset: number): number => {
-    if (offset + 4 > body.length) throw new SpdyError('Protocol', 'a control frame is cut short');
+    if (offset + 4 > body.length) throw new SpdyError('Protocol', 'a control frame is truncated');
     return body.readUInt32BE(offset);
   };
   const id = (offset: number) => number(offset) & 0x7fffffff;
@@ -170,7 +173,7 @@ function decodeControl(first: number, flags: number, body: Buffer): Frame | unde
     case control.settings: {
       const values = new Map<number, number>();
       const count = number(0);
-      if (body.length !== 4 + count * 8) throw new SpdyError('Protocol', 'SETTINGS of a wrong length');
+      if (body.length !== 4 + count * 8) throw new SpdyError('Protocol', 'a SETTINGS frame has a wrong length');
       for (let entry = 0; entry < count; entry++) values.set(number(4 + entry * 8) & 0xffffff, number(8 + entry * 8));
       return { type: 'settings', values };
     }

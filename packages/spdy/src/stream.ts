@@ -2,32 +2,32 @@ import { Duplex } from 'node:stream';
 import { resetStatus, SpdyError } from './frames.ts';
 import type { Headers } from './internal/header-block.ts';
 
-/** What a stream asks of its connection. */
+/** The connection's interface for streams. */
 export interface StreamTransport {
-  /** `done` when more may come. */
+  /** Calls `done` when the stream may send more. */
   data(stream: SpdyStream, chunks: readonly Buffer[], done: (error?: Error | null) => void): void;
   fin(stream: SpdyStream, done: (error?: Error | null) => void): void;
   reply(stream: SpdyStream, headers: Headers): void;
   reset(stream: SpdyStream, status: number): void;
-  /** The consumer fell behind, or took what it had. */
+  /** The consumer became slow, or caught up. */
   block(stream: SpdyStream): void;
   unblock(stream: SpdyStream): void;
   forget(stream: SpdyStream): void;
 }
 
-/** How the peer's side of a stream ended: by FIN, by RST_STREAM, or because the connection did. */
+/** How the peer's half of a stream ended: by FIN, by RST_STREAM, or with the connection. */
 export type StreamEnd = 'fin' | 'reset' | 'cut';
 
 /**
- * One stream of a connection. Its halves close independently: `end()` sends FIN and reading goes on.
- * When the peer resets the stream or the connection ends, what was received is still read, then comes `end`; `ended` says which it was.
- * What is written after a reset goes nowhere, and no more is asked for: the peer has said that it does not want it.
+ * One stream of a connection. Its halves close independently: after `end()` sends FIN, reading continues. When the peer resets the stream
+ * or the connection ends, received data is still read, then `end` is emitted; `ended` has the reason. Writes after a reset are discarded
+ * and their callbacks are not called, because the peer does not read them.
  */
 export class SpdyStream extends Duplex {
   readonly id: number;
-  /** Of SYN_STREAM. */
+  /** The headers of SYN_STREAM. */
   readonly headers: Headers;
-  /** The peer's SYN_REPLY. Rejects when it resets the stream, or the connection ends, before that. */
+  /** The peer's SYN_REPLY. Rejects if the peer resets the stream, or the connection ends, before the reply. */
   readonly replied: Promise<Headers>;
   ended: StreamEnd | undefined;
   resetStatus: number | undefined;
@@ -45,7 +45,7 @@ export class SpdyStream extends Duplex {
       this.#resolveReply = resolve;
       this.#rejectReply = reject;
     });
-    // who does not wait for the reply learns of the failure by the stream itself
+    // callers that do not await the reply receive the failure as an error of the stream
     this.replied.catch(() => {});
     this.once('end', () => {
       if (this.ended !== 'fin') this.destroy();
@@ -57,14 +57,14 @@ export class SpdyStream extends Duplex {
     this.#port.reply(this, headers);
   }
 
-  /** Ends both halves at once; the peer is told. */
+  /** Ends both halves immediately and sends RST_STREAM. */
   reset(status: number = resetStatus.cancel): void {
     this.#port.reset(this, status);
     this.destroy();
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    // not done, or a source without an end would be drained in one go, with nobody getting a turn to stop it
+    // the callback is not called: otherwise an endless source would be drained in one go, without a chance to stop it
     if (this.ended === 'reset' || this.ended === 'cut') return;
     if (chunk.length === 0) done();
     else this.#port.data(this, [chunk], done);
@@ -93,17 +93,17 @@ export class SpdyStream extends Duplex {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     const over = this.ended === 'reset' || this.ended === 'cut' || (this.ended === 'fin' && this.writableFinished);
     if (!over) this.#port.reset(this, resetStatus.cancel);
-    this.#rejectReply(error ?? new SpdyError('Reset', `stream ${this.id} was ended before it was answered`));
+    this.#rejectReply(error ?? new SpdyError('Reset', `stream ${this.id} ended before the peer replied`));
     this.#port.forget(this);
     done(error);
   }
 
-  /** For the connection: the peer's answer. */
+  /** For the connection: handles the peer's reply. */
   handleReply(headers: Headers): void {
     this.#resolveReply(headers);
   }
 
-  /** For the connection: data from the peer. True when the consumer keeps up. */
+  /** For the connection: handles data of the peer. Returns true if the consumer keeps up. */
   handleData(bytes: Buffer): boolean {
     if (this.ended || this.destroyed) return true;
     if (this.push(bytes)) return true;
@@ -112,7 +112,7 @@ export class SpdyStream extends Duplex {
     return false;
   }
 
-  /** For the connection: nothing more comes. */
+  /** For the connection: handles the end of the peer's half. */
   handleEnd(how: StreamEnd, status?: number): void {
     if (this.ended === 'reset' || this.ended === 'cut') return;
     const before = this.ended;

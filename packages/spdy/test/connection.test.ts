@@ -39,10 +39,10 @@ const readAll = async (stream: SpdyStream): Promise<Buffer> => {
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $flowControl', (options) => {
-  it('answers streams with headers, and closes each half by itself', async () => {
+  it('replies to streams with headers, and closes each half independently', async () => {
     const { client } = await pair((stream) => {
       stream.reply({ status: '200' });
-      // reads to the end first: the answer needs the other half to be still open
+      // reads to the end first: the reply needs the other half to be still open
       void readAll(stream).then((bytes) => {
         stream.end(`${stream.headers['streamtype']} had ${bytes.length}`);
       });
@@ -57,7 +57,7 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(one.ended).toBe('fin');
   });
 
-  it('is done with an empty piece at once', async () => {
+  it('completes an empty write immediately', async () => {
     const { client } = await pair((stream) => {
       stream.reply();
       stream.end('');
@@ -70,7 +70,7 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect((await readAll(stream)).length).toBe(0);
   });
 
-  it('carries much both ways on several streams, unchanged', async () => {
+  it('transfers much data in both directions on several streams, unchanged', async () => {
     const { client } = await pair((stream) => {
       stream.reply();
       stream.pipe(stream);
@@ -86,7 +86,7 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(echoes.map(sha)).toEqual(blocks.map(sha));
   });
 
-  it('is done with a piece before it has gone out, while little waits', async () => {
+  it('completes a write before it is sent, while little is buffered', async () => {
     const { client, near } = await pair((stream) => stream.reply(), options);
     const stream = client.open({ streamType: 'data' });
     await stream.replied;
@@ -102,16 +102,16 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect(near.writableLength).toBeGreaterThan(4096);
   });
 
-  it('does not run ahead of a consumer that stands still', async () => {
+  it('does not send faster than a blocked consumer allows', async () => {
     let held: (() => void) | undefined;
-    let taken = 0;
+    let received = 0;
     const { client, near } = await pair((stream) => {
       stream.reply();
       stream.pipe(
         new Writable({
           highWaterMark: 1,
           write(chunk: Buffer, _encoding, done) {
-            taken += chunk.length;
+            received += chunk.length;
             held = done;
           },
         }),
@@ -120,43 +120,43 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     const stream = client.open({ streamType: 'data' });
     const total = 64 * 1024 * 1024;
     const block = Buffer.alloc(64 * 1024);
-    const written = (async () => {
+    const bytesSent = (async () => {
       for (let sent = 0; sent < total; sent += block.length)
         await new Promise((resolve) => {
           stream.write(block, resolve);
         });
       stream.end();
     })();
-    // sending goes on until nothing moves any more
+    // sends until no byte moves any more
     for (let before = -1; near.bytesWritten !== before; ) {
       before = near.bytesWritten;
       for (let round = 0; round < 200; round++) await turn();
     }
     expect(near.bytesWritten).toBeLessThan(16 * 1024 * 1024);
-    // then the consumer takes all
-    while (taken < total) {
+    // then the consumer reads everything
+    while (received < total) {
       held?.();
       held = undefined;
       await turn();
     }
     held?.();
-    await written;
-    expect(taken).toBe(total);
+    await bytesSent;
+    expect(received).toBe(total);
   });
 
-  it('lets what came before a reset be read', async () => {
+  it('delivers data that arrived before a reset', async () => {
     const { client } = await pair((stream) => {
       stream.reply();
-      stream.write('the last words', () => stream.reset());
+      stream.write('the last data', () => stream.reset());
     }, options);
     const stream = client.open({ streamType: 'data' });
-    expect((await readAll(stream)).toString()).toBe('the last words');
+    expect((await readAll(stream)).toString()).toBe('the last data');
     expect(stream.ended).toBe('reset');
     expect(stream.resetStatus).toBe(5);
     expect(stream.destroyed).toBe(true);
   });
 
-  it('asks a source without an end for no more when the peer has reset the stream', async () => {
+  it('stops an endless source when the peer has reset the stream', async () => {
     const { client } = await pair((stream) => {
       stream.reply();
       stream.once('data', () => stream.reset());
@@ -176,7 +176,7 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     endless.destroy();
   });
 
-  it('ends all streams when the peer is gone', async () => {
+  it('ends all streams when the peer disconnects', async () => {
     const { client, far } = await pair((stream) => {
       stream.reply();
       stream.write('half a');
@@ -186,11 +186,11 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
     expect((await readAll(stream)).toString()).toBe('half a');
     expect(stream.ended).toBe('cut');
     await client.closed;
-    expect(() => client.open({})).toThrow(/has ended/);
+    expect(() => client.open({})).toThrow(/is closed/);
     await expect(client.ping()).rejects.toMatchObject({ code: 'Closed' });
   });
 
-  it('lets what was written go out before it closes', async () => {
+  it('flushes pending writes before it closes', async () => {
     let seen: Promise<Buffer> | undefined;
     const { client, server } = await pair((stream) => {
       stream.reply();
@@ -204,13 +204,13 @@ describe.each([{ flowControl: false }, { flowControl: true }])('a connection, $f
   });
 });
 
-describe('a connection', () => {
+describe('connection', () => {
   it('answers pings, and pings', async () => {
     const { client, server } = await pair(() => {});
     await Promise.all([client.ping(), client.ping(), server.ping()]);
   });
 
-  it('refuses streams that nobody waits for, and more than it may have', async () => {
+  it('rejects streams without a handler, and streams over the limit', async () => {
     const [near, far] = await sockets();
     const server = new SpdyConnection(far, { role: 'server' });
     const client = new SpdyConnection(near, { role: 'client' });
@@ -225,9 +225,9 @@ describe('a connection', () => {
     expect(answers.map((answer) => answer.status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
   });
 
-  it('reads the last words of a peer that is gone, whatever is written to it', async () => {
+  it('reads the last data of a peer that disconnected, even if writes fail', async () => {
     const shared = new Int32Array(new SharedArrayBuffer(4));
-    // answers the first frame, then waits to be told to say its last words and go; it does so while this thread stands still
+    // answers the first frame, then waits for a signal to send its last data and disconnect; it does so while this thread is blocked
     const peer = new Worker(
       `
       const { workerData, parentPort } = require('node:worker_threads');
@@ -258,13 +258,13 @@ describe('a connection', () => {
       client
         .open({})
         .on('error', () => {})
-        .write('is anybody there?');
+        .write('a write after the end');
     expect((await read).toString()).toBe('words');
     await client.closed;
     await exited;
   });
 
-  it('keeps to the window that the peer gave', async () => {
+  it('respects the window of the peer', async () => {
     const [near, far] = await sockets();
     const client = new SpdyConnection(near, { role: 'client', flowControl: true });
     let bytes = 0;
@@ -292,7 +292,7 @@ describe('a connection', () => {
     expect(bytes).toBeLessThan(2 * window + 1024);
   });
 
-  it('ends when it is sent more than its window', async () => {
+  it('ends when the peer exceeds its window', async () => {
     const [near, far] = await sockets();
     const server = new SpdyConnection(far, {
       role: 'server',
@@ -312,7 +312,7 @@ describe('a connection', () => {
     expect(stream.ended).toBe('cut');
   });
 
-  it('ends when the peer breaks the rules', async () => {
+  it('ends when the peer violates the protocol', async () => {
     const [near, far] = await sockets();
     const client = new SpdyConnection(near, { role: 'client', onStream: (stream) => stream.reply() });
     const stream = client.open({});

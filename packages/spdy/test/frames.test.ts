@@ -14,7 +14,7 @@ const read = (bytes: Buffer, cut = bytes.length): Frame[] => {
 };
 
 describe('header blocks', () => {
-  it('start from the dictionary of SPDY/3', () => {
+  it('use the initial dictionary of SPDY/3', () => {
     let low = 1;
     let high = 0;
     for (const byte of headerDictionary) {
@@ -26,7 +26,7 @@ describe('header blocks', () => {
   });
 
   const headers = fc.dictionary(fc.stringMatching(/^[a-z][a-z-]{0,20}$/), fc.string({ unit: 'binary', maxLength: 200 }), { maxKeys: 8 });
-  it('come out as they went in, one after the other', () => {
+  it('are decompressed unchanged, in order', () => {
     fc.assert(
       fc.property(fc.array(headers, { minLength: 1, maxLength: 12 }), (blocks) => {
         const compressor = new HeaderCompressor();
@@ -36,7 +36,7 @@ describe('header blocks', () => {
     );
   });
 
-  it('are read by any zlib stream with the dictionary, past its window too', async () => {
+  it('can be read by any zlib stream with the dictionary, beyond the window too', async () => {
     const inflate = createInflate({ dictionary: headerDictionary });
     const plain: Buffer[] = [];
     inflate.on('data', (chunk: Buffer) => plain.push(chunk));
@@ -76,17 +76,17 @@ describe('header blocks', () => {
     }
   });
 
-  it('are refused when they are too much, cut short, or of another dictionary', () => {
+  it('are rejected if too large, truncated, or with another dictionary', () => {
     const compressor = new HeaderCompressor();
     const bomb = compressor.compress({ name: 'x'.repeat(1024 * 1024) });
     expect(bomb.length).toBeLessThan(4096);
-    expect(() => new HeaderDecompressor().decompress(bomb)).toThrow(/cannot be unpacked/);
+    expect(() => new HeaderDecompressor().decompress(bomb)).toThrow(/cannot be decompressed/);
     const packed = new HeaderCompressor().compress({ name: 'value' });
     const wrong = Buffer.from(packed);
     wrong.writeUInt32BE(1, 2);
-    expect(() => new HeaderDecompressor().decompress(wrong)).toThrow(/another dictionary/);
+    expect(() => new HeaderDecompressor().decompress(wrong)).toThrow(/dictionary other than/);
     expect(() => new HeaderDecompressor().decompress(Buffer.from('GET / HTTP'))).toThrow(/not a zlib stream/);
-    expect(() => new HeaderDecompressor().decompress(packed.subarray(0, 8))).toThrow(/unpacked|cut short/);
+    expect(() => new HeaderDecompressor().decompress(packed.subarray(0, 8))).toThrow(/decompressed|truncated/);
   });
 });
 
@@ -122,7 +122,7 @@ describe('frames', () => {
     expect(dataHead(5, 300, true).toString('hex')).toBe('000000050100012c');
   });
 
-  it('come out of any pieces of the byte stream', () => {
+  it('are parsed from any segmentation of the byte stream', () => {
     const body = Buffer.from('some data, and more of it');
     const wire = Buffer.concat([
       ...frames.map(encodeFrame),
@@ -142,24 +142,24 @@ describe('frames', () => {
     );
   });
 
-  it('of data are handed on as they come, however long', () => {
+  it('of data are passed on as they arrive, with any length', () => {
     const reader = new FrameReader();
     expect([...reader.push(dataHead(1, 16_000_000, true))]).toEqual([]);
     const first = [...reader.push(Buffer.alloc(1000))];
     expect(first).toMatchObject([{ type: 'data', fin: false, bytes: { length: 1000 } }]);
   });
 
-  it('of an unknown type are passed over, broken ones end the connection', () => {
+  it('of unknown types are ignored; invalid ones end the connection', () => {
     expect(read(Buffer.concat([Buffer.from('8003000b000000020102', 'hex'), encodeFrame({ type: 'ping', id: 1 })]))).toEqual([
       { type: 'ping', id: 1 },
     ]);
     expect(() => read(Buffer.from('800200060000000400000001', 'hex'))).toThrow(/SPDY version 2/);
-    expect(() => read(Buffer.from('80030003000000040000000300', 'hex'))).toThrow(/cut short/);
+    expect(() => read(Buffer.from('80030003000000040000000300', 'hex'))).toThrow(/truncated/);
     expect(() => read(Buffer.from('80030001007fffff00', 'hex'))).toThrow(/control frame of 8388607 bytes/);
-    expect(() => read(Buffer.from('800300040000000c0000ffff0000000700010000', 'hex'))).toThrow(/SETTINGS of a wrong length/);
+    expect(() => read(Buffer.from('800300040000000c0000ffff0000000700010000', 'hex'))).toThrow(/SETTINGS frame has a wrong length/);
   });
 
-  it('made of noise never do worse than be refused', () => {
+  it('of random bytes are at worst rejected', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (noise) => {
         try {

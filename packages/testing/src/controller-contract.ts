@@ -12,7 +12,7 @@ import { memoryApi, sequence, type MemoryApi, type MemoryApiOptions } from './me
 export type PluginScenario = ControllerScenario<MemoryApi>;
 
 export interface RecordedEvent {
-  /** Who says so. */
+  /** The component that reports the event. */
   readonly component: string;
   readonly about: KubeObject;
   readonly type: string;
@@ -20,7 +20,7 @@ export interface RecordedEvent {
   readonly message: string;
 }
 
-/** Facts of a cluster that is none, for controllers that ask. */
+/** Cluster facts with fixed values, for controllers that need them. */
 export const testFacts: ClusterFacts = {
   name: 'test',
   domain: 'cluster.local',
@@ -32,7 +32,7 @@ export const testFacts: ClusterFacts = {
   nodePortRange: { from: 30_000, to: 32_767 },
   version: 'v1.36.0',
 };
-const rejectSigning = () => Promise.reject(new Error('this cluster signs nothing'));
+const rejectSigning = () => Promise.reject(new Error('the test cluster signs no certificates'));
 const testKeys: ClusterKeys = {
   caBundle: 'CA',
   issue: rejectSigning,
@@ -40,11 +40,11 @@ const testKeys: ClusterKeys = {
   serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
 };
 
-/** The controller of a plugin over these parts; what it needs beyond them is given in `provide`. */
+/** Creates the controller of a plugin from these dependencies; `provide` supplies further slots. */
 export function controllerOfPlugin(
   plugin: Plugin,
   parts: { readonly client: Client; readonly informers: Informers; readonly clock: FakeClock },
-  { config, recordedEvents: told, keys = testKeys, provide }: ControllerOptions = {},
+  { config, recordedEvents: eventLog, keys = testKeys, provide }: ControllerOptions = {},
 ): Controller {
   const host = new PluginHost({ clock: parts.clock })
     .provide(Client, parts.client)
@@ -52,7 +52,7 @@ export function controllerOfPlugin(
     .provide(Events, {
       recorder: (component) => ({
         event(about, type, reason, message) {
-          told?.push({ component, about, type, reason, message });
+          eventLog?.push({ component, about, type, reason, message });
         },
       }),
     })
@@ -66,16 +66,16 @@ export function controllerOfPlugin(
 }
 export interface ControllerOptions {
   readonly config?: unknown;
-  /** Events go here. */
+  /** Receives the recorded events. */
   readonly recordedEvents?: RecordedEvent[];
-  /** What the cluster signs with; by default nothing. */
+  /** The cluster's signing keys; by default signing fails. */
   readonly keys?: ClusterKeys;
   provide?(host: PluginHost): void;
 }
 
 /**
- * The controller contract for a plugin, over the API in memory: each scenario as it is, from a cold start, with cut watches, and once for
- * each of its writes and each way in which that write can go wrong.
+ * Runs the controller contract for a plugin over the memory API. Each scenario runs unchanged, from a cold start, with cut watches, and
+ * once for each of its writes and each way in which that write can fail.
  */
 export function controllerPluginContract(
   plugin: Plugin,

@@ -10,22 +10,22 @@ import { apiServices, services } from '@oarlock/api/resources';
 import type { ClusterKeys } from '@oarlock/spi/cluster';
 import type { ApiHandler, ApiRequest, ApiVerb } from '@oarlock/spi/loopback';
 
-/** What an extension API server of a test serves: kinds of one group and version. */
+/** The resources of one group and version that a test's extension API server serves. */
 export interface ExtensionOptions {
   readonly resources: readonly [Resource, ...Resource[]];
-  /** Where its objects are: a memory API's `handler`. */
+  /** Serves the objects: the `handler` of a memory API. */
   readonly handler: ApiHandler;
-  /** Of the cluster: by them the two know each other. */
+  /** The cluster's keys, by which API server and extension server authenticate each other. */
   readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle'>;
 }
 
-/** An API server of a group of its own, as somebody would run it behind an APIService. */
+/** An extension API server (aggregated API server), as it runs behind an APIService. */
 export interface ExtensionServer extends AsyncDisposable {
-  /** Whether it answers; else everything is refused with 503. True at first. */
+  /** Whether the server is healthy; if not, every request fails with 503. Initially true. */
   healthy: boolean;
-  /** Who asked for what, in order. */
+  /** The user, method and URL of each request, in order. */
   readonly requests: readonly { readonly user: string; readonly method: string; readonly url: string }[];
-  /** Registers it: a Service that leads to this machine, and the APIService. */
+  /** Registers the server: a Service that leads to this machine, and the APIService. */
   register(client: Client): Promise<void>;
   stop(): Promise<void>;
 }
@@ -38,18 +38,18 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
   'application/strategic-merge-patch+json': 'strategic',
 };
 
-/** Serves the kinds over HTTPS from a memory API, to the front proxy alone. */
+/** Serves resources over HTTPS from a memory API. Only the front proxy's client certificate is accepted. */
 export async function extensionServer({ resources, handler, keys }: ExtensionOptions): Promise<ExtensionServer> {
   const pair = await keys.issue({ commonName: service.name, dnsNames: [`${service.name}.${service.namespace}.svc`], usages: ['server'] });
-  const asked: { readonly user: string; readonly method: string; readonly url: string }[] = [];
+  const requestLog: { readonly user: string; readonly method: string; readonly url: string }[] = [];
   const state = { healthy: true };
   const server = createServer(
     { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       const { method = '', url = '' } = request;
-      asked.push({ user: String(request.headers['x-remote-user']), method, url });
+      requestLog.push({ user: String(request.headers['x-remote-user']), method, url });
       (state.healthy ? serve(resources, handler, request, response) : Promise.reject(failure('ServiceUnavailable', 'not now'))).catch(
-        (error: unknown) => refuse(response, error),
+        (error: unknown) => reject(response, error),
       );
     },
   );
@@ -64,7 +64,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
     await closed;
   };
   return {
-    requests: asked,
+    requests: requestLog,
     get healthy() {
       return state.healthy;
     },
@@ -115,9 +115,9 @@ async function serve(
     json(200, { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: listed });
     return;
   }
-  const gone = new AbortController();
-  response.once('close', () => gone.abort());
-  const answer = await handler.handle(await understood(resources, request, url, gone.signal));
+  const disconnected = new AbortController();
+  response.once('close', () => disconnected.abort());
+  const answer = await handler.handle(await understood(resources, request, url, disconnected.signal));
   if (answer.kind === 'object') json(answer.code, answer.object);
   else if (answer.kind === 'list') json(200, answer.list);
   else {
@@ -161,7 +161,7 @@ function verbOf(method: string, name: string, watching: boolean): ApiVerb {
   return method === 'POST' ? 'create' : method === 'PUT' ? 'update' : 'patch';
 }
 
-function refuse(response: ServerResponse, error: unknown): void {
+function reject(response: ServerResponse, error: unknown): void {
   const { status, code } = error instanceof StatusError ? error : failure('InternalError', String(error));
   if (response.headersSent) response.destroy();
   else response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(status));

@@ -7,7 +7,7 @@ interface Alarm extends HeapEntry {
   readonly fire: () => void;
 }
 
-/** Turns of the event loop without any activity after which nothing is taken to be under way any more. */
+/** Turns of the event loop without activity after which no work is considered in progress. */
 const quietTurns = 4;
 const turn = () =>
   new Promise<void>((resolve) => {
@@ -15,8 +15,8 @@ const turn = () =>
   });
 
 /**
- * Time that stands still until a test moves it. Timers fire in order of time, then in the order they were set, and what each one starts
- * has settled before the next fires. Settled means: whatever runs on promises and turns of the event loop; real I/O is not waited for.
+ * A clock that only a test advances. Timers fire in order of time, then in the order in which they were set, and the work that each one
+ * starts settles before the next fires. Settling covers promises and turns of the event loop; it does not wait for real I/O.
  */
 export class FakeClock implements Clock {
   readonly #alarms = new Heap<Alarm>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
@@ -25,7 +25,7 @@ export class FakeClock implements Clock {
   #order = 0;
   #activity = 0;
 
-  /** `start`: milliseconds since the Unix epoch; by default 2026-01-01T00:00:00Z. */
+  /** `start`: milliseconds since the Unix epoch; defaults to 2026-01-01T00:00:00Z. */
   constructor({ start = Date.UTC(2026, 0, 1) }: { readonly start?: number } = {}) {
     this.#epoch = start;
   }
@@ -52,17 +52,17 @@ export class FakeClock implements Clock {
     return sleepWith(this, ms, signal);
   }
 
-  /** Timers that are set. */
+  /** Returns the number of timers that are set. */
   get pending(): number {
     return this.#alarms.size;
   }
 
-  /** Says that something is under way, so that `settle` goes on waiting. For fakes that work with this clock. */
+  /** Reports that work is in progress, so that `settle` keeps waiting. For fakes that work with this clock. */
   touch(): void {
     this.#activity += 1;
   }
 
-  /** Resolves when nothing moves any more without time going on. */
+  /** Resolves when no work is in progress at the current time. */
   async settle(): Promise<void> {
     for (let quiet = 0, seen = this.#activity; quiet < quietTurns; quiet += 1) {
       await turn();
@@ -73,7 +73,7 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** Moves time on by `ms`, fires what falls due, timers set meanwhile included, and settles. */
+  /** Advances the time by `ms`, fires the timers that become due, including timers set meanwhile, and settles. */
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms;
     await this.settle();
@@ -82,8 +82,8 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Moves time on from timer to timer until `condition` holds, looking after each one has settled.
-   * @throws Error when it does not hold `within` milliseconds of simulated time, or nothing is left that could change it
+   * Advances the time from timer to timer until `condition` holds; the condition is checked after each timer has settled.
+   * @throws Error if it does not hold within `within` milliseconds of simulated time, or if no timer is left
    */
   async runUntil(
     condition: () => boolean,
@@ -93,8 +93,8 @@ export class FakeClock implements Clock {
     await this.settle();
     while (!condition()) {
       const next = this.#alarms.peek();
-      if (next === undefined) throw new Error(`${what} does not hold and no timer is set that could change it`);
-      if (next.at > until) throw new Error(`${what} did not come to hold within ${within} ms of simulated time`);
+      if (next === undefined) throw new Error(`${what}: the condition does not hold and no timer is set`);
+      if (next.at > until) throw new Error(`${what}: the condition did not hold within ${within} ms of simulated time`);
       await this.#fire(next);
     }
   }

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, deepFreeze, type KubeObject, type ObjectList } from '@oarlock/api/object';
 import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
 import { kinds } from '@oarlock/api/kinds';
@@ -13,7 +14,7 @@ import type { FakeClock } from './fake-clock.ts';
 import { MemoryStore } from './internal/memory-store.ts';
 import { MemoryWriter } from './internal/memory-writer.ts';
 
-/** Which requests: every part that is given has to be equal. */
+/** Selects requests: every given field must be equal. */
 export type RequestMatcher =
   | ((request: ApiRequest) => boolean)
   | {
@@ -26,44 +27,46 @@ export type RequestMatcher =
 
 export interface MemoryApiOptions {
   readonly clock: FakeClock;
-  /** As `Math.random`. By default a fixed sequence, so that a test always sees the same names. */
+  /** A replacement of `Math.random`. The default is a fixed sequence, so that generated names are the same in each run. */
   readonly random?: () => number;
-  /** Fill in the defaults of kinds on writes, as the server does. Objects then have to conform to their schemas. Off by default. */
+  /**
+   * Whether writes apply the defaults of the resource, as the server does. Objects then have to conform to their schemas. Off by default.
+   */
   readonly defaults?: boolean;
-  /** Also of discovery: versions that are served on request only, such as `storagemigration.k8s.io/v1beta1`. */
+  /** Versions that discovery lists in addition, such as `storagemigration.k8s.io/v1beta1`. */
   readonly served?: readonly string[];
 }
 
 /**
- * An API server for unit tests: objects in memory, with what reconcilers rely on (conflicts, generation, the status subresource, finalizers,
- * graceful deletion, watches that resume and expire) and without what they do not (authorization, admission, validation, garbage collection; defaults on request).
- * Deterministic: uids, generated names and revisions are the same in every run.
+ * An API server for unit tests, in memory. It implements what reconcilers rely on (conflicts, generation, the status subresource,
+ * finalizers, graceful deletion, watches that resume and expire) and omits the rest (authorization, admission, validation, garbage
+ * collection; defaults are optional). Uids, generated names and revisions are the same in every run.
  */
 export interface MemoryApi {
-  /** The server itself, e.g. for a loopback of one's own. */
+  /** The request handler, for example for a separate loopback. */
   readonly handler: ApiHandler;
-  /** A client; `user` is a name or a whole identity, by default `system:admin` of `system:masters`. */
+  /** Returns a client; `user` is a name or an identity, by default `system:admin` of `system:masters`. */
   client(user?: string | Identity): Client;
-  /** The informers of `system:admin`; they run from the start. */
+  /** Running informers of `system:admin`. */
   readonly informers: Informers;
-  /** Resolves when nothing moves any more without time going on. */
+  /** Resolves when no work is in progress at the current time. */
   settle(): Promise<void>;
-  /** What is stored now, frozen. */
+  /** Returns the stored objects, frozen. */
   objects<T extends KubeObject>(resource: Resource<T>, namespace?: string): readonly T[];
   object<T extends KubeObject>(resource: Resource<T>, name: ObjectName): T | undefined;
-  /** Stores objects as they are, status included, without a request. What is missing of uid, creationTimestamp and generation is added. */
+  /** Stores objects unchanged, including status, without a request. Missing uid, creationTimestamp and generation are added. */
   seed<T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]): readonly T[];
-  /** Removes an object at once, whatever holds it. */
+  /** Removes an object immediately, regardless of finalizers. */
   remove(resource: Resource, name: ObjectName): void;
-  /** The next `times` requests (default 1) that match fail with `error` and change nothing. */
+  /** Makes the next `times` matching requests (default 1) fail with `error` without a change. */
   failNext(matcher: RequestMatcher, error: Error | ((request: ApiRequest) => Error), times?: number): void;
-  /** Every request since the last `requests.length = 0`, at most the first 100,000. */
+  /** The requests since the last `requests.length = 0`, at most the first 100,000. */
   readonly requests: ApiRequest[];
-  /** What raw requests get, by the path without its query. `/version` is there from the start. */
+  /** Responses to raw requests, by path without query. Contains `/version` initially. */
   readonly paths: Map<string, unknown>;
   /** Ends open watches, of one resource or all, as a lost connection does. */
   dropWatches(resource?: Resource): void;
-  /** Forgets the history, so that a watch that resumes is told `Expired`. */
+  /** Compacts the history, so that a resuming watch fails with `Expired`. */
   compact(): void;
   /** Sends a BOOKMARK to every watch of the resource. */
   bookmark(resource: Resource): void;
@@ -74,7 +77,7 @@ export interface MemoryApi {
 export const admin: Identity = { name: 'system:admin', groups: ['system:masters', 'system:authenticated'] };
 const keptRequests = 100_000;
 
-/** What `/api/v1` and `/apis/GROUP/VERSION` say of the kinds that are served by default. */
+/** Returns the resources that `/api/v1` or `/apis/GROUP/VERSION` list by default. */
 const discovery = (path: string, also: readonly string[]) =>
   kinds
     .filter(
@@ -84,17 +87,34 @@ const discovery = (path: string, also: readonly string[]) =>
     )
     .map(({ resource, kind, namespaced }) => ({ name: resource, kind, namespaced }));
 
+type FaultError = Error | ((request: ApiRequest) => Error);
+
+/** The errors that requests are to fail with, in order. */
+class FaultQueue {
+  readonly #faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: FaultError; left: number }[] = [];
+
+  add(matcher: RequestMatcher, error: FaultError, times: number): void {
+    this.#faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times });
+  }
+
+  /** Throws the error of the first fault that matches the request, and counts it. */
+  throwNext(request: ApiRequest): void {
+    const index = this.#faults.findIndex(({ matches }) => matches(request));
+    const fault = this.#faults[index];
+    if (fault === undefined) return;
+    fault.left -= 1;
+    if (fault.left <= 0) this.#faults.splice(index, 1);
+    throw typeof fault.error === 'function' ? fault.error(request) : fault.error;
+  }
+}
+
 export function memoryApi({ clock, random = sequence(1), defaults = false, served = [] }: MemoryApiOptions): MemoryApi {
   const touch = () => clock.touch();
   const store = new MemoryStore(touch);
   const writer = new MemoryWriter(store, { clock, random, defaults });
   const requests: ApiRequest[] = [];
   const paths = new Map<string, unknown>([['/version', { major: '1', minor: '36', gitVersion: 'v1.36.0' }]]);
-  const faults: {
-    readonly matches: (request: ApiRequest) => boolean;
-    readonly error: Error | ((request: ApiRequest) => Error);
-    left: number;
-  }[] = [];
+  const faults = new FaultQueue();
 
   const handler: ApiHandler = {
     async handle(request) {
@@ -102,13 +122,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
       if (requests.length < keptRequests) requests.push(request);
       await Promise.resolve();
       request.signal?.throwIfAborted();
-      const at = faults.findIndex(({ matches }) => matches(request));
-      const fault = faults[at];
-      if (fault !== undefined) {
-        fault.left -= 1;
-        if (fault.left <= 0) faults.splice(at, 1);
-        throw typeof fault.error === 'function' ? fault.error(request) : fault.error;
-      }
+      faults.throwNext(request);
       return answer(store, writer, clock, request);
     },
     async handlePath(_method, path) {
@@ -145,9 +159,7 @@ export function memoryApi({ clock, random = sequence(1), defaults = false, serve
     remove: (resource, name) => {
       writer.purge(resource, objectKey({ metadata: name }), undefined);
     },
-    failNext: (matcher, error, times = 1) => {
-      faults.push({ matches: typeof matcher === 'function' ? matcher : matching(matcher), error, left: times });
-    },
+    failNext: (matcher, error, times = 1) => faults.add(matcher, error, times),
     dropWatches: (resource) => store.endStreams(resource),
     compact: () => store.compact(),
     bookmark: (resource) => store.bookmark(resource),
@@ -189,7 +201,7 @@ function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, requ
         initialEventsEnd: sendInitialEvents === 'true',
         signal: request.signal,
       });
-      // A watch that its server ends on a timer would keep a simulated clock from ever running dry.
+      // a watch that ends on a server timer would keep FakeClock from running out of timers
       if (timeoutSeconds !== undefined && Number(timeoutSeconds) < 60) clock.after(Number(timeoutSeconds) * 1000, () => stream.end());
       return { kind: 'watch', events: stream };
     }
@@ -211,7 +223,7 @@ function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, requ
   }
 }
 
-/** Any field may be selected by: the fake knows no list of those that a kind supports. */
+/** Selects by any field: the memory API has no list of supported field labels. */
 function selection({ namespace, query }: ApiRequest): (object: KubeObject) => boolean {
   try {
     const labels = parseLabelSelector(query['labelSelector'] ?? '');
@@ -221,7 +233,7 @@ function selection({ namespace, query }: ApiRequest): (object: KubeObject) => bo
       labels.matches(object.metadata?.labels) &&
       fields.requirements.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
   } catch (cause) {
-    throw badRequest(cause instanceof Error ? cause.message : String(cause));
+    throw badRequest(errorText(cause));
   }
 }
 
@@ -241,7 +253,7 @@ function matching(matcher: Exclude<RequestMatcher, (request: ApiRequest) => bool
     (matcher.name === undefined || matcher.name === name);
 }
 
-/** Numbers in [0, 1) that look random and are the same for the same seed (mulberry32). */
+/** Returns a generator of pseudo-random numbers in [0, 1), reproducible by seed (mulberry32). */
 export function sequence(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

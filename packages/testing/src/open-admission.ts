@@ -9,7 +9,7 @@ export interface OpenAdmission {
   readonly plugin: AdmissionPlugin;
   readonly api: MemoryApi;
   readonly clock: FakeClock;
-  /** Parts of the contract's fixture. */
+  /** Members of the contract's fixture. */
   writes(): number;
   breakDown(): void;
   dispose(): Promise<void>;
@@ -17,7 +17,7 @@ export interface OpenAdmission {
 
 export type OpenAdmissionOptions = OpenPluginOptions;
 
-/** An admission plugin over an API in memory, its informers synced. */
+/** Starts an admission plugin over a memory API, with synced informers. */
 export async function openAdmission(plugin: Plugin, options: OpenAdmissionOptions = {}): Promise<OpenAdmission> {
   const { instance, api, clock, dispose } = await openPlugin(Admission, plugin, options);
   return {
@@ -26,7 +26,8 @@ export async function openAdmission(plugin: Plugin, options: OpenAdmissionOption
     clock,
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
     breakDown: () => {
-      for (const verb of ['get', 'list'] as const) api.failNext({ verb }, failure('ServiceUnavailable', 'the store is away'), 10_000);
+      for (const verb of ['get', 'list'] as const)
+        api.failNext({ verb }, failure('ServiceUnavailable', 'the store is unavailable'), 10_000);
     },
     dispose,
   };

@@ -12,13 +12,13 @@ export const isPodReady = ({ status }: Pod): boolean =>
 
 const nameOf = ({ metadata }: KubeObject) => ({ namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' });
 
-/** Writes a status as a kubelet does. */
+/** Writes a pod status as a kubelet does. */
 export async function setPodStatus(api: MemoryApi, pod: Pod, status: Pod['status']): Promise<void> {
   const now = api.object(pods, nameOf(pod));
   if (now !== undefined) await api.client().update(pods, { ...now, status: { ...now.status, ...status } }, { subresource: 'status' });
 }
 
-/** The pod runs and is ready, since `since` (milliseconds). */
+/** Marks the pod as running and ready, since `since` (milliseconds). */
 export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Promise<void> {
   const lastTransitionTime = formatTime(since);
   const ip = `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`;
@@ -33,7 +33,7 @@ export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Prom
   });
 }
 
-/** The pod has ended, with this exit code. */
+/** Marks the pod as terminated with this exit code. */
 export async function setPodTerminated(
   api: MemoryApi,
   pod: Pod,
@@ -56,7 +56,7 @@ export async function setPodTerminated(
   });
 }
 
-/** A kubelet's part for every pod there is: those that can run become ready, those that are deleted go. Returns whether anything changed. */
+/** Simulates the kubelet for all pods: runnable pods become ready, deleted pods are removed. Returns whether anything changed. */
 export function simulateKubelet(clock?: Pick<Clock, 'now'>): (api: MemoryApi) => Promise<boolean> {
   return async (api) => {
     let changed = false;

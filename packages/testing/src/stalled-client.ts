@@ -2,11 +2,14 @@ import type { Client } from '@oarlock/spi/client';
 
 export interface StalledClient {
   readonly client: Client;
-  /** The watches that are open say nothing more, as those of a server that is cut off from its store. What is opened later does. */
+  /**
+   * Stops the delivery of events on the open watches, as a server that lost its connection to the store does. Later watches are not
+   * affected.
+   */
   stallWatches(): void;
 }
 
-/** A client that may be left behind. */
+/** Wraps a client whose watches can be stalled. */
 export function stalledClient(inner: Client): StalledClient {
   let [opened, deaf] = [0, 0];
   const watch: Client['watch'] = async function* (resource, options) {

@@ -12,34 +12,34 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { ApiVerb } from '@oarlock/spi/loopback';
 import { openPlugin, type OpenPluginOptions } from './internal/open-plugin.ts';
 
-/** What became of a request. `String(admitted)` says it in a few lines. */
+/** The result of a request. `String(result)` prints it in a few lines. */
 export interface AdmissionResult<T extends KubeObject = KubeObject> {
   readonly allowed: boolean;
-  /** The object as it would be stored; that of the request where it was refused. */
+  /** The object as it would be stored; the submitted object if the request is rejected. */
   readonly object: T;
-  /** What was changed, a line each: `+ metadata.labels.owner "ada"`. */
+  /** The changes, one line each: `+ metadata.labels.owner "ada"`. */
   readonly changes: readonly string[];
-  /** The same as a JSON patch. */
+  /** The changes as a JSON patch. */
   readonly patch: readonly PatchOperation[];
   readonly warnings: readonly string[];
   readonly annotations: Readonly<Record<string, string>>;
-  /** What the client is told when it is refused: `pods "web" is forbidden: ...`; '' when it is not. */
+  /** The message of the rejection, as the client receives it: `pods "web" is forbidden: ...`; empty if admitted. */
   readonly message: string;
-  /** The answer to a refused request. */
+  /** The Status of the response to a rejected request. */
   readonly status?: Status;
-  /** Whether the plugin's rules reach such a request at all. */
+  /** Whether the plugin's rules match the request. */
   readonly matched: boolean;
   toString(): string;
 }
 
 export interface RequestOptions {
-  /** Who asks, by name or whole. Default: ada, who is authenticated. */
+  /** The user, by name or as an identity. Default: `ada`, authenticated. */
   readonly user?: string | Identity;
   readonly subresource?: string;
   readonly dryRun?: boolean;
-  /** As `fieldManager`, `propagationPolicy`: what the options of the request are. */
+  /** The options of the request, such as `fieldManager` and `propagationPolicy`. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Of an object whose kind Oarlock does not know; default: the plural of its kind. */
+  /** The resource of an object whose kind is not built in; default: derived from the kind. */
   readonly resource?: Resource;
 }
 
@@ -47,24 +47,25 @@ export interface AdmissionTest extends AsyncDisposable {
   create<T extends KubeObject>(object: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
   update<T extends KubeObject>(old: T, object: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
   delete<T extends KubeObject>(old: T, options?: RequestOptions): Promise<AdmissionResult<T>>;
-  /** The API in memory that the plugin's client and informers read: `test.api.seed(namespaces, ...)`. */
+  /** The memory API that the plugin's client and informers read: `test.api.seed(namespaces, ...)`. */
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
-  /** Stands still until `advance`. */
+  /** A clock that only `advance` moves. */
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
 
 export interface TestOptions extends Omit<OpenPluginOptions, 'config' | 'seed'> {
-  /** What is there before. */
+  /** Existing objects. */
   readonly objects?: readonly KubeObject[];
 }
 
 /**
- * An admission plugin by itself, in the server's own chain: matched, given frozen objects, its refusals worded as clients read them.
+ * Tests one admission plugin in the server's admission chain: rules are matched, objects are frozen, and rejections have the messages that
+ * clients receive.
  *
  *     await using test = await testAdmission(plugin, { labels: ['owner'] });
  *     expect((await test.create(pod())).message).toBe('pods "web" is forbidden: ...');
  *
- * What the plugin throws is thrown. @throws WiringError for a config that it refuses
+ * An exception of the plugin is thrown to the test. @throws WiringError for an invalid config
  */
 export async function testAdmission(
   plugin: Plugin,
@@ -88,7 +89,7 @@ export async function testAdmission(
     more: RequestOptions,
   ): Promise<AdmissionResult<T>> => {
     const about = sent ?? old;
-    if (about === undefined) throw new Error('there is no object');
+    if (about === undefined) throw new Error('the request has no object');
     const { user: as = 'ada', subresource = '', dryRun = false, options: requestOptions = {}, resource = resourceFor(about) } = more;
     const { namespace = resource.namespaced ? 'default' : '', name = '' } = about.metadata ?? {};
     const annotations: Record<string, string> = {};
@@ -108,23 +109,13 @@ export async function testAdmission(
       clock.now(),
       noTracer,
     );
-    const complete = (object: T): T =>
-      deepFreeze(structuredClone({ ...object, metadata: { ...object.metadata, ...(resource.namespaced && { namespace }) } }));
-    const object = sent && complete(sent);
-    const before = old && complete(old);
+    const object = sent && submittedObject(sent, resource, namespace);
+    const before = old && submittedObject(old, resource, namespace);
     const admitted = { operation, resource, object, old: before, options: requestOptions };
     const matched = matchesRules(instance.matches, { operation, resource, subresource });
-    let now: KubeObject | undefined = object;
-    let refused: StatusError | undefined;
-    try {
-      if (now !== undefined) now = await chain.mutate(call, { ...admitted, object: now });
-      await chain.validate(call, { ...admitted, object: now });
-    } catch (error) {
-      if (!(error instanceof StatusError)) throw error;
-      refused = error;
-    }
+    const { now, rejection } = await runChain(chain, call, admitted);
     const found = object === undefined || now === undefined ? [] : diffJson(object, now);
-    return result({ object: (now ?? before) as T, found, warnings: call.warnings, annotations, matched, refused });
+    return result({ object: (now ?? before) as T, found, warnings: call.warnings, annotations, matched, rejection });
   };
 
   return {
@@ -137,6 +128,27 @@ export async function testAdmission(
   };
 }
 
+/** Returns a frozen copy with the namespace of the request. */
+const submittedObject = <T extends KubeObject>(object: T, { namespaced }: Resource, namespace: string): T =>
+  deepFreeze(structuredClone({ ...object, metadata: { ...object.metadata, ...(namespaced && { namespace }) } }));
+
+/** Runs the mutating and the validating phase. Returns the object after them and the rejection, if any. */
+async function runChain(
+  chain: AdmissionChain,
+  call: RequestContext,
+  attributes: Parameters<AdmissionChain['validate']>[1],
+): Promise<{ readonly now: KubeObject | undefined; readonly rejection?: StatusError }> {
+  let now = attributes.object;
+  try {
+    if (now !== undefined) now = await chain.mutate(call, { ...attributes, object: now });
+    await chain.validate(call, { ...attributes, object: now });
+    return { now };
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    return { now, rejection: error };
+  }
+}
+
 const verbs: Readonly<Record<Operation, ApiVerb>> = { CREATE: 'create', UPDATE: 'update', DELETE: 'delete', CONNECT: 'create' };
 
 function result<T extends KubeObject>({
@@ -145,30 +157,32 @@ function result<T extends KubeObject>({
   warnings,
   annotations,
   matched,
-  refused,
+  rejection,
 }: {
   readonly object: T;
   readonly found: readonly Difference[];
   readonly warnings: readonly string[];
   readonly annotations: Readonly<Record<string, string>>;
   readonly matched: boolean;
-  readonly refused: StatusError | undefined;
+  readonly rejection?: StatusError | undefined;
 }): AdmissionResult<T> {
   const changes = found.map(changeText);
-  const message = refused?.message ?? '';
+  const message = rejection?.message ?? '';
   return {
-    allowed: refused === undefined,
+    allowed: rejection === undefined,
     object,
     changes,
     patch: toJsonPatch(found),
     warnings,
     annotations,
     message,
-    ...(refused && { status: refused.status }),
+    ...(rejection && { status: rejection.status }),
     matched,
     toString: () =>
       [
-        refused === undefined ? `admitted${matched ? '' : ': the plugin is not asked'}` : `refused with ${refused.status.code}: ${message}`,
+        rejection === undefined
+          ? `admitted${matched ? '' : ': the plugin does not match the request'}`
+          : `rejected with ${rejection.status.code}: ${message}`,
         ...changes.map((line) => `  ${line}`),
         ...warnings.map((warning) => `  warns: ${warning}`),
       ].join('\n'),
@@ -185,9 +199,9 @@ function changeText({ path, before, after }: Difference): string {
 const known = new Map<string, Resource>();
 for (const each of Object.values(resources) as readonly Resource[]) known.set(`${apiVersionOf(each)} ${each.kind}`, each);
 
-/** The resource of an object, by its apiVersion and kind. */
+/** Returns the resource of an object by its apiVersion and kind. */
 export function resourceFor({ apiVersion = '', kind = '', metadata }: KubeObject): Resource {
-  if (apiVersion === '' || kind === '') throw new Error('an object for a request has apiVersion and kind');
+  if (apiVersion === '' || kind === '') throw new Error('an object for a request needs apiVersion and kind');
   const found = known.get(`${apiVersion} ${kind}`);
   if (found !== undefined) return found;
   const [version = '', group = ''] = apiVersion.split('/').reverse();

@@ -13,12 +13,12 @@ export interface TestCredentials {
 }
 
 export interface AuthnTest extends AsyncDisposable {
-  authenticate(shown: TestCredentials): Promise<AuthnResult & { readonly identity?: Identity; readonly because?: string }>;
+  authenticate(credentials: TestCredentials): Promise<AuthnResult & { readonly identity?: Identity; readonly because?: string }>;
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
 
-/** An authentication plugin by itself: `await test.authenticate({ token: 'abc' })`. @throws WiringError for a config that it refuses */
+/** Tests one authentication plugin: `await test.authenticate({ token: 'abc' })`. @throws WiringError for an invalid config */
 export async function testAuthn(plugin: Plugin, config: unknown = {}, { objects = [] }: TestOptions = {}): Promise<AuthnTest> {
   const { instance, api, clock, dispose } = await openPlugin(Authn, plugin, {
     config,

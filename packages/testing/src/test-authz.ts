@@ -10,13 +10,16 @@ export interface AuthzRequestOptions {
 }
 
 export interface AuthzTest extends AsyncDisposable {
-  /** `can('ada', 'get', 'deployments.apps/scale', { namespace: 'a' })`, or a path: `can('ada', 'get', '/metrics')`. */
+  /**
+   * Authorizes a resource request, `can('ada', 'get', 'deployments.apps/scale', { namespace: 'a' })`, or a path, `can('ada', 'get',
+   * '/metrics')`.
+   */
   can(user: string, verb: string, what: string, question?: AuthzRequestOptions): Promise<Decision & { readonly allowed: boolean }>;
   readonly api: Awaited<ReturnType<typeof openPlugin>>['api'];
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
 
-/** An authorization plugin by itself. @throws WiringError for a config that it refuses */
+/** Tests one authorization plugin. @throws WiringError for an invalid config */
 export async function testAuthz(plugin: Plugin, config: unknown = {}, { objects = [] }: TestOptions = {}): Promise<AuthzTest> {
   const { instance, api, clock, dispose } = await openPlugin(Authz, plugin, {
     config,

@@ -11,7 +11,7 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import type { Client, Informers } from '@oarlock/spi/client';
 import { Client as ClientSlot, Informers as InformersSlot } from '@oarlock/spi/client';
 
-/** A plugin with its config, and what keeps it from hurting requests. */
+/** A plugin with its config and its hosting (isolation, timeout, failure policy). */
 export interface TestPlugin extends HostingSpec {
   readonly plugin: Plugin;
   readonly config?: unknown;
@@ -19,11 +19,11 @@ export interface TestPlugin extends HostingSpec {
 }
 
 export interface StartClusterOptions {
-  /** Besides what the cluster has anyway, each where it belongs in the chain of its slot. */
+  /** Plugins in addition to the default ones, each inserted at its position in the chain of its slot. */
   readonly plugins?: readonly (Plugin | TestPlugin)[];
-  /** Simulated nodes, whose pods run on a clock. Default: none. */
+  /** Number of simulated nodes, whose pods run on a clock. Default: none. */
   readonly nodes?: number;
-  /** As the `spec` of a cluster.yaml. Default: API server, controllers and scheduler; storage in memory. */
+  /** The `spec` of a cluster.yaml. Default: API server, controllers and scheduler; storage in memory. */
   readonly spec?: ClusterDocument['spec'];
   readonly roles?: readonly RoleName[];
   readonly clock?: Clock;
@@ -32,26 +32,26 @@ export interface StartClusterOptions {
 export interface TestCluster extends AsyncDisposable {
   /** `https://127.0.0.1:<port>`. */
   readonly server: string;
-  /** A file: `kubectl --kubeconfig`. */
+  /** Path of a kubeconfig file. */
   readonly kubeconfig: string;
-  /** As `system:masters`, without a socket. */
+  /** A client of `system:masters` without a socket. */
   readonly client: Client;
   readonly informers: Informers;
-  /** As somebody else: `as('ada', 'developers')`. */
+  /** Returns a client of another user: `as('ada', 'developers')`. */
   as(user: string, ...groups: readonly string[]): Client;
   stop(): Promise<void>;
 }
 
 const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler'];
 
-/** As `startCluster`, with the modules that this one was loaded with. */
+/** Starts a cluster as `startCluster` does, with the modules that this module was loaded with. */
 export async function startTestCluster(options: StartClusterOptions = {}): Promise<TestCluster> {
   const { plugins = [], nodes = 0, roles = rolesByDefault, clock } = options;
-  const placed = plugins.map((each): TestPlugin => ('plugin' in each ? each : { plugin: each }));
-  const file = fileOf(options, nodes > 0 ? [...roles, 'kubelet'] : roles, placed);
+  const testPlugins = plugins.map((each): TestPlugin => ('plugin' in each ? each : { plugin: each }));
+  const file = fileOf(options, nodes > 0 ? [...roles, 'kubelet'] : roles, testPlugins);
   const dataDir = await mkdtemp(join(tmpdir(), 'oarlock-test-'));
   try {
-    const known = new Map(placed.map(({ plugin }) => [plugin.id, plugin]));
+    const known = new Map(testPlugins.map(({ plugin }) => [plugin.id, plugin]));
     const running = await run({ dataDir, port: 0, file, knownPlugins: known, ...(clock && { clock }) });
     const { host } = running.composition;
     const stop = async () => {
@@ -87,7 +87,7 @@ function fileOf({ spec, nodes = 0 }: StartClusterOptions, roles: readonly RoleNa
   let whole = document.spec;
   for (const { plugin, config = {}, ...placement } of plugins) {
     const section = sectionOf(plugin);
-    if (section === undefined) throw new Error(`a cluster has no section for ${plugin.id}, which fills ${plugin.provides.id}`);
+    if (section === undefined) throw new Error(`cluster.yaml has no section for ${plugin.id}, which provides ${plugin.provides.id}`);
     whole = insertPlugin(whole, section, { use: plugin.id, config: config as Record<string, unknown>, ...placement });
   }
   return { name: 'test', spec: whole, locate: () => undefined };

@@ -2,7 +2,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { describe, expect, it } from 'vitest';
 
 describe('FakeClock', () => {
-  it('fires in order of time, then of setting, timers set meanwhile included', async () => {
+  it('fires timers by time, then by order of setting, including timers set meanwhile', async () => {
     const clock = new FakeClock({ start: 0 });
     const log: string[] = [];
     clock.after(20, () => log.push(`b${clock.now()}`));
@@ -22,7 +22,7 @@ describe('FakeClock', () => {
     expect(clock.pending).toBe(1);
   });
 
-  it('lets what a timer starts settle before the next fires', async () => {
+  it('lets the work of a timer settle before the next timer fires', async () => {
     const clock = new FakeClock();
     const log: string[] = [];
     void (async () => {
@@ -47,7 +47,7 @@ describe('FakeClock', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('runs until a condition holds, and says when it will not', async () => {
+  it('runs until a condition holds, and fails if it cannot hold', async () => {
     const clock = new FakeClock({ start: 0 });
     let ticks = 0;
     const tick = () => {
@@ -58,7 +58,7 @@ describe('FakeClock', () => {
     await clock.runUntil(() => ticks === 5);
     expect(clock.now()).toBe(4000);
     await expect(clock.runUntil(() => false, { within: 3000, what: 'the moon' })).rejects.toThrow(
-      'the moon did not come to hold within 3000 ms',
+      'the moon: the condition did not hold within 3000 ms',
     );
     await expect(new FakeClock().runUntil(() => false)).rejects.toThrow('no timer is set');
   });

@@ -29,9 +29,9 @@ describe('memoryApi', () => {
     api = memoryApi({ clock });
   });
 
-  it('creates with identity, generation and frozen objects, the same in every run', async () => {
-    const made = await api.client().create(deployments, deployment('web', 2));
-    expect(made).toMatchObject({
+  it('creates objects with identity and generation, frozen, and the same in every run', async () => {
+    const created = await api.client().create(deployments, deployment('web', 2));
+    expect(created).toMatchObject({
       apiVersion: 'apps/v1',
       kind: 'Deployment',
       metadata: {
@@ -41,8 +41,8 @@ describe('memoryApi', () => {
         creationTimestamp: '2026-01-01T00:00:00Z',
       },
     });
-    expect(Object.isFrozen(made.spec?.template)).toBe(true);
-    expect(await api.client().get(deployments, inDefault('web'))).toBe(made);
+    expect(Object.isFrozen(created.spec?.template)).toBe(true);
+    expect(await api.client().get(deployments, inDefault('web'))).toBe(created);
     await expect(api.client().create(deployments, deployment('web', 2))).rejects.toMatchObject({
       reason: 'AlreadyExists',
       message: 'deployments.apps "web" already exists',
@@ -55,14 +55,18 @@ describe('memoryApi', () => {
     expect(await name(other)).toBe(api.objects(configMaps)[0]?.metadata?.name);
   });
 
-  it('refuses stale updates, bumps the generation for spec only and keeps status to its subresource', async () => {
+  it('rejects stale updates, increments the generation for spec changes only and keeps status to its subresource', async () => {
     const client = api.client();
-    const made = await client.create(deployments, deployment('web', 2));
-    const scaled = await client.update(deployments, { ...made, spec: { ...made.spec!, replicas: 3 }, status: { replicas: 9 } });
+    const created = await client.create(deployments, deployment('web', 2));
+    const scaled = await client.update(deployments, { ...created, spec: { ...created.spec!, replicas: 3 }, status: { replicas: 9 } });
     expect(scaled.metadata?.generation).toBe(2);
     expect(scaled.status).toBeUndefined();
-    await expect(client.update(deployments, made)).rejects.toMatchObject({ reason: 'Conflict', code: 409 });
-    const reported = await client.update(deployments, { ...scaled, spec: made.spec!, status: { replicas: 3 } }, { subresource: 'status' });
+    await expect(client.update(deployments, created)).rejects.toMatchObject({ reason: 'Conflict', code: 409 });
+    const reported = await client.update(
+      deployments,
+      { ...scaled, spec: created.spec!, status: { replicas: 3 } },
+      { subresource: 'status' },
+    );
     expect(reported).toMatchObject({ metadata: { generation: 2 }, spec: { replicas: 3 }, status: { replicas: 3 } });
     expect(await client.update(deployments, reported)).toBe(reported);
     const scale = await client.get(deployments, inDefault('web'), { subresource: 'scale' });
@@ -71,10 +75,10 @@ describe('memoryApi', () => {
     expect(api.object(deployments, inDefault('web'))?.spec?.replicas).toBe(7);
   });
 
-  it('fills in defaults when asked to', async () => {
+  it('applies defaults if enabled', async () => {
     const strict = memoryApi({ clock, defaults: true });
-    const made = await strict.client().create(deployments, deployment('web', 2));
-    expect(made.spec).toMatchObject({ strategy: { type: 'RollingUpdate' }, progressDeadlineSeconds: 600 });
+    const created = await strict.client().create(deployments, deployment('web', 2));
+    expect(created.spec).toMatchObject({ strategy: { type: 'RollingUpdate' }, progressDeadlineSeconds: 600 });
     const patched = await strict.client().patch(deployments, inDefault('web'), 'merge', { spec: { replicas: null } });
     expect(patched.spec?.replicas).toBe(1);
   });
@@ -105,7 +109,7 @@ describe('memoryApi', () => {
     });
   });
 
-  it('deletes pods with grace, holds what has finalizers, and ends with the last finalizer', async () => {
+  it('deletes pods gracefully, keeps objects with finalizers, and removes them with the last finalizer', async () => {
     const client = api.client();
     await client.create(nodes, { metadata: { name: 'n1' }, status: { phase: 'x' } });
     expect(api.object(nodes, { name: 'n1' })?.status).toBeDefined();
@@ -134,7 +138,7 @@ describe('memoryApi', () => {
     await expect(client.delete(configMaps, inDefault('h'))).rejects.toMatchObject({ reason: 'NotFound' });
   });
 
-  it('empties a namespace in two steps and refuses new content meanwhile', async () => {
+  it('deletes a namespace in two steps and rejects new content meanwhile', async () => {
     const client = api.client();
     await client.create(namespaces, { metadata: { name: 'gone' } });
     const ending = await client.delete(namespaces, { name: 'gone' });
@@ -144,7 +148,7 @@ describe('memoryApi', () => {
     expect(api.objects(namespaces)).toEqual([]);
   });
 
-  it('lists and pages by selectors', async () => {
+  it('lists by selectors, in pages', async () => {
     api.seed(
       pods,
       pod('a', { status: { phase: 'Running' } }),
@@ -161,7 +165,7 @@ describe('memoryApi', () => {
     expect(await names({ limit: 2, continue: first.metadata?.continue })).toEqual(['c']);
   });
 
-  it('watches a selection: objects come and go as they begin and cease to match', async () => {
+  it('reports objects on a watch as ADDED and DELETED when they start and stop matching', async () => {
     const seen: string[] = [];
     const abort = new AbortController();
     const run = (async () => {
@@ -184,7 +188,7 @@ describe('memoryApi', () => {
     expect(seen.filter((line) => line !== 'BOOKMARK ')).toEqual(['ADDED a', 'ADDED b', 'DELETED a', 'DELETED b']);
   });
 
-  it('fails on demand, in order, without a trace', async () => {
+  it('fails matching requests, in order, without side effects', async () => {
     api.failNext({ verb: 'create', resource: configMaps }, failure('InternalError', 'broken'), 2);
     api.failNext(
       ({ name }) => name === 'a',
@@ -198,15 +202,15 @@ describe('memoryApi', () => {
     expect(api.requests.map(({ verb }) => verb)).toEqual(['create', 'create', 'create', 'get']);
   });
 
-  it('feeds informers, across dropped watches and a forgotten history', async () => {
+  it('feeds informers across dropped watches and a compacted history', async () => {
     const informer = api.informers.forResource(configMaps);
-    const told: string[] = [];
+    const events: string[] = [];
     informer.addEventHandler({
-      onAdd: (o) => told.push(`+${o.metadata?.name}`),
+      onAdd: (o) => events.push(`+${o.metadata?.name}`),
       onUpdate: (o, old) => {
-        if (o !== old) told.push(`~${o.metadata?.name}`);
+        if (o !== old) events.push(`~${o.metadata?.name}`);
       },
-      onDelete: (o) => told.push(`-${o.metadata?.name}`),
+      onDelete: (o) => events.push(`-${o.metadata?.name}`),
     });
     const client = api.client();
     const make = (name: string) => client.create(configMaps, { metadata: { name, namespace: 'default' } });
@@ -216,15 +220,15 @@ describe('memoryApi', () => {
     expect(informer.get('default/a')).toBe(api.object(configMaps, inDefault('a')));
     api.dropWatches();
     await make('b');
-    await clock.runUntil(() => told.length === 2);
+    await clock.runUntil(() => events.length === 2);
     api.failNext({ verb: 'watch' }, failure('ServiceUnavailable', 'gone'));
     api.dropWatches();
     await api.settle();
     await client.delete(configMaps, inDefault('a'));
     await make('c');
     api.compact();
-    await clock.runUntil(() => told.length === 4);
-    expect(told).toEqual(['+a', '+b', '+c', '-a']);
+    await clock.runUntil(() => events.length === 4);
+    expect(events).toEqual(['+a', '+b', '+c', '-a']);
     await api.stop();
   });
 });

@@ -7,8 +7,8 @@ interface Index {
 }
 
 /**
- * Keeps the latest `capacity` spans; the oldest goes when a new one comes. Thousands come each second and somebody asks now and then: what
- * is needed to answer is made then.
+ * Keeps the latest `capacity` spans; a new span evicts the oldest. Writes are much more frequent than reads, so spans are converted and
+ * indexed on read.
  */
 export class MemorySpanStore implements SpanStore {
   readonly #capacity: number;
@@ -24,7 +24,7 @@ export class MemorySpanStore implements SpanStore {
     for (const span of spans) this.addEnded(span);
   }
 
-  /** One of this process. */
+  /** Adds a span of this process. */
   addEnded(span: RecordedSpan | EndedSpan): void {
     this.#index = undefined;
     this.#ring[this.#next] = span;
@@ -65,7 +65,7 @@ function add(index: Map<string, RecordedSpan[]>, key: string, span: RecordedSpan
   else found.push(span);
 }
 
-/** Requests name the object; what works on pods by key names only the key. */
+/** Returns the object of a span. Request spans have the object's name; spans of pod workers and the scheduler have only the key. */
 function objectOf({ name, attributes }: RecordedSpan): string | undefined {
   const object = attributes['oarlock.object'];
   if (typeof object === 'string') return object;

@@ -19,7 +19,7 @@ import {
 } from '@opentelemetry/api';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 
-// ids are drawn from a pool: one call to the kernel for 256 spans
+// random bytes are read from the kernel once for 256 spans
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 function randomId(bytes: 8 | 16): string {
@@ -42,7 +42,7 @@ const millis = (time: TimeInput | undefined): number => {
 const noLinks: readonly never[] = Object.freeze([]);
 const noAttributes: Attributes = Object.freeze({});
 
-/** A span that has ended. Most are forgotten before anybody reads them, so what is read is made when somebody does. */
+/** A span that has ended. Most are evicted unread, so the conversion to a RecordedSpan happens on read. */
 export interface EndedSpan {
   toRecordedSpan(): RecordedSpan;
 }
@@ -60,7 +60,7 @@ class RecordingSpan implements Span, EndedSpan {
   #name: string;
   #links: readonly { traceId: string; spanId: string }[] = noLinks;
   #attributes: Attributes = noAttributes;
-  /** Somebody else has the same attributes. */
+  /** Another span may share the same attributes object. */
   #shared = true;
   #context: SpanContext | undefined;
   #error: string | undefined;
@@ -88,7 +88,7 @@ class RecordingSpan implements Span, EndedSpan {
       this.#attributes = { ...this.#attributes };
       this.#shared = false;
     }
-    this.#attributes[key] = value; // made plain when it is read
+    this.#attributes[key] = value; // converted to a plain value on read
     return this;
   }
   setAttributes(attributes: Attributes): this {
@@ -148,13 +148,13 @@ class RecordingSpan implements Span, EndedSpan {
   }
 }
 
-/** A tracer of the OpenTelemetry API that gives finished spans to a sink. Every span is recorded: the store is what is bounded. */
+/** Returns a tracer of the OpenTelemetry API that passes ended spans to a sink. Every span is recorded; the store is bounded. */
 export function recordingTracer(scope: string, process: string, sink: SpanSink): Tracer {
   const startSpan = (name: string, options: SpanOptions = {}, context: Context = ROOT_CONTEXT): Span => {
     const parent = options.root ? undefined : trace.getSpanContext(context);
     return new RecordingSpan(name, parent, options, scope, process, sink);
   };
-  // the API's overloads share one implementation: the function comes last, before it options and context may be left out
+  // the API's overloads share one implementation: the function is the last argument, options and context are optional
   function startActiveSpan(name: string, ...rest: unknown[]): unknown {
     const work = rest.at(-1) as (span: Span) => unknown;
     const [options, context] = rest.slice(0, -1) as [SpanOptions | undefined, Context | undefined];

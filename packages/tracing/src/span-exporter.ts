@@ -6,13 +6,13 @@ export interface ExporterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly send: (spans: readonly RecordedSpan[]) => Promise<void>;
-  /** Spans that wait; what comes beyond is dropped and counted. */
+  /** Maximum number of queued spans; further ones are dropped and counted. */
   readonly maxQueued?: number;
   readonly maxBatch?: number;
   readonly delayMs?: number;
 }
 
-/** Sends spans in batches, one at a time, and never holds up whoever ends a span. */
+/** Sends spans in batches, one batch at a time, without blocking the code that ends a span. */
 export class SpanExporter {
   readonly #options: Required<ExporterOptions>;
   #queue: RecordedSpan[] = [];
@@ -33,7 +33,7 @@ export class SpanExporter {
     this.#arm();
   }
 
-  /** Sends what waits. Never rejects: a collector that is away costs spans, nothing else. */
+  /** Sends the queued spans. Never rejects: an unavailable collector only loses spans. */
   async flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -58,7 +58,7 @@ export class SpanExporter {
         await this.#options.send(batch);
       } catch (error) {
         this.dropped += batch.length;
-        this.#options.log.warn({ error: (error as Error).message, dropped: this.dropped }, 'spans could not be sent');
+        this.#options.log.warn({ error: (error as Error).message, dropped: this.dropped }, 'spans could not be exported');
         return;
       }
     }

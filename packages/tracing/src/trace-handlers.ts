@@ -3,7 +3,7 @@ import { Spans, type RecordedSpan } from '@oarlock/spi/spans';
 import { z } from 'zod';
 
 const maxSpans = 2_000;
-const maxAttributes = 64; // of one span
+const maxAttributes = 64; // per span
 const spanSchema = z.object({
   traceId: z.string().regex(/^[0-9a-f]{32}$/),
   spanId: z.string().regex(/^[0-9a-f]{16}$/),
@@ -25,8 +25,8 @@ const spanSchema = z.object({
 const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
 /**
- * `GET /oarlock/v1/traces?object=pods/default/a` answers the spans of the object's latest change (`all` for every trace that
- * touched it); `POST /oarlock/v1/spans` takes the spans of other processes.
+ * `GET /oarlock/v1/traces?object=pods/default/a` returns the spans of the object's latest change (with `all` every trace that touched it);
+ * `POST /oarlock/v1/spans` accepts the spans of other processes.
  */
 export const traceQueryHandler = Paths.plugin({
   id: 'trace-query',
@@ -45,7 +45,7 @@ export const traceQueryHandler = Paths.plugin({
   }),
 });
 
-/** The trace of the last request from outside that changed the object; without one, that of the last thing that touched it. */
+/** Returns the trace of the last external request that changed the object, or else of the last span about it. */
 function selectTraces(about: readonly RecordedSpan[], all: boolean): Set<string> {
   if (all) return new Set(about.map(({ traceId }) => traceId));
   const chosen =

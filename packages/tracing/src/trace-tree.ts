@@ -3,7 +3,7 @@ import type { RecordedSpan } from '@oarlock/spi/spans';
 export interface TreeNode {
   readonly span: RecordedSpan;
   readonly children: readonly TreeNode[];
-  /** Milliseconds between what caused the span and its start, and what they were spent on. */
+  /** Time between the end of the causing span and the start of this one, in milliseconds, by reason. */
   readonly wait: WaitTime | undefined;
 }
 export interface WaitTime {
@@ -11,7 +11,7 @@ export interface WaitTime {
   readonly queueMs: number;
 }
 
-/** Spans of one or more traces as trees, by who caused whom; children in order of time. */
+/** Builds trees from the spans of one or more traces by parent; children are in order of time. */
 export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] {
   const byId = new Map(spans.map((span) => [span.spanId, span]));
   const childrenOf = new Map<string, RecordedSpan[]>();
@@ -29,16 +29,16 @@ export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] 
   return roots.map((root) => node(root, undefined));
 }
 
-/** A span that starts after its cause has ended waited: first until the watch told of the write, then in the queue. */
+/** Returns the waiting time of a span that starts after its cause ended: first until the watch event arrived, then in the queue. */
 function waitOf(span: RecordedSpan, parent: RecordedSpan): WaitTime | undefined {
   if (span.start < parent.end) return undefined;
   const enqueued = span.attributes['oarlock.enqueued_at'];
-  const told = typeof enqueued === 'number' ? Math.min(Math.max(enqueued, parent.end), span.start) : span.start;
-  return { watchMs: told - parent.end, queueMs: span.start - told };
+  const deliveredAt = typeof enqueued === 'number' ? Math.min(Math.max(enqueued, parent.end), span.start) : span.start;
+  return { watchMs: deliveredAt - parent.end, queueMs: span.start - deliveredAt };
 }
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value < 1000 ? value.toFixed(1) : value.toFixed(0)} ms`;
-const shown = [
+const displayedAttributes = [
   'oarlock.object',
   'oarlock.key',
   'oarlock.node',
@@ -59,7 +59,7 @@ const shown = [
 const maxShown = 160;
 
 function describe(span: RecordedSpan): string {
-  const facts = shown.flatMap((key) => {
+  const facts = displayedAttributes.flatMap((key) => {
     const value = span.attributes[key];
     return value === undefined
       ? []
@@ -72,7 +72,7 @@ function describe(span: RecordedSpan): string {
   return facts.length === 0 ? '' : ` ${facts.join(' ')}`;
 }
 
-/** The trees as text: when each step began, how long it took, and what was waited for before. */
+/** Renders the trees as text: when each step began, its duration, and the waiting time before it. */
 export function renderTrees(trees: readonly TreeNode[]): string {
   const lines: string[] = [];
   for (const tree of trees) {
@@ -93,7 +93,7 @@ export function renderTrees(trees: readonly TreeNode[]): string {
   return lines.join('\n');
 }
 
-/** Where the time from the first request to the last effect went: the chain of causes that ends last, cut into working and waiting. */
+/** Returns the critical path: the chain of causes that ends last, divided into work and waiting. */
 export function criticalPath(tree: TreeNode): readonly { readonly what: string; readonly ms: number }[] {
   let path: TreeNode[] = [];
   let latest = 0;
@@ -125,13 +125,13 @@ function summarize(tree: TreeNode): string[] {
   const parts = criticalPath(tree);
   const total = parts.reduce((sum, part) => sum + part.ms, 0);
   return [
-    `The longest chain of causes took ${ms(total)}:`,
+    `The critical path took ${ms(total)}:`,
     ...parts.filter((part) => part.ms >= 0.05).map((part) => `${ms(part.ms).padStart(14)}  ${part.what}`),
     '',
   ];
 }
 
-/** From the root to each failed step: what came before it, and the last word. */
+/** Returns the path from the root to each failed step. */
 export function failedPaths(trees: readonly TreeNode[]): readonly (readonly RecordedSpan[])[] {
   const found: RecordedSpan[][] = [];
   const visit = ({ span, children }: TreeNode, above: RecordedSpan[]): boolean => {

@@ -13,9 +13,9 @@ export interface TracingOptions {
   readonly enabled: boolean;
   readonly keep: number;
   readonly otlp?: string | undefined;
-  /** For a process that has no API server: gives the spans to the one that has. */
+  /** For a process without an API server: sends the spans to the API server's process. */
   readonly forward?: (spans: readonly RecordedSpan[]) => Promise<void>;
-  /** Is told of every span that ends. */
+  /** Receives every span that ends. */
   readonly observe?: (span: RecordedSpan) => void;
   readonly clock: Clock;
   readonly log: Logger;
@@ -27,7 +27,7 @@ export interface Tracing {
   flush(): Promise<void>;
 }
 
-/** The spans of one process: into memory, to an OTLP collector, or to the cluster's API server. */
+/** Opens the tracing of one process: spans go to memory, to an OTLP collector, or to the cluster's API server. */
 export function openTracing({ enabled, keep, otlp, forward, observe, clock, log }: TracingOptions): Tracing {
   const store = new MemorySpanStore(keep);
   if (!enabled) return { tracer: () => noTracer, store, flush: async () => {} };

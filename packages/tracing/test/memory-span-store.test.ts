@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { span } from './support/spans.ts';
 
-describe('the span store', () => {
+describe('span store', () => {
   it('finds spans by trace and by object, oldest first', () => {
     const store = new MemorySpanStore(100);
     const late = span('late', { start: 20, attributes: { 'oarlock.object': 'pods/d/a' } });
@@ -17,7 +17,7 @@ describe('the span store', () => {
     expect(store.trace('0'.repeat(32))).toEqual([]);
   });
 
-  it('takes the keys of pod workers and of the scheduler for pods, and those of reconciles for what they are', () => {
+  it('maps the keys of pod workers and of the scheduler to pods, and reconcile keys to their resource', () => {
     const store = new MemorySpanStore(100);
     const sync = span('sync', { name: 'sync pod', attributes: { 'oarlock.key': 'd/a' } });
     const cycle = span('cycle', { name: 'schedule', start: 1, attributes: { 'oarlock.key': 'd/a' } });
@@ -25,7 +25,7 @@ describe('the span store', () => {
     expect(store.forObject('pods/d/a')).toEqual([sync, cycle]);
   });
 
-  it('keeps the latest, and forgets the oldest wholly', () => {
+  it('keeps the latest spans and evicts the oldest completely', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20 }),

@@ -17,8 +17,8 @@ const only = () => {
   return recorded[0] as RecordedSpan;
 };
 
-describe('the recording tracer', () => {
-  it('gives a finished span to the sink, once', () => {
+describe('recording tracer', () => {
+  it('passes an ended span to the sink once', () => {
     const span = startSpan(tracer, 'create pods', { attributes: { 'oarlock.object': 'pods/d/a', count: 3, done: true } });
     expect(recorded).toEqual([]);
     expect(span.isRecording()).toBe(true);
@@ -36,7 +36,7 @@ describe('the recording tracer', () => {
     expect(only()).not.toHaveProperty('error');
   });
 
-  it('makes ids as W3C wants them, each once', () => {
+  it('generates unique ids in W3C format', () => {
     const ids = new Set<string>();
     for (let n = 0; n < 5_000; n++) {
       const { traceId, spanId } = startSpan(tracer, 'x').spanContext();
@@ -71,7 +71,7 @@ describe('the recording tracer', () => {
     });
   });
 
-  it('takes start and end from whoever knows them better', () => {
+  it('accepts explicit start and end times', () => {
     const at = Date.UTC(2026, 0, 1);
     startSpan(tracer, 'past', { startTime: at }).end(at + 12.5);
     startSpan(tracer, 'date', { startTime: new Date(at) }).end([at / 1000 + 1, 500_000_000]);
@@ -84,7 +84,7 @@ describe('the recording tracer', () => {
     expect(recorded[2]?.end).toBeGreaterThanOrEqual(recorded[2]?.start ?? Infinity);
   });
 
-  it('says what went wrong', async () => {
+  it('records errors', async () => {
     await expect(
       inSpan(tracer, 'fails', {}, async () => {
         throw new Error('no space left');
@@ -102,7 +102,7 @@ describe('the recording tracer', () => {
     expect(recorded[2]?.error).toBe('failed');
   });
 
-  it('keeps attributes plain, and changes nothing after the end', () => {
+  it('converts attributes to plain values, and ignores changes after the end', () => {
     const span = startSpan(tracer, 'x');
     span
       .setAttributes({ list: ['a', 'b'], none: undefined, text: 'b' })

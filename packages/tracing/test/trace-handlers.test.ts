@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 const call = async (path: string, more: Partial<PathRequest> = {}) => {
   const handler = host.get(Paths).find((each) => each.path === path);
-  if (handler === undefined) throw new Error(`nobody handles ${path}`);
+  if (handler === undefined) throw new Error(`no handler for ${path}`);
   return handler.handle({
     method: handler.methods[0] ?? 'GET',
     path,
@@ -42,15 +42,15 @@ describe('GET /oarlock/v1/traces', () => {
     ]);
   });
 
-  it('answers the trace of the last change from outside', async () => {
+  it('returns the trace of the last external change', async () => {
     expect(await query('pods/d/a')).toEqual(['applied', 'effect']);
   });
 
-  it('answers every trace on request', async () => {
+  it('returns every trace on request', async () => {
     expect(await query('pods/d/a', { all: '1' })).toEqual(['old', 'applied', 'effect', 'later', 'looked']);
   });
 
-  it('answers the last thing that is known when no request is', async () => {
+  it('returns the last span if no request is recorded', async () => {
     store = new MemorySpanStore(10);
     store.add([span('effect', { parentId: spanId('gone'), attributes: about })]);
     host = new PluginHost().provide(Spans, store).add({ plugin: traceQueryHandler });
@@ -61,13 +61,13 @@ describe('GET /oarlock/v1/traces', () => {
 });
 
 describe('POST /oarlock/v1/spans', () => {
-  it('takes the spans of another process as they are', async () => {
+  it('stores the spans of another process unchanged', async () => {
     const sent = [span('one', { parentId: spanId('zero'), error: 'no', attributes: { a: 1, b: 'x', c: true } }), span('two')];
     expect(await post({ spans: JSON.parse(JSON.stringify(sent)) })).toEqual({ code: 200, body: { taken: 2 } });
     expect(store.trace(span('one').traceId)).toEqual(sent);
   });
 
-  it('refuses what is not spans, and too much of it', async () => {
+  it('rejects invalid spans and too many spans', async () => {
     const good = JSON.parse(JSON.stringify(span('one'))) as Record<string, unknown>;
     const bad: unknown[] = [
       undefined,
@@ -88,7 +88,7 @@ describe('POST /oarlock/v1/spans', () => {
     expect(store.size).toBe(0);
   });
 
-  it('refuses one span with endless attributes', async () => {
+  it('rejects a span with too many attributes', async () => {
     const attributes = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key-${n}`, 'x']));
     expect((await post({ spans: [{ ...span('one'), attributes }] })).code).toBe(400);
   });

@@ -4,7 +4,7 @@ import { buildTrees, criticalPath, failedPaths, renderTrees, type TreeNode } fro
 import { describe, expect, it } from 'vitest';
 import { span, spanId } from './support/spans.ts';
 
-/** Compares with a file beside the test; `UPDATE_GOLDEN=1` writes it. */
+/** Compares with a golden file beside the test; `UPDATE_GOLDEN=1` writes it. */
 function golden(name: string, text: string): void {
   const file = new URL(`./golden/${name}.txt`, import.meta.url);
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(file, `${text}\n`);
@@ -12,12 +12,12 @@ function golden(name: string, text: string): void {
 }
 
 const zero = 1_767_225_600_000;
-/** `name` from `start` to `end` milliseconds after the beginning, below `parent`. */
+/** Returns a span `name` from `start` to `end` in milliseconds after the beginning, with parent `parent`. */
 const step = (id: string, name: string, start: number, end: number, parent?: string, more: Partial<RecordedSpan> = {}): RecordedSpan =>
   span(id, { name, start: zero + start, end: zero + end, ...(parent !== undefined && { parentId: spanId(parent) }), ...more });
 const attributes = (record: RecordedSpan['attributes']) => ({ attributes: record });
 
-/** The path of a Deployment of one pod, as a cluster records it. */
+/** The trace of a Deployment with one pod, as a cluster records it. */
 const rollout: readonly RecordedSpan[] = [
   step(
     'apply',
@@ -65,23 +65,23 @@ const rollout: readonly RecordedSpan[] = [
   step('start', 'StartContainer', 300, 470, 'sync', attributes({ 'oarlock.container': 'web' })),
 ];
 
-describe('trees of spans', () => {
+describe('span trees', () => {
   it('show a rollout from the request to the container', () => {
     golden('rollout', renderTrees(buildTrees(rollout)));
   });
 
-  it('are the same whatever order the spans came in', () => {
+  it('do not depend on the order of the spans', () => {
     expect(buildTrees(rollout.toReversed())).toEqual(buildTrees(rollout));
   });
 
-  it('show each span once, and begin anew where the cause is not known any more', () => {
+  it('show each span once, with a root where the cause is unknown', () => {
     const trees = buildTrees(rollout.filter(({ name }) => name !== 'create replicasets.apps'));
     expect(trees.map((tree) => tree.span.name)).toEqual(['create deployments.apps', 'reconcile replicaset']);
     const count = (node: TreeNode): number => 1 + node.children.reduce((sum, child) => sum + count(child), 0);
     expect(trees.reduce((sum, tree) => sum + count(tree), 0)).toBe(rollout.length - 1);
   });
 
-  it('say how long the watch took and how long the queue', () => {
+  it('show the watch latency and the queue time', () => {
     const find = (nodes: readonly TreeNode[], name: string): TreeNode | undefined =>
       nodes.map((node) => (node.span.name === name ? node : find(node.children, name))).find((node) => node !== undefined);
     const trees = buildTrees(rollout);
@@ -98,14 +98,14 @@ describe('trees of spans', () => {
     ]);
   });
 
-  it('come to an end with spans that name each other', () => {
+  it("terminate for spans that are each other's parent", () => {
     const loop = [step('a', 'a', 0, 1, 'b'), step('b', 'b', 0, 1, 'a'), step('c', 'c', 0, 1, 'c')];
     expect(renderTrees(buildTrees([...loop, step('d', 'd', 0, 1)]))).toContain('d');
   });
 });
 
-describe('the longest chain of causes', () => {
-  it('goes from the first request to what ended last, with nothing left out', () => {
+describe('critical path', () => {
+  it('covers the first request to the last end without gaps', () => {
     const [tree] = buildTrees(rollout);
     if (tree === undefined) throw new Error('no tree');
     const parts = criticalPath(tree);
@@ -131,7 +131,7 @@ describe('the longest chain of causes', () => {
     expect(parts.reduce((sum, { ms }) => sum + ms, 0)).toBeCloseTo(480, 6);
   });
 
-  it('covers the time whatever the shape of the tree', () => {
+  it('covers the time for any shape of the tree', () => {
     const shapes = [
       [step('a', 'a', 0, 100)],
       [step('a', 'a', 0, 10), step('b', 'b', 5, 50, 'a'), step('c', 'c', 60, 70, 'b')],
@@ -163,7 +163,7 @@ describe('failed steps', () => {
     step('cni', 'CNI ADD', 60, 75, 'sandbox', { error: 'no address is left in 10.244.0.0/28' }),
   ];
 
-  it('are told from the request down to the last word', () => {
+  it('are listed from the request to the failed step', () => {
     const paths = failedPaths(buildTrees(failed));
     expect(paths.map((path) => path.map(({ name }) => name))).toEqual([
       [
@@ -187,7 +187,7 @@ describe('failed steps', () => {
     golden('failed', renderTrees(buildTrees(failed)));
   });
 
-  it('are each told when there are several, and none when there is none', () => {
+  it('are listed separately if there are several; the list is empty without failures', () => {
     expect(failedPaths(buildTrees(rollout))).toEqual([]);
     const two = [step('a', 'a', 0, 9), step('b', 'b', 1, 2, 'a', { error: 'x' }), step('c', 'c', 3, 4, 'a', { error: 'y' })];
     expect(failedPaths(buildTrees(two)).map((path) => path.at(-1)?.error)).toEqual(['x', 'y']);

@@ -33,9 +33,9 @@ export type JsonEndpoint = { readonly [K in keyof typeof jsonEndpointKeys]?: str
   readonly ca?: string | undefined;
 };
 
-/** For `refine`, beside those keys. */
+/** Refinement that checks that exactly one of these keys is set. */
 export const hasOneEndpoint = ({ url, kubeconfigFile }: JsonEndpoint): boolean => (url === undefined) !== (kubeconfigFile === undefined);
-export const oneEndpointMessage = { error: 'url or kubeconfigFile, one of the two', path: ['url'] };
+export const oneEndpointMessage = { error: 'exactly one of url and kubeconfigFile', path: ['url'] };
 
 /** The URL of a service with its CA and the client's credentials. */
 export interface Endpoint {
@@ -82,15 +82,15 @@ const kubeconfig = z.object({
     .default([]),
 });
 
-/** Files of webhooks often leave out the context: then the first cluster and the first user are meant. */
+/** Reads a kubeconfig of a webhook. Without a context, the first cluster and the first user are used, as many webhook files omit it. */
 function readKubeconfigEndpoint(path: string): Endpoint {
   const parsed = kubeconfig.safeParse(parse(readFileSync(path, 'utf8')));
   if (!parsed.success) throw new Error(`${path} is no kubeconfig: ${parsed.error.issues.map(({ path: at }) => at.join('.')).join(', ')}`);
   const { contexts, clusters, users } = parsed.data;
   const context = contexts.find(({ name }) => name === parsed.data['current-context'])?.context ?? contexts[0]?.context;
   const cluster = (context === undefined ? clusters[0] : clusters.find(({ name }) => name === context.cluster))?.cluster;
-  if (cluster === undefined) throw new Error(`${path} names no cluster`);
-  if (!isSafeUrl(cluster.server)) throw new Error(`${path}: the server has to be an https:// URL`);
+  if (cluster === undefined) throw new Error(`${path} has no cluster`);
+  if (!isSafeUrl(cluster.server)) throw new Error(`${path}: the server must be an https:// URL`);
   const user = (context === undefined ? users[0] : users.find(({ name }) => name === context.user))?.user;
   const read = (inline: string | undefined, name: string | undefined) =>
     inline !== undefined ? Buffer.from(inline, 'base64').toString('utf8') : name && readFileSync(resolve(dirname(path), name), 'utf8');

@@ -10,7 +10,7 @@ const place = ({ address, port }: Fault) =>
 const dial = (why: string) => (fault: Fault) => `dial ${place(fault)}: ${why}`;
 const unknownAuthority = () => untrusted('certificate signed by unknown authority');
 
-/** By the codes of Node and OpenSSL. */
+/** Messages by the error codes of Node.js and OpenSSL. */
 const reasons: ReadonlyMap<string | undefined, (fault: Fault) => string> = new Map([
   ['ECONNREFUSED', dial('connect: connection refused')],
   ['EHOSTUNREACH', dial('connect: no route to host')],
@@ -35,7 +35,7 @@ export function goErrorText(error: unknown): string {
   const fault: Fault = error;
   const known = reasons.get(fault.code);
   if (known) return known(fault);
-  // of SHA-1 and older
+  // signatures with SHA-1 and older algorithms
   if (fault.message.includes('digest algorithm too weak')) return untrusted('cannot verify signature: insecure algorithm');
   return fault.message;
 }

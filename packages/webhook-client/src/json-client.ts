@@ -48,15 +48,15 @@ export class JsonClient {
   }
 
   async post(body: unknown, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(this.#endpoint.url, await this.#ask('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
+    return this.#parsed(this.#endpoint.url, await this.#send('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
   }
   /** Gets any URL. The token is sent to the endpoint's own URL only. */
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
-    return this.#parsed(url, await this.#ask('GET', url, undefined, timeoutMs));
+    return this.#parsed(url, await this.#send('GET', url, undefined, timeoutMs));
   }
   /** Posts encoded JSON, and returns the status code only. */
   async send(text: string, timeoutMs: number): Promise<number> {
-    return (await this.#ask('POST', this.#endpoint.url, text, timeoutMs)).code;
+    return (await this.#send('POST', this.#endpoint.url, text, timeoutMs)).code;
   }
   close(): void {
     this.#agent.destroy();
@@ -64,11 +64,11 @@ export class JsonClient {
 
   #parsed(url: string, { code, text }: TextResponse): JsonResponse {
     const parsed = jsonOf(text);
-    if (parsed instanceof Error) throw new Error(`${new URL(url).host} answered ${code} and no JSON`, { cause: parsed });
+    if (parsed instanceof Error) throw new Error(`${new URL(url).host} responded with ${code} without JSON`, { cause: parsed });
     return { code, body: parsed.value };
   }
 
-  #ask(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
+  #send(method: 'GET' | 'POST', url: string, body: string | undefined, timeoutMs: number): Promise<TextResponse> {
     return this.#attempt(method, url, body, AbortSignal.timeout(timeoutMs), false);
   }
 
@@ -94,7 +94,7 @@ export class JsonClient {
         let size = 0;
         response.on('data', (chunk: Buffer) => {
           size += chunk.length;
-          if (size > maxBytes) sent.destroy(new Error(`the answer of ${new URL(url).host} is larger than ${maxBytes} bytes`));
+          if (size > maxBytes) sent.destroy(new Error(`the response of ${new URL(url).host} is larger than ${maxBytes} bytes`));
           else chunks.push(chunk);
         });
         response.on('error', reject);

@@ -20,16 +20,19 @@ afterEach(async () => {
   server = undefined;
 });
 
-async function listen(made: Server): Promise<number> {
-  server = made;
+async function listen(requests: Server): Promise<number> {
+  server = requests;
   await new Promise<void>((resolve) => {
-    made.listen(0, '127.0.0.1', resolve);
+    requests.listen(0, '127.0.0.1', resolve);
   });
-  return (made.address() as AddressInfo).port;
+  return (requests.address() as AddressInfo).port;
 }
 
-describe('a kept connection', () => {
-  /** Answers the first request of a connection, and gives it up when a second comes; so many of them, then none. */
+describe('kept connection', () => {
+  /**
+   * Runs a server that answers the first request of a connection and closes the connection at the second one, for the given number of
+   * connections.
+   */
   async function givingUp(first: (connection: number) => boolean = () => true) {
     const seen = new Map<Socket, number>();
     const bodies: string[] = [];
@@ -53,14 +56,14 @@ describe('a kept connection', () => {
     return { client, bodies, connections: () => seen.size };
   }
 
-  it('that the other side gave up costs a further one, and no request', async () => {
+  it('is replaced without a lost request if the server closed it', async () => {
     const { client: json, bodies, connections } = await givingUp();
     for (let n = 0; n < 4; n++) expect(await json.post({ n }, waitMs)).toEqual({ code: 200, body: { fine: true } });
     expect(bodies).toEqual(['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}']);
     expect(connections()).toBeGreaterThan(1);
   });
 
-  it('is tried no more than once again: who gives up new ones, too, is not there', async () => {
+  it('is retried only once: if new connections are closed too, the service is unavailable', async () => {
     const { client: json, connections } = await givingUp((connection) => connection === 1);
     expect((await json.post({}, waitMs)).code).toBe(200);
     await expect(json.post({}, waitMs)).rejects.toMatchObject({ code: 'ECONNRESET' });
@@ -68,14 +71,14 @@ describe('a kept connection', () => {
   });
 });
 
-describe('the certificate of a service', () => {
+describe('certificate of a service', () => {
   let folder: string;
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'json-post-'));
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  /** A service whose certificate a CA of its own has signed with a hash. */
+  /** Runs a service whose certificate is signed by the test's CA with the given hash. */
   async function serve(hash: string, names: string | undefined): Promise<JsonClient> {
     const file = (name: string) => join(folder, name);
     const key = ['-newkey', 'rsa:2048', '-nodes'];
@@ -86,7 +89,7 @@ describe('the certificate of a service', () => {
     await run('openssl', ['x509', '-req', '-in', file('csr'), ...sign, `-${hash}`, '-out', file('crt')]);
     const port = await listen(
       createTlsServer(
-        // as lenient as a server can be: it is the client who is to refuse
+        // the lowest security level of the server, so that the client has to reject the certificate
         { cert: await readFile(file('crt')), key: await readFile(file('key')), ciphers: 'DEFAULT@SECLEVEL=0' },
         (_, response) => response.end('{}'),
       ),
@@ -95,18 +98,18 @@ describe('the certificate of a service', () => {
     return client;
   }
 
-  it('is taken with a name of its own', async () => {
+  it('is accepted with a subject alternative name', async () => {
     expect((await (await serve('sha256', 'DNS:localhost')).post({}, waitMs)).code).toBe(200);
   });
-  it('is refused when it has nothing but a common name', async () => {
+  it('is rejected if it has only a common name', async () => {
     await expect((await serve('sha256', undefined)).post({}, waitMs)).rejects.toThrow(
       'x509: certificate relies on legacy Common Name field, use SANs instead',
     );
   });
-  it('is refused for another name', async () => {
+  it('is rejected for another name', async () => {
     await expect((await serve('sha256', 'DNS:elsewhere')).post({}, waitMs)).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
   });
-  it('is refused when it was signed by way of SHA-1', async () => {
+  it('is rejected with a SHA-1 signature', async () => {
     await expect((await serve('sha1', 'DNS:localhost')).post({}, waitMs)).rejects.toThrow('digest algorithm too weak');
   });
 });

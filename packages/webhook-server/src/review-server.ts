@@ -1,27 +1,28 @@
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
 import { ReviewError } from './reviews.ts';
 
-/** An object and the one before it, with what is around them. */
+/** A review contains the object, the old object and metadata. */
 const maxBytes = 8 * 1024 * 1024;
 const headersTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
 
 export interface ReviewServerOptions {
-  /** Port 0 takes any that is free. */
+  /** Port 0 selects a free port. */
   readonly port: number;
   readonly address: string;
   /** PEM. */
   readonly certificate: string;
   readonly key: string;
-  /** What answers a review that is posted to a path. */
+  /** Handlers of reviews by request path. */
   readonly handlers: ReadonlyMap<string, (review: unknown) => Promise<object>>;
   readonly log: Logger;
 }
 
-/** Answers reviews over HTTPS; `/healthz` while it runs, `/readyz` until it is to stop. */
+/** Answers reviews over HTTPS; serves `/healthz` while it runs and `/readyz` until it drains. */
 export class ReviewServer {
   readonly #options: ReviewServerOptions;
   readonly #server: Server;
@@ -32,16 +33,16 @@ export class ReviewServer {
     const { certificate: cert, key } = options;
     this.#server = createServer({ cert, key, minVersion: 'TLSv1.2' }, (request, response) => {
       this.#handle(request, response).catch((error: unknown) => {
-        options.log.error({ err: error }, 'a review could not be answered');
+        options.log.error({ err: error }, 'a review failed');
         if (response.headersSent) response.destroy();
-        else end(response, 500, error instanceof Error ? error.message : String(error));
+        else end(response, 500, errorText(error));
       });
     });
     this.#server.headersTimeout = headersTimeoutMs;
     this.#server.requestTimeout = requestTimeoutMs;
   }
 
-  /** The port on which it listens. */
+  /** Starts the server and returns its port. */
   async start(): Promise<number> {
     const { port, address } = this.#options;
     await new Promise<void>((resolve, reject) => {
@@ -52,12 +53,12 @@ export class ReviewServer {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Another certificate for connections to come. */
+  /** Replaces the certificate for new connections. */
   updateCertificate(certificate: string, key: string): void {
     this.#server.setSecureContext({ cert: certificate, key, minVersion: 'TLSv1.2' });
   }
 
-  /** Not ready from now on, so that no more is sent; what is under way is still answered. */
+  /** Makes `/readyz` fail, so that no more reviews are sent; reviews in progress and later ones are still answered. */
   drain(): void {
     this.#ready = false;
   }
@@ -75,10 +76,10 @@ export class ReviewServer {
     if (request.method === 'GET' && path === '/healthz') return end(response, 200, 'ok');
     if (request.method === 'GET' && path === '/readyz') return this.#ready ? end(response, 200, 'ok') : end(response, 503, 'stopping');
     const answer = this.#options.handlers.get(path);
-    if (answer === undefined) return end(response, 404, 'there is nothing here');
-    if (request.method !== 'POST') return end(response, 405, 'reviews are posted');
+    if (answer === undefined) return end(response, 404, 'not found');
+    if (request.method !== 'POST') return end(response, 405, 'reviews must be sent with POST');
     const body = await read(request);
-    if (body === undefined) return end(response, 413, `a review has at most ${maxBytes} bytes`);
+    if (body === undefined) return end(response, 413, `the review is larger than ${maxBytes} bytes`);
     const review = parse(body);
     if (review === undefined) return end(response, 400, 'the body is not JSON');
     try {
@@ -96,7 +97,7 @@ function end(response: ServerResponse, code: number, text: string): void {
   response.writeHead(code, { 'content-type': 'text/plain; charset=utf-8', ...(code === 413 && { connection: 'close' }) }).end(`${text}\n`);
 }
 
-/** Undefined when there is too much. */
+/** Reads the body, or returns undefined if it is too large. */
 async function read(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -112,6 +113,6 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return undefined; // told to who sent it
+    return undefined; // the client receives the status 400
   }
 }

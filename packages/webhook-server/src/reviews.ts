@@ -13,7 +13,7 @@ import {
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 
-/** What was sent is no review of the kind that is served there: 400. */
+/** The body is not a review of the expected kind: status 400. */
 export class ReviewError extends Error {
   override readonly name = 'ReviewError';
 }
@@ -48,7 +48,7 @@ export interface ReviewedRequest {
   readonly annotations: ReadonlyMap<string, string>;
 }
 
-/** The request that an AdmissionReview (`admission.k8s.io/v1`) is about. @throws ReviewError */
+/** Returns the request of an AdmissionReview (`admission.k8s.io/v1`). @throws ReviewError */
 export function admissionRequestOf(review: unknown): ReviewedRequest {
   const { fields } = bodyOf(review, 'AdmissionReview', 'admission.k8s.io', 'request');
   const { uid, resource, kind, subResource, namespace, name, operation, object, oldObject, options, userInfo, dryRun } = fields;
@@ -72,24 +72,28 @@ export function admissionRequestOf(review: unknown): ReviewedRequest {
       identity: deepFreeze(identityOf(userInfo)),
       dryRun: dryRun === true,
       warn: (message) => warnings.push(message),
-      // the server puts the webhook's name and a slash before it
+      // the API server prefixes the key with the webhook's name and a slash
       annotate: (key, value) => annotations.set(key.slice(key.lastIndexOf('/') + 1), value),
     },
   };
 }
 
-/** The AdmissionReview that answers one. Rejects with what the plugin throws: the webhook's failurePolicy decides on it then. */
+/**
+ * Returns the AdmissionReview with the plugin's response. Rejects with the plugin's exception, to which the API server applies the
+ * failurePolicy.
+ */
 export async function reviewAdmission(plugin: AdmissionPlugin, phase: 'mutate' | 'validate', review: unknown): Promise<object> {
   const { request, uid, warnings, annotations } = admissionRequestOf(review);
   let verdict: AdmissionDecision = { allowed: true };
   let { object } = request;
-  const asked = matchesRules(plugin.matches, request) && plugin.isIdle?.(request.operation, request.resource, request.subresource) !== true;
-  if (asked && phase === 'mutate' && object !== undefined && plugin.mutate !== undefined) {
+  const isMatched =
+    matchesRules(plugin.matches, request) && plugin.isIdle?.(request.operation, request.resource, request.subresource) !== true;
+  if (isMatched && phase === 'mutate' && object !== undefined && plugin.mutate !== undefined) {
     const answer = await plugin.mutate(request);
     if (isAdmissionDecision(answer)) verdict = answer;
     else object = answer;
   }
-  if (asked && phase === 'validate' && plugin.validate !== undefined) verdict = await plugin.validate(request);
+  if (isMatched && phase === 'validate' && plugin.validate !== undefined) verdict = await plugin.validate(request);
   const patch = object === request.object ? [] : toJsonPatch(diffJson(request.object, object));
   return {
     apiVersion: 'admission.k8s.io/v1',
@@ -119,7 +123,7 @@ function statusOf({ message, reason = 'Forbidden', field, status }: Extract<Admi
   };
 }
 
-/** The TokenReview that answers one. Rejects with what the plugin throws. */
+/** Returns the TokenReview with the plugin's response. Rejects with the plugin's exception. */
 export async function reviewToken(plugin: Authenticator, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'TokenReview', 'authentication.k8s.io', 'spec');
   const token = text(fields['token']);
@@ -139,7 +143,7 @@ export async function reviewToken(plugin: Authenticator, review: unknown): Promi
   return { ...answer, status: { authenticated: false, ...(result.outcome === 'rejected' && { error: result.reason }) } };
 }
 
-/** The SubjectAccessReview that answers one. Rejects with what the plugin throws. */
+/** Returns the SubjectAccessReview with the plugin's response. Rejects with the plugin's exception. */
 export async function reviewAccess(plugin: Authorizer, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'SubjectAccessReview', 'authorization.k8s.io', 'spec');
   const { decision, reason: because = '' } = await plugin.authorize(attributesOf(fields));

@@ -17,7 +17,7 @@ import { ReviewServer } from './review-server.ts';
 import { reviewAccess, reviewAdmission, reviewToken } from './reviews.ts';
 
 const mountedCertificates = '/var/run/secrets/kubernetes.io/serviceaccount';
-/** Endpoints and their proxies hear of a pod that stops only after a moment. */
+/** Endpoints and their proxies learn of a terminating pod with a delay. */
 const drainMs = 3_000;
 
 const line =
@@ -34,7 +34,7 @@ const logger = (bound: Record<string, unknown>): Logger => ({
   child: (more) => logger({ ...bound, ...more }),
 });
 
-/** How the API is reached: as a kubeconfig says, else as a pod of the cluster does. */
+/** Returns a client with the kubeconfig, or else with the service account of the pod. */
 async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
   const userAgent = 'oarlock-webhook';
   if (kubeconfig !== undefined) return httpClient({ ...(await loadKubeconfig(kubeconfig)).options, userAgent });
@@ -47,8 +47,8 @@ async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
 }
 
 /**
- * The program of an exported plugin: `server.cjs [--port 8443] [--address 0.0.0.0] [--config FILE] [--tls DIR] [--kubeconfig FILE]`. Ends with SIGTERM, when what is
- * under way is answered. Rejects when the plugin refuses its config or does not start.
+ * Runs an exported plugin as a server: `server.cjs [--port 8443] [--address 0.0.0.0] [--config FILE] [--tls DIR] [--kubeconfig FILE]`. Ends
+ * on SIGTERM, after the reviews in progress. Rejects if the plugin's config is invalid or the plugin does not start.
  */
 export async function serve(plugin: Plugin, args: readonly string[] = process.argv.slice(2)): Promise<void> {
   const { values } = parseArgs({
@@ -91,12 +91,12 @@ export async function serve(plugin: Plugin, args: readonly string[] = process.ar
     log,
   });
   const port = await server.start();
-  // a Secret that changes is mounted anew as a whole
+  // a changed Secret is mounted anew as a whole
   const renewals = watch(values.tls, () => {
     try {
       server.updateCertificate(...pair());
     } catch (error) {
-      log.warn({ err: error }, 'the certificate that is there now cannot be used yet');
+      log.warn({ err: error }, 'the new certificate cannot be used yet');
     }
   });
   log.info({ port }, 'ready');

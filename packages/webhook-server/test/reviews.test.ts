@@ -13,13 +13,13 @@ const plugin: AdmissionPlugin = {
   matches: [{ resources: ['deployments.apps', 'pods/exec'], operations: ['CREATE', 'UPDATE', 'CONNECT'] }],
   mutate: ({ object, warn, annotate }) => {
     if (object === undefined || object.metadata?.labels?.['team'] !== undefined) return object ?? allow;
-    warn('a team was chosen');
+    warn('a default team label was set');
     annotate('teams.example.com/team', 'blue');
     return { ...object, metadata: { ...object.metadata, labels: { team: 'blue' } } };
   },
   validate: ({ identity, operation, old }) => {
     if (identity.name === 'broken') throw new Error('it is broken');
-    if (operation === 'CONNECT') return deny('nobody comes in', { reason: 'Conflict' });
+    if (operation === 'CONNECT') return deny('connections are denied', { reason: 'Conflict' });
     return old?.metadata?.labels?.['keep'] === undefined ? allow : deny('must stay', { reason: 'Invalid', field: 'metadata.labels' });
   },
 };
@@ -43,14 +43,14 @@ const reviewOf = (more: object = {}) => ({
 const responseOf = async (phase: 'mutate' | 'validate', more?: object) =>
   ((await reviewAdmission(plugin, phase, reviewOf(more))) as { readonly response: Readonly<Record<string, unknown>> }).response;
 
-describe('an AdmissionReview', () => {
+describe('AdmissionReview', () => {
   it('is answered with a JSON patch, warnings and annotations', async () => {
     const { patch, ...rest } = await responseOf('mutate');
     expect(rest).toEqual({
       uid: '7',
       allowed: true,
       patchType: 'JSONPatch',
-      warnings: ['a team was chosen'],
+      warnings: ['a default team label was set'],
       auditAnnotations: { team: 'blue' },
     });
     expect(JSON.parse(Buffer.from(String(patch), 'base64').toString())).toEqual([
@@ -58,7 +58,7 @@ describe('an AdmissionReview', () => {
     ]);
   });
 
-  it('is answered with a status when it is refused', async () => {
+  it('is answered with a status if the request is denied', async () => {
     expect(await responseOf('validate', { operation: 'UPDATE', oldObject: { metadata: { labels: { keep: '' } } } })).toEqual({
       uid: '7',
       allowed: false,
@@ -71,10 +71,10 @@ describe('an AdmissionReview', () => {
       },
     });
     const exec = { operation: 'CONNECT', resource: { group: '', version: 'v1', resource: 'pods' }, subResource: 'exec' };
-    expect(await responseOf('validate', exec)).toMatchObject({ allowed: false, status: { code: 409, message: 'nobody comes in' } });
+    expect(await responseOf('validate', exec)).toMatchObject({ allowed: false, status: { code: 409, message: 'connections are denied' } });
   });
 
-  it('passes when the rules of the plugin do not reach it', async () => {
+  it("is allowed if the plugin's rules do not match", async () => {
     expect(await responseOf('mutate', { resource: { group: '', version: 'v1', resource: 'configmaps' } })).toEqual({
       uid: '7',
       allowed: true,
@@ -82,13 +82,13 @@ describe('an AdmissionReview', () => {
     expect(await responseOf('validate', { operation: 'DELETE', object: null })).toEqual({ uid: '7', allowed: true });
   });
 
-  it('is refused when it is none', async () => {
+  it('is rejected if it is not an AdmissionReview', async () => {
     await expect(reviewAdmission(plugin, 'mutate', { kind: 'Pod' })).rejects.toThrow(ReviewError);
     await expect(reviewAdmission(plugin, 'mutate', undefined)).rejects.toThrow('expected a AdmissionReview');
   });
 });
 
-it('answers a TokenReview', async () => {
+it('TokenReview is answered', async () => {
   const review = (token: string) => ({ apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec: { token, audiences: ['api'] } });
   const authenticator = {
     authenticate: ({ bearerToken }: { readonly bearerToken?: string }) =>
@@ -103,7 +103,7 @@ it('answers a TokenReview', async () => {
   expect(await reviewToken(authenticator, review('bad'))).toMatchObject({ status: { authenticated: false, error: 'unknown' } });
 });
 
-it('answers a SubjectAccessReview', async () => {
+it('SubjectAccessReview is answered', async () => {
   const review = (spec: object) => ({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec: { user: 'ada', ...spec } });
   const asked: unknown[] = [];
   const authorizer = {
@@ -125,7 +125,7 @@ it('answers a SubjectAccessReview', async () => {
   expect(await reviewAccess(authorizer, review({ nonResourceAttributes }))).toMatchObject({ status: { allowed: false, denied: true } });
 });
 
-describe('the server', () => {
+describe('review server', () => {
   let directory: string;
   let server: ReviewServer;
   let port: number;
@@ -157,7 +157,7 @@ describe('the server', () => {
       sent.end(body);
     });
 
-  it('answers reviews, and says why not', async () => {
+  it('answers reviews, and reports errors', async () => {
     const [code, text] = await ask('POST', '/validate?timeout=10s', JSON.stringify(reviewOf()));
     expect([code, JSON.parse(text)]).toMatchObject([200, { response: { uid: '7', allowed: true } }]);
     expect(await ask('POST', '/validate', '{')).toEqual([400, 'the body is not JSON']);
@@ -168,7 +168,7 @@ describe('the server', () => {
     expect((await ask('POST', '/validate', 'x'.repeat(9 * 1024 * 1024)))[0]).toBe(413);
   });
 
-  it('is healthy, and ready until it is to stop', async () => {
+  it('is healthy, and ready until it drains', async () => {
     expect(await ask('GET', '/healthz')).toEqual([200, 'ok']);
     expect(await ask('GET', '/readyz')).toEqual([200, 'ok']);
     server.drain();

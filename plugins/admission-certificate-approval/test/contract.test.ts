@@ -27,7 +27,7 @@ admissionContract('admission-certificate-approval', async () => ({
       message: 'user not permitted to approve requests with signerName "a.io/b"',
     },
     { title: 'another verb', request: approval('sign a.io/b'), expected: 'denied' },
-    { title: 'a signer that was not asked for', request: approval('approve a.io/c', csr('a.io/c')), expected: 'denied' },
+    { title: 'a signer name other than the stored one', request: approval('approve a.io/c', csr('a.io/c')), expected: 'denied' },
     { title: 'status', request: { ...approval('x'), subresource: 'status' }, expected: 'ignored' },
   ],
 }));

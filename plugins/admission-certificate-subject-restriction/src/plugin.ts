@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { z } from 'zod';
@@ -25,7 +26,7 @@ export default Admission.plugin({
       try {
         organizations = await organizationsOf(spec.request ?? '');
       } catch (error) {
-        return deny(`failed to parse CSR: ${error instanceof Error ? error.message : String(error)}`);
+        return deny(`failed to parse CSR: ${errorText(error)}`);
       }
       return organizations.includes(masters) ? deny(`use of ${spec.signerName} signer with ${masters} group is not allowed`) : allow;
     },

@@ -39,7 +39,7 @@ admissionContract('admission-default-storage-class', async () => ({
       check: (object) => expect(chosen(object)).toBe('other'),
     },
     {
-      title: 'no class asked for',
+      title: 'an explicitly empty class',
       request: admissionRequest('CREATE', persistentVolumeClaims, claim({ storageClassName: '' })),
       expected: 'ignored',
     },

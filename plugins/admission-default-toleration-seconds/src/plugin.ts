@@ -9,7 +9,7 @@ export default Admission.plugin({
   id: 'admission-default-toleration-seconds',
   config: z.strictObject({ notReadySeconds: seconds.default(300), unreachableSeconds: seconds.default(300) }),
   create({ config }) {
-    const wanted = (
+    const tolerations = (
       [
         ['node.kubernetes.io/not-ready', config.notReadySeconds],
         ['node.kubernetes.io/unreachable', config.unreachableSeconds],
@@ -27,7 +27,7 @@ export default Admission.plugin({
         const { spec }: Pod = object;
         if (spec === undefined) return object;
         const held = spec.tolerations ?? [];
-        const missing = wanted.filter(
+        const missing = tolerations.filter(
           ({ key }) => !held.some((each) => (!each.key || each.key === key) && (!each.effect || each.effect === 'NoExecute')),
         );
         return missing.length === 0 ? object : { ...object, spec: { ...spec, tolerations: [...held, ...missing] } };

@@ -12,7 +12,7 @@ admissionContract('admission-event-rate-limit', async () => ({
 }));
 
 describe('admission-event-rate-limit', () => {
-  it('refuses what exceeds a limit, by key, until time has passed', async () => {
+  it('rejects events over the limit of their key until the bucket refills', async () => {
     const {
       plugin: limiter,
       clock,

@@ -28,7 +28,7 @@ async function open(config: object = {}) {
       asked.push(spec);
       const wrong = spec.containers.find(({ image }) => !image.startsWith('good/'));
       response.statusCode = broken ? 500 : 200;
-      response.end(JSON.stringify({ status: { allowed: wrong === undefined, ...(wrong && { reason: `${wrong.image} is not good` }) } }));
+      response.end(JSON.stringify({ status: { allowed: wrong === undefined, ...(wrong && { reason: `${wrong.image} is not allowed` }) } }));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -55,7 +55,7 @@ admissionContract('admission-image-policy-webhook', async () => ({
       title: 'a wrong image',
       request: admissionRequest('CREATE', pods, pod('evil/web')),
       expected: 'denied',
-      message: 'image policy webhook backend denied one or more images: evil/web is not good',
+      message: 'image policy webhook backend denied one or more images: evil/web is not allowed',
     },
     {
       title: 'an update to a wrong image',
@@ -71,7 +71,7 @@ admissionContract('admission-image-policy-webhook', async () => ({
 }));
 
 describe('admission-image-policy-webhook', () => {
-  it('sends what is meant for it, and keeps answers for a while', async () => {
+  it('sends the annotations for the webhook, and caches responses', async () => {
     const { plugin: policy, asked, clock, dispose } = await open();
     const request = admissionRequest('CREATE', pods, pod('good/web', { 'acme.image-policy.k8s.io/ticket': '7', other: 'x' }));
     await policy.validate?.(request);
@@ -89,7 +89,7 @@ describe('admission-image-policy-webhook', () => {
     await dispose();
   });
 
-  it('lets pods in without an answer only when it is told to', async () => {
+  it('admits pods without a response only with defaultAllow', async () => {
     for (const defaultAllow of [true, false]) {
       const opened = await open({ defaultAllow });
       opened.breakDown();
@@ -98,7 +98,7 @@ describe('admission-image-policy-webhook', () => {
     }
   });
 
-  it('says why there was no answer', async () => {
+  it('reports why there was no response', async () => {
     const failed = await open();
     failed.breakDown();
     const request = admissionRequest('CREATE', pods, pod('good/web'));

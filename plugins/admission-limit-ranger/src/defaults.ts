@@ -26,17 +26,18 @@ export function withDefaults(pod: Pod, { spec: range }: LimitRange): Pod {
     (what: string) =>
     (container: Container): Container => {
       const { resources } = container;
-      const asked = mergeResources(resources?.requests, requests as ResourceList);
+      const requested = mergeResources(resources?.requests, requests as ResourceList);
       const limited = mergeResources(resources?.limits, limits as ResourceList);
-      if (asked.names.length === 0 && limited.names.length === 0) return container;
-      if (asked.names.length > 0) annotationParts.push(`${[...asked.names].sort().join(', ')} request for ${what} ${container.name}`);
+      if (requested.names.length === 0 && limited.names.length === 0) return container;
+      if (requested.names.length > 0)
+        annotationParts.push(`${[...requested.names].sort().join(', ')} request for ${what} ${container.name}`);
       if (limited.names.length > 0) annotationParts.push(`${[...limited.names].sort().join(', ')} limit for ${what} ${container.name}`);
       return {
         ...container,
         resources: {
           ...resources,
           ...(Object.keys(limited.amounts).length > 0 && { limits: limited.amounts }),
-          ...(Object.keys(asked.amounts).length > 0 && { requests: asked.amounts }),
+          ...(Object.keys(requested.amounts).length > 0 && { requests: requested.amounts }),
         },
       };
     };

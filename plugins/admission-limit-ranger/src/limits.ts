@@ -12,18 +12,18 @@ const compare = (a: Quantity, b: Quantity) => compareQuantity(a as ParsedQuantit
 
 function minConstraint(type: string, name: string, least: Quantity, { request, limit }: RequestAndLimit): string | undefined {
   const rule = `minimum ${name} usage per ${type} is ${text(least)}`;
-  const [asked, limited] = [request(name), limit(name)];
-  if (asked === undefined) return `${rule}.  No request is specified`;
-  if (compare(asked, least) < 0) return `${rule}, but request is ${text(asked)}`;
+  const [requested, limited] = [request(name), limit(name)];
+  if (requested === undefined) return `${rule}.  No request is specified`;
+  if (compare(requested, least) < 0) return `${rule}, but request is ${text(requested)}`;
   return limited !== undefined && compare(limited, least) < 0 ? `${rule}, but limit is ${text(limited)}` : undefined;
 }
 
 function maxConstraint(type: string, name: string, most: Quantity, { request, limit }: RequestAndLimit): string | undefined {
   const rule = `maximum ${name} usage per ${type} is ${text(most)}`;
-  const [asked, limited] = [request(name), limit(name)];
+  const [requested, limited] = [request(name), limit(name)];
   if (limited === undefined) return `${rule}.  No limit is specified`;
   if (compare(limited, most) > 0) return `${rule}, but limit is ${text(limited)}`;
-  return asked !== undefined && compare(asked, most) > 0 ? `${rule}, but request is ${text(asked)}` : undefined;
+  return requested !== undefined && compare(requested, most) > 0 ? `${rule}, but request is ${text(requested)}` : undefined;
 }
 
 function limitRequestRatioConstraint(
@@ -33,22 +33,23 @@ function limitRequestRatioConstraint(
   { request, limit }: RequestAndLimit,
 ): string | undefined {
   const rule = `${name} max limit to request ratio per ${type} is ${text(widest)}`;
-  const [asked, limited] = [request(name), limit(name)];
-  if (asked === undefined || quantityValue(asked as ParsedQuantity) === 0) return `${rule}, but no request is specified or request is 0`;
+  const [requested, limited] = [request(name), limit(name)];
+  if (requested === undefined || quantityValue(requested as ParsedQuantity) === 0)
+    return `${rule}, but no request is specified or request is 0`;
   if (limited === undefined || quantityValue(limited as ParsedQuantity) === 0) return `${rule}, but no limit is specified or limit is 0`;
   const small = Math.abs(quantityValue(limited as ParsedQuantity)) < 2 ** 50;
   const of = small ? milliValue : quantityValue;
-  const ratio = of(limited as ParsedQuantity) / of(asked as ParsedQuantity);
+  const ratio = of(limited as ParsedQuantity) / of(requested as ParsedQuantity);
   return ratio > milliValue(widest as ParsedQuantity) / 1000 ? `${rule}, but provided ratio is ${ratio.toFixed(6)}` : undefined;
 }
 
 function* limitViolations(
   { type, min = {}, max = {}, maxLimitRequestRatio = {} }: LimitRangeItem,
-  asked: RequestAndLimit,
+  requested: RequestAndLimit,
 ): Generator<string | undefined> {
-  for (const [name, least] of Object.entries(min)) yield minConstraint(type, name, least, asked);
-  for (const [name, most] of Object.entries(max)) yield maxConstraint(type, name, most, asked);
-  for (const [name, widest] of Object.entries(maxLimitRequestRatio)) yield limitRequestRatioConstraint(type, name, widest, asked);
+  for (const [name, least] of Object.entries(min)) yield minConstraint(type, name, least, requested);
+  for (const [name, most] of Object.entries(max)) yield maxConstraint(type, name, most, requested);
+  for (const [name, widest] of Object.entries(maxLimitRequestRatio)) yield limitRequestRatioConstraint(type, name, widest, requested);
 }
 
 function joinViolations(faults: Iterable<string | undefined>): string | undefined {
@@ -84,10 +85,10 @@ export function claimLimitViolation({ spec }: PersistentVolumeClaim, { spec: ran
         if (type !== 'PersistentVolumeClaim') continue;
         for (const [name, least] of Object.entries(min)) yield minConstraint(type, name, least, { request, limit: () => undefined });
         for (const [name, most] of Object.entries(max)) {
-          const asked = request(name);
+          const requested = request(name);
           const rule = `maximum ${name} usage per ${type} is ${text(most)}`;
-          if (asked === undefined) yield `${rule}.  No request is specified`;
-          else if (compare(asked, most) > 0) yield `${rule}, but request is ${text(asked)}`;
+          if (requested === undefined) yield `${rule}.  No request is specified`;
+          else if (compare(requested, most) > 0) yield `${rule}, but request is ${text(requested)}`;
         }
       }
     })(),

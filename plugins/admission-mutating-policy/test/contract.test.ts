@@ -139,7 +139,7 @@ describe('mutations', () => {
       },
     });
   });
-  it('are JSON patches, too, one after the other', async () => {
+  it('apply JSON patches in order', async () => {
     const mutations = [
       patching(
         '[JSONPatch{op: "test", path: "/spec/replicas", value: 1}, JSONPatch{op: "replace", path: "/spec/replicas", value: object.spec.replicas + 1}]',
@@ -154,7 +154,7 @@ describe('mutations', () => {
       spec: { replicas: 2 },
     });
   });
-  it('of several policies see what those before have made', async () => {
+  it('of several policies see the earlier mutations', async () => {
     const plus = [applying('Object{spec: Object.spec{replicas: object.spec.replicas * 2 + 1}}')];
     const world = {
       policies: [policy({ mutations: plus }, 'a'), policy({ mutations: plus }, 'b')],
@@ -174,14 +174,14 @@ describe('mutations', () => {
       'no params found for policy binding',
     );
   });
-  it('leave alone what conditions are not for', async () => {
+  it('are skipped if a match condition is false', async () => {
     const spec = { matchConditions: [{ name: 'c', expression: "object.metadata.name != 'web'" }], mutations: [applying(sidecar)] };
     const object = deployment();
     expect(await mutate({ policies: [policy(spec)] }, create(object))).toBe(object);
   });
 });
 
-describe('what errors mean', () => {
+describe('errors', () => {
   const failing: readonly (readonly [string, Mutation])[] = [
     ["expression 'Object{spec: object.spec.none}' resulted in error: no such key: none", applying('Object{spec: object.spec.none}')],
     ['unexpected type name "Object.status", expected "Object.spec"', applying('Object{spec: Object.status{replicas: 1}}')],
@@ -201,9 +201,9 @@ describe('what errors mean', () => {
   });
 });
 
-it('has a second turn when the object changed behind it, and it wants one', async () => {
+it('policy with reinvocationPolicy IfNeeded runs again after a later mutation', async () => {
   const memory = new Map<object, unknown>();
-  const rounds = (again: boolean): MutationPass & { asked: number } => {
+  const passes = (again: boolean): MutationPass & { asked: number } => {
     const round = { isReinvocation: again, pluginState: memory, asked: 0, reinvoke: () => void round.asked++ };
     return round;
   };
@@ -212,9 +212,9 @@ it('has a second turn when the object changed behind it, and it wants one', asyn
     policies: [policy({ mutations: count, reinvocationPolicy: 'IfNeeded' }, 'a'), policy({ mutations: count }, 'b')],
     bindings: [binding({ policyName: 'a' }, 'a'), binding({ policyName: 'b' }, 'b')],
   });
-  const first = rounds(false);
+  const first = passes(false);
   const object = (await created.mutate?.(create(deployment(), { mutation: first }))) as KubeObject;
   expect([first.asked, object]).toMatchObject([2, { spec: { replicas: 3 } }]);
-  expect(await created.mutate?.(create(object, { mutation: rounds(true) }))).toMatchObject({ spec: { replicas: 4 } });
+  expect(await created.mutate?.(create(object, { mutation: passes(true) }))).toMatchObject({ spec: { replicas: 4 } });
   await api.stop();
 });

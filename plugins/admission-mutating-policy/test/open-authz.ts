@@ -1,7 +1,7 @@
 import { Authz, type Attributes } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** An authorizer that a test decides for. */
+/** An authorizer whose decisions the test supplies. */
 export const openAuthz = (allowed: (attributes: Attributes) => boolean | Promise<boolean> = () => true) =>
   Authz.plugin({
     id: 'authz-test',

@@ -47,15 +47,15 @@ admissionContract('admission-namespace-lifecycle', async () => {
   return {
     plugin: created,
     cases: [
-      { title: 'a namespace that is there', request: admissionRequest('CREATE', configMaps, map('here')), expected: 'allowed' },
+      { title: 'an existing namespace', request: admissionRequest('CREATE', configMaps, map('here')), expected: 'allowed' },
       {
-        title: 'a namespace that is not there',
+        title: 'a missing namespace',
         request: admissionRequest('CREATE', configMaps, map('nowhere')),
         expected: 'denied',
         message: 'namespaces "nowhere" not found',
       },
       {
-        title: 'a namespace that is going',
+        title: 'a terminating namespace',
         request: admissionRequest('CREATE', configMaps, map('going')),
         expected: 'denied',
         message: /unable to create new content in namespace going because it is being terminated$/,
@@ -67,46 +67,46 @@ admissionContract('admission-namespace-lifecycle', async () => {
         message: /being terminated/,
       },
       {
-        title: 'something below an object',
+        title: 'a subresource',
         request: admissionRequest('CREATE', pods, map('nowhere'), { subresource: 'eviction' }),
         expected: 'denied',
       },
-      { title: 'an object of no namespace', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), expected: 'ignored' },
-      { title: 'a namespace itself', request: admissionRequest('CREATE', namespaces, namespace('new')), expected: 'ignored' },
+      { title: 'a cluster-scoped object', request: admissionRequest('CREATE', nodes, { metadata: { name: 'n1' } }), expected: 'ignored' },
+      { title: 'a Namespace', request: admissionRequest('CREATE', namespaces, namespace('new')), expected: 'ignored' },
       {
-        title: 'an update where nothing new comes',
+        title: 'an update',
         request: admissionRequest('UPDATE', configMaps, map('going'), { old: map('going') }),
         expected: 'ignored',
       },
       {
-        title: 'a deletion where everything goes',
+        title: 'a deletion',
         request: admissionRequest('DELETE', configMaps, undefined, { old: map('going'), namespace: 'going' }),
         expected: 'ignored',
       },
       {
-        title: 'a question about access, which says nothing of what is there',
+        title: 'an access review',
         request: admissionRequest('CREATE', reviews, { metadata: { namespace: 'nowhere' } }),
         expected: 'ignored',
       },
-      { title: "the end of a namespace of one's own", request: removal('here'), expected: 'allowed' },
-      { title: 'the end of default', request: removal('default'), expected: 'denied', message: 'this namespace may not be deleted' },
-      { title: 'the end of kube-system', request: removal('kube-system'), expected: 'denied' },
+      { title: 'deletion of a namespace', request: removal('here'), expected: 'allowed' },
+      { title: 'deletion of default', request: removal('default'), expected: 'denied', message: 'this namespace may not be deleted' },
+      { title: 'deletion of kube-system', request: removal('kube-system'), expected: 'denied' },
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is unavailable'), 10_000),
     dispose: () => api.stop(),
   };
 });
 
 describe('admission-namespace-lifecycle', () => {
-  it('asks the API for a namespace that the cache has not heard of yet', async () => {
+  it('reads a namespace from the API if the cache does not have it yet', async () => {
     const { api, plugin: created } = await open();
     api.seed(namespaces, namespace('fresh'));
     expect(await created.validate?.(admissionRequest('CREATE', configMaps, map('fresh')))).toEqual({ allowed: true });
     await api.stop();
   });
 
-  it('answers from its cache as a rule', async () => {
+  it('normally uses the cache', async () => {
     const { api, plugin: created } = await open();
     api.requests.length = 0;
     for (let each = 0; each < 50; each++) await created.validate?.(admissionRequest('CREATE', configMaps, map('here')));
@@ -114,14 +114,14 @@ describe('admission-namespace-lifecycle', () => {
     await api.stop();
   });
 
-  it('keeps the namespaces it is told to keep', async () => {
+  it('denies the deletion of configured immortal namespaces', async () => {
     const { api, plugin: created } = await open({ immortal: ['here'] });
     expect(await created.validate?.(removal('here'))).toMatchObject({ allowed: false });
     expect(await created.validate?.(removal('default'))).toEqual({ allowed: true });
     await api.stop();
   });
 
-  it('judges what is created before others change it, in the words of upstream', async () => {
+  it("checks creates in the mutating phase, with upstream's messages", async () => {
     const { api, plugin: created } = await open();
     const here = map('here');
     expect(await created.mutate?.(admissionRequest('CREATE', configMaps, here))).toMatchObject(here);

@@ -1,25 +1,26 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { CertificateSigningRequest } from '@oarlock/api/types/certificates-v1';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 
 const ofKubelets: ReadonlySet<string> = new Set(['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving']);
 
-/** A node asks for certificates in its own name, and no other. */
+/** Allows a node to request client certificates only in its own name. */
 export async function admitCertificateSigningRequest(node: string, { operation, object }: AdmissionRequest): Promise<AdmissionDecision> {
   const { spec } = (object ?? {}) as CertificateSigningRequest;
   if (operation !== 'CREATE' || !ofKubelets.has(spec?.signerName ?? '')) return allow;
-  const wanted = `system:node:${node}`;
+  const requiredName = `system:node:${node}`;
   let commonName: string | undefined;
   try {
     commonName = await commonNameOf(spec?.request ?? '');
   } catch (error) {
-    return deny(`unable to parse csr: ${error instanceof Error ? error.message : String(error)}`);
+    return deny(`unable to parse csr: ${errorText(error)}`);
   }
-  return commonName === wanted ? allow : deny(`can only create a node CSR with CN=${wanted}`);
+  return commonName === requiredName ? allow : deny(`can only create a node CSR with CN=${requiredName}`);
 }
 
-/** @throws Error when it is no PKCS #10 request */
+/** Returns the common name of a PKCS #10 request. @throws Error if the request is invalid */
 async function commonNameOf(request: string): Promise<string | undefined> {
-  await import('reflect-metadata'); // the library's own container wants it first
+  await import('reflect-metadata'); // required before the import of @peculiar/x509
   const { Pkcs10CertificateRequest } = await import('@peculiar/x509');
   return new Pkcs10CertificateRequest(Buffer.from(request, 'base64').toString('utf8')).subjectName.getField('CN')[0];
 }

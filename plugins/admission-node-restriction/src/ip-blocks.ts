@@ -5,9 +5,10 @@ import { isStatus } from '@oarlock/api/status';
 import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
 
-// Nodes that share pools of addresses write what they claim of them into the same objects (docs/adr/0020). Here each is held to its own part.
+// Nodes that share IP pools write their claims into the same IPBlock objects (docs/adr/0020). These rules restrict each node to its own
+// claims.
 
-/** The part of an IPBlock that says what is whose: see plugins/network-calico. */
+/** The part of an IPBlock with claims and node: see plugins/network-calico. */
 interface Block extends KubeObject {
   readonly spec?: {
     readonly cidr?: string;
@@ -20,7 +21,9 @@ interface Block extends KubeObject {
 type IsGone = (name: string) => Promise<boolean>;
 const quoted = JSON.stringify;
 
-/** A node claims addresses that nobody has, lets go of its own, and takes over what belongs to nobody or to a node that is gone. */
+/**
+ * Allows a node to claim unclaimed addresses, to release its own, and to take over blocks and claims without a node or of a deleted node.
+ */
 export async function admitIPBlock(client: Client, node: string, { operation, object, old }: AdmissionRequest): Promise<AdmissionDecision> {
   const isGone: IsGone = async (name) => {
     try {
@@ -39,7 +42,7 @@ export async function admitIPBlock(client: Client, node: string, { operation, ob
 
 type Spec = NonNullable<Block['spec']>;
 
-/** What a node does that is another's; undefined: nothing. */
+/** Returns the change that affects another node, or undefined if there is none. */
 async function foreignAllocation(node: string, before: Spec, after: Spec, isGone: IsGone, whole: boolean): Promise<string | undefined> {
   if (before.cidr !== after.cidr || before.pool !== after.pool) return 'change the range of an IPBlock';
   const [was = '', is = ''] = [before.node, after.node];
@@ -53,14 +56,14 @@ async function foreignAllocation(node: string, before: Spec, after: Spec, isGone
     if (!jsonEqual(claims, othersBefore[name] ?? [])) return `change what node ${quoted(name)} claims`;
   for (const name of Object.keys(othersBefore))
     if (others[name] === undefined && !(await isGone(name))) return `change what node ${quoted(name)} claims`;
-  const taken = new Set(Object.values(others).flat());
-  const double = mine.find((ordinal) => taken.has(ordinal));
+  const claimed = new Set(Object.values(others).flat());
+  const double = mine.find((ordinal) => claimed.has(ordinal));
   if (double !== undefined) return `claim address ${double}, which another node does`;
-  if (whole) return undefined; // what nobody claims nobody waits for
+  if (whole) return undefined; // requests of unclaimed addresses are meaningless
   for (const ordinal of new Set([...Object.keys(before.wanted ?? {}), ...Object.keys(after.wanted ?? {})])) {
     const [asked, asks] = [before.wanted?.[ordinal], after.wanted?.[ordinal]];
     const lets = asks === undefined && held.includes(Number(ordinal)) && !mine.includes(Number(ordinal));
-    if (asked !== asks && asks !== node && asked !== node && !lets) return `ask for address ${ordinal} in the name of others`;
+    if (asked !== asks && asks !== node && asked !== node && !lets) return `request address ${ordinal} for other nodes`;
   }
   return undefined;
 }

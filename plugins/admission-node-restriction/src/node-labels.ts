@@ -1,4 +1,7 @@
-/** Labels that a node may set on itself although they are Kubernetes' own. https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction */
+/**
+ * Labels with Kubernetes prefixes that a node may set on itself.
+ * https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+ */
 const kubelets: ReadonlySet<string> = new Set([
   'kubernetes.io/hostname',
   'kubernetes.io/os',
@@ -14,7 +17,7 @@ const kubelets: ReadonlySet<string> = new Set([
 ]);
 const within = (namespace: string, domain: string) => namespace === domain || namespace.endsWith(`.${domain}`);
 
-/** Whether a label is kept from nodes. */
+/** Returns true if a node must not set the label on itself. */
 export function isForbidden(label: string): boolean {
   const slash = label.indexOf('/');
   if (slash < 0) return false;
@@ -26,7 +29,7 @@ export function isForbidden(label: string): boolean {
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Labels that differ, sorted. */
+/** Returns the keys of labels that differ, sorted. */
 export function changedLabels(next: Labels = {}, old: Labels = {}): string[] {
   return [...new Set([...Object.keys(next), ...Object.keys(old)])].filter((label) => next[label] !== old[label]).sort();
 }

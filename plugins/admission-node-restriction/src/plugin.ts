@@ -5,7 +5,7 @@ import type { Node, PersistentVolumeClaim } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Identity } from '@oarlock/spi/authn';
-import { Authz } from '@oarlock/spi/authz';
+import { Authz, type Authorizer } from '@oarlock/spi/authz';
 import { Client } from '@oarlock/spi/client';
 import { z } from 'zod';
 import { admitCertificateSigningRequest } from './certificate-request.ts';
@@ -19,7 +19,7 @@ const prefix = 'system:node:';
 const leaseNamespace = 'kube-node-lease';
 const quoted = JSON.stringify;
 
-/** The node that an identity is; '' for a node without a name, undefined for everybody else. */
+/** Returns the node name of an identity; empty for a node without a name, undefined for identities that are not nodes. */
 function nodeOf({ name, groups }: Identity): string | undefined {
   return groups.includes('system:nodes') && name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
 }
@@ -64,7 +64,7 @@ function admitResourceSlice(node: string, { operation, object, old }: AdmissionR
   return nodeName(old) === node ? allow : deny('can only access ResourceSlice with the same NodeName as the requesting node');
 }
 
-/** A node that joined puts its DNS server behind the cluster's name for it: with a slice of its own, for itself. */
+/** Allows a node to write the EndpointSlice of its own DNS server behind the Service kube-dns. */
 function admitEndpointSlice(node: string, { operation, namespace, name, object }: AdmissionRequest): AdmissionDecision {
   const own = `kube-dns-${node}`;
   const requested = operation === 'CREATE' ? (object?.metadata?.name ?? '') : name;
@@ -88,7 +88,7 @@ const reported: ReadonlySet<string> = new Set([
   'modifyVolumeStatus',
 ]);
 
-/** A node reports on the expansion of a claim, and nothing else of it. */
+/** Allows a node to report the expansion of a claim in its status, and no other change. */
 function admitPVCStatus(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = (claim: PersistentVolumeClaim) => ({
@@ -101,93 +101,100 @@ function admitPVCStatus(node: string, { operation, object, old }: AdmissionReque
     : deny(`node ${quoted(node)} is not allowed to update fields other than status quantity and status conditions`);
 }
 
-/** Holds nodes to their own objects and to those of the pods that are bound to them. */
+/** The resources whose writes by nodes are restricted. */
+const restrictedResources = [
+  'pods',
+  'pods/status',
+  'pods/eviction',
+  'pods/binding',
+  'pods/resize',
+  'pods/ephemeralcontainers',
+  'nodes',
+  'nodes/status',
+  'serviceaccounts/token',
+  'persistentvolumes',
+  'persistentvolumeclaims',
+  'persistentvolumeclaims/status',
+  'volumeattachments.storage.k8s.io',
+  'volumeattachments.storage.k8s.io/status',
+  'volumesnapshotcontents.snapshot.storage.k8s.io',
+  'volumesnapshotcontents.snapshot.storage.k8s.io/status',
+  'volumesnapshots.snapshot.storage.k8s.io',
+  'volumesnapshots.snapshot.storage.k8s.io/status',
+  'csistoragecapacities.storage.k8s.io',
+  'ipblocks.network.oarlock.dev',
+  'leases.coordination.k8s.io',
+  'csinodes.storage.k8s.io',
+  'resourceslices.resource.k8s.io',
+  'endpointslices.discovery.k8s.io',
+  'certificatesigningrequests.certificates.k8s.io',
+];
+
+/** Admits a request of a node by the rules of its resource. */
+function admitNodeRequest(
+  node: string,
+  request: AdmissionRequest,
+  { client, authz }: { readonly client: Client; readonly authz: readonly Authorizer[] },
+): AdmissionDecision | Promise<AdmissionDecision> {
+  const { resource, subresource } = request;
+  switch (`${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`) {
+    case 'pods':
+      return admitPod(client, node, request);
+    case 'pods/status':
+      return admitPodStatus(node, request);
+    case 'pods/eviction':
+      return admitPodEviction(client, node, request);
+    case 'nodes':
+    case 'nodes/status':
+      return admitNode(node, request);
+    case 'serviceaccounts/token':
+      return admitServiceAccountToken({ client, authz }, node, request);
+    case 'persistentvolumes':
+      return admitPersistentVolume(client, node, request);
+    case 'persistentvolumeclaims':
+      return admitPersistentVolumeClaim(node, request);
+    case 'volumeattachments.storage.k8s.io':
+    case 'volumeattachments.storage.k8s.io/status':
+      return admitVolumeAttachment(node, request);
+    case 'volumesnapshotcontents.snapshot.storage.k8s.io':
+    case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
+      return admitVolumeSnapshotContent(node, request);
+    case 'volumesnapshots.snapshot.storage.k8s.io':
+    case 'volumesnapshots.snapshot.storage.k8s.io/status':
+      return admitVolumeSnapshot(client, node, request);
+    case 'csistoragecapacities.storage.k8s.io':
+      return admitStorageCapacity(node, request);
+    case 'ipblocks.network.oarlock.dev':
+      return admitIPBlock(client, node, request);
+    case 'persistentvolumeclaims/status':
+      return admitPVCStatus(node, request);
+    case 'leases.coordination.k8s.io':
+      return admitLease(node, request);
+    case 'csinodes.storage.k8s.io':
+      return admitCSINode(node, request);
+    case 'resourceslices.resource.k8s.io':
+      return admitResourceSlice(node, request);
+    case 'endpointslices.discovery.k8s.io':
+      return admitEndpointSlice(node, request);
+    case 'certificatesigningrequests.certificates.k8s.io':
+      return admitCertificateSigningRequest(node, request);
+    default:
+      return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
+  }
+}
+
+/** Restricts nodes to their own objects and to those of the pods that are bound to them (NodeRestriction). */
 export default Admission.plugin({
   id: 'admission-node-restriction',
   config: z.strictObject({}),
   needs: { client: Client, authz: Authz },
   create: ({ client, authz }) => ({
-    matches: [
-      {
-        resources: [
-          'pods',
-          'pods/status',
-          'pods/eviction',
-          'pods/binding',
-          'pods/resize',
-          'pods/ephemeralcontainers',
-          'nodes',
-          'nodes/status',
-          'serviceaccounts/token',
-          'persistentvolumes',
-          'persistentvolumeclaims',
-          'persistentvolumeclaims/status',
-          'volumeattachments.storage.k8s.io',
-          'volumeattachments.storage.k8s.io/status',
-          'volumesnapshotcontents.snapshot.storage.k8s.io',
-          'volumesnapshotcontents.snapshot.storage.k8s.io/status',
-          'volumesnapshots.snapshot.storage.k8s.io',
-          'volumesnapshots.snapshot.storage.k8s.io/status',
-          'csistoragecapacities.storage.k8s.io',
-          'ipblocks.network.oarlock.dev',
-          'leases.coordination.k8s.io',
-          'csinodes.storage.k8s.io',
-          'resourceslices.resource.k8s.io',
-          'endpointslices.discovery.k8s.io',
-          'certificatesigningrequests.certificates.k8s.io',
-        ],
-        operations: ['CREATE', 'UPDATE', 'DELETE'],
-      },
-    ],
+    matches: [{ resources: restrictedResources, operations: ['CREATE', 'UPDATE', 'DELETE'] }],
     validate(request): AdmissionDecision | Promise<AdmissionDecision> {
-      const { identity, resource, subresource } = request;
-      const node = nodeOf(identity);
+      const node = nodeOf(request.identity);
       if (node === undefined) return allow;
-      if (node === '') return deny(`could not determine node from user ${quoted(identity.name)}`);
-      switch (`${groupResource(resource)}${subresource === '' ? '' : `/${subresource}`}`) {
-        case 'pods':
-          return admitPod(client, node, request);
-        case 'pods/status':
-          return admitPodStatus(node, request);
-        case 'pods/eviction':
-          return admitPodEviction(client, node, request);
-        case 'nodes':
-        case 'nodes/status':
-          return admitNode(node, request);
-        case 'serviceaccounts/token':
-          return admitServiceAccountToken({ client, authz }, node, request);
-        case 'persistentvolumes':
-          return admitPersistentVolume(client, node, request);
-        case 'persistentvolumeclaims':
-          return admitPersistentVolumeClaim(node, request);
-        case 'volumeattachments.storage.k8s.io':
-        case 'volumeattachments.storage.k8s.io/status':
-          return admitVolumeAttachment(node, request);
-        case 'volumesnapshotcontents.snapshot.storage.k8s.io':
-        case 'volumesnapshotcontents.snapshot.storage.k8s.io/status':
-          return admitVolumeSnapshotContent(node, request);
-        case 'volumesnapshots.snapshot.storage.k8s.io':
-        case 'volumesnapshots.snapshot.storage.k8s.io/status':
-          return admitVolumeSnapshot(client, node, request);
-        case 'csistoragecapacities.storage.k8s.io':
-          return admitStorageCapacity(node, request);
-        case 'ipblocks.network.oarlock.dev':
-          return admitIPBlock(client, node, request);
-        case 'persistentvolumeclaims/status':
-          return admitPVCStatus(node, request);
-        case 'leases.coordination.k8s.io':
-          return admitLease(node, request);
-        case 'csinodes.storage.k8s.io':
-          return admitCSINode(node, request);
-        case 'resourceslices.resource.k8s.io':
-          return admitResourceSlice(node, request);
-        case 'endpointslices.discovery.k8s.io':
-          return admitEndpointSlice(node, request);
-        case 'certificatesigningrequests.certificates.k8s.io':
-          return admitCertificateSigningRequest(node, request);
-        default:
-          return deny(`unexpected pod subresource ${quoted(subresource)}, only 'status' and 'eviction' are allowed`);
-      }
+      if (node === '') return deny(`could not determine node from user ${quoted(request.identity.name)}`);
+      return admitNodeRequest(node, request, { client, authz });
     },
   }),
 });

@@ -4,7 +4,7 @@ type Spec = NonNullable<Pod['spec']>;
 
 const containersOf = (spec: Spec) => [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])];
 
-/** Whether a volume names a Secret, of whatever type it is. */
+/** Returns true if a volume of any type references a Secret. */
 function namesSecret({ secret, projected, azureFile, cephfs, cinder, csi, flexVolume, iscsi, rbd, scaleIO, storageos }: Volume): boolean {
   return (
     secret !== undefined ||
@@ -18,7 +18,7 @@ function namesSecret({ secret, projected, azureFile, cephfs, cinder, csi, flexVo
 const namesConfigMap = ({ configMap, projected }: Volume): boolean =>
   configMap !== undefined || projected?.sources?.some((source) => source.configMap !== undefined) === true;
 
-/** What a volume that names neither Secret nor ConfigMap leans on. */
+/** Returns the kind of object that a volume references, other than Secrets and ConfigMaps. */
 function referencedObject({ csi, glusterfs, persistentVolumeClaim, ephemeral, projected }: Volume): string | undefined {
   if (csi !== undefined) return 'csidrivers (via CSI volumes)';
   if (glusterfs !== undefined) return 'endpoints (via glusterFS volumes)';
@@ -32,7 +32,7 @@ function referencedObject({ csi, glusterfs, persistentVolumeClaim, ephemeral, pr
   return undefined;
 }
 
-/** What kind of API object a pod leans on, if any, as Kubernetes names it: nodes have no say in those. */
+/** Returns the kind of API object that a pod references, in upstream's words: mirror pods must not reference any. */
 export function referenceOf({ spec }: Pod): string | undefined {
   if (spec === undefined) return undefined;
   if (spec.serviceAccountName) return 'serviceaccounts';

@@ -13,7 +13,7 @@ import { admitTokenAudience } from './token-audience.ts';
 const mirror = 'kubernetes.io/config.mirror';
 const quoted = JSON.stringify;
 
-/** The pod as it is now; undefined when there is none. */
+/** Returns the pod, or undefined if it does not exist. */
 async function podOf(client: Client, namespace: string, name: string): Promise<Pod | undefined> {
   try {
     return await client.get(pods, { namespace, name });

@@ -73,13 +73,13 @@ function isProvisionedBy(node: string, { metadata }: PersistentVolumeClaim, { vo
 function hasSecretsOf({ metadata, spec }: PersistentVolume, claim: PersistentVolumeClaim, { parameters }: StorageClass): boolean {
   const tokens = claimTokens(metadata?.name ?? '', claim);
   const same = (ref: SecretReference | undefined, use: SecretUse): boolean => {
-    let wanted: SecretReference | undefined;
+    let expected: SecretReference | undefined;
     try {
-      wanted = secretReference(parameters, use, tokens);
+      expected = secretReference(parameters, use, tokens);
     } catch {
       return false; // the class names a Secret that does not resolve for this claim
     }
-    return jsonEqual([ref?.name ?? '', ref?.namespace ?? ''], [wanted?.name ?? '', wanted?.namespace ?? '']);
+    return jsonEqual([ref?.name ?? '', ref?.namespace ?? ''], [expected?.name ?? '', expected?.namespace ?? '']);
   };
   const [name, namespace] = deletionSecretKeys.map((key) => metadata?.annotations?.[key] ?? '');
   return (

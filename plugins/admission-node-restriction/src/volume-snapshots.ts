@@ -8,7 +8,7 @@ import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oar
 import type { Client, ObjectName } from '@oarlock/spi/client';
 import { isOnNode } from './volumes.ts';
 
-// Nodes that make volumes of their own take snapshots of them, too. Here they are held to snapshots of volumes that are on them.
+// Nodes that provision their own volumes also take snapshots of them. These rules restrict them to snapshots of their own volumes.
 
 interface Snapshot extends KubeObject {
   readonly spec?: {
@@ -24,34 +24,34 @@ const contents = resource<Content>('snapshot.storage.k8s.io', 'v1', 'volumesnaps
 
 const quoted = JSON.stringify;
 export const managedBy = 'snapshot.storage.kubernetes.io/managed-by';
-/** What whoever looks after a snapshot holds it by. */
+/** Finalizers of the snapshot controllers. */
 const held: ReadonlySet<string> = new Set([
   'snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection',
   'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection',
 ]);
 
-/** A node holds a snapshot of its own volumes, says which class it got, and how it goes. */
+/** Allows a node to add finalizers, the class and the status to snapshots of its own volumes. */
 export async function admitVolumeSnapshot(client: Client, node: string, request: AdmissionRequest): Promise<AdmissionDecision> {
   const { operation, subresource, object, old } = request;
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const [before, after]: readonly [Snapshot, Snapshot] = [old ?? {}, object ?? {}];
   const contentName = contentOf(before);
-  const told = after.status?.boundVolumeSnapshotContentName;
+  const allowed = after.status?.boundVolumeSnapshotContentName;
   const same =
-    subresource === 'status' ? told === undefined || told === contentName : jsonEqual(plain(after, before), plain(before, before));
+    subresource === 'status' ? allowed === undefined || allowed === contentName : jsonEqual(plain(after, before), plain(before, before));
   return same && (await isReachableFromNode(client, node, before, contentName))
     ? allow
-    : deny(`node ${quoted(node)} can only look after VolumeSnapshots of volumes that no other node reaches`);
+    : deny(`node ${quoted(node)} can only update VolumeSnapshots of volumes that no other node reaches`);
 }
 
-/** What a node may not change. A class that nobody has asked for is chosen for them. */
+/** Returns the fields that a node must not change. The class may be set if the snapshot has none. */
 function plain({ metadata, spec = {}, ...others }: Snapshot, before: Snapshot): unknown {
   const { finalizers = [], ...rest }: ObjectMeta = metadata ?? {};
   const { volumeSnapshotClassName, ...wanted } = spec;
-  const asked = before.spec?.volumeSnapshotClassName === undefined ? {} : { volumeSnapshotClassName };
+  const requested = before.spec?.volumeSnapshotClassName === undefined ? {} : { volumeSnapshotClassName };
   const foreign = finalizers.filter((each) => !held.has(each));
   const own = { ...rest, finalizers: foreign, managedFields: undefined, resourceVersion: undefined, generation: undefined };
-  return JSON.parse(JSON.stringify({ ...others, status: undefined, metadata: own, spec: { ...wanted, ...asked } }));
+  return JSON.parse(JSON.stringify({ ...others, status: undefined, metadata: own, spec: { ...wanted, ...requested } }));
 }
 
 const contentOf = ({ metadata, spec, status }: Snapshot): string =>
@@ -66,17 +66,17 @@ async function isReachableFromNode(client: Client, node: string, { metadata, spe
   const content = await find(contents, { name: contentName });
   if (content !== undefined) {
     const by = content.metadata?.labels?.[managedBy];
-    // one that somebody brings is the node's that finds it
+    // a pre-provisioned content belongs to the node whose driver has the snapshot
     return by === node || (by === undefined && content.spec?.source?.snapshotHandle !== undefined);
   }
   const { namespace = '' } = metadata ?? {};
   const claim = await find(persistentVolumeClaims, { namespace, name: spec?.source?.persistentVolumeClaimName ?? '' });
   const volume = claim?.spec?.volumeName ? await find(persistentVolumes, { name: claim.spec.volumeName }) : undefined;
-  // of a claim that has no volume nobody else would say so
+  // without a volume of the claim, no other node can report the error
   return volume === undefined || isOnNode(node, volume);
 }
 
-/** How much room there is on a node is what that node alone says. */
+/** Allows a node to write the CSIStorageCapacities of its own topology. */
 export function admitStorageCapacity(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   const places = [...(operation === 'DELETE' ? [] : [object]), ...(operation === 'CREATE' ? [] : [old])] as readonly (
     | CSIStorageCapacity

@@ -6,11 +6,12 @@ import { allow, deny, type AdmissionRequest, type AdmissionDecision } from '@oar
 import type { Client } from '@oarlock/spi/client';
 import { admitNewVolume, fixedFields } from './volume-secrets.ts';
 
-// Nodes that make volumes of their own (csi-hostpath on a node that joined) hold a role for it. Here they are held to volumes that are on them.
+// Nodes that provision their own volumes (csi-hostpath on a joined node) have a role for it. These rules restrict them to volumes on the
+// node.
 
 const quoted = JSON.stringify;
 
-/** A volume of a CSI driver that only this node reaches. */
+/** Returns true for a volume of a CSI driver that only this node can access. */
 export function isOnNode(node: string, { spec }: PersistentVolume): boolean {
   const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
   return (
@@ -38,7 +39,10 @@ export async function admitPersistentVolume(
   if (operation === 'DELETE' || jsonEqual(fixedFields(object ?? {}), fixedFields(old ?? {}))) return allow;
   return deny(`node ${quoted(node)} can only update the capacity, the attributes class and the metadata of PersistentVolumes`);
 }
-/** A node may let go of a claim whose volume it cannot make, and hold one while it takes a snapshot; it changes nothing that somebody asked for. */
+/**
+ * Allows a node to clear the selected node of a claim that it cannot provision, and to set the snapshot finalizer; it must not change the
+ * spec.
+ */
 export function admitPersistentVolumeClaim(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   if (operation !== 'UPDATE') return deny(`unexpected operation ${quoted(operation)}`);
   const rest = ({ metadata, ...others }: KubeObject) => {
@@ -62,12 +66,12 @@ export function admitVolumeAttachment(node: string, { object, old }: AdmissionRe
 
 const snapshotSecretKeys = ['name', 'namespace'].map((end) => `snapshot.storage.kubernetes.io/deletion-secret-${end}`);
 
-/** The content of a snapshot is its node's by a label. One that somebody brings is the node's that finds it. */
+/** A VolumeSnapshotContent belongs to the node in its label. A pre-provisioned one belongs to the node whose driver has the snapshot. */
 export function admitVolumeSnapshotContent(node: string, { operation, object, old }: AdmissionRequest): AdmissionDecision {
   const secret = (content: KubeObject | undefined) => snapshotSecretKeys.map((key) => content?.metadata?.annotations?.[key] ?? '');
-  // a central snapshotter with rights of its own would read the Secret for the driver
+  // a central snapshotter with its own permissions would read the Secret for the driver
   if (operation !== 'DELETE' && !jsonEqual(secret(object), secret(old)))
-    return deny(`node ${quoted(node)} is not allowed to name the deletion secret of VolumeSnapshotContents`);
+    return deny(`node ${quoted(node)} is not allowed to set the deletion secret of VolumeSnapshotContents`);
   const by = (content: KubeObject | undefined) => content?.metadata?.labels?.['snapshot.storage.kubernetes.io/managed-by'];
   if (operation === 'CREATE')
     return by(object) === node ? allow : deny(`node ${quoted(node)} can only write VolumeSnapshotContents that it manages`);

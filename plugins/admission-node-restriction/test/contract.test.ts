@@ -29,8 +29,8 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 cryptoProvider.set(webcrypto);
 async function csr(commonName: string, signerName = 'kubernetes.io/kubelet-serving'): Promise<AdmissionRequest> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
-  const made = await Pkcs10CertificateRequestGenerator.create({ name: `CN=${commonName}`, keys, signingAlgorithm: algorithm });
-  return csrOf(Buffer.from(made.toString('pem')).toString('base64'), signerName);
+  const snapshotContent = await Pkcs10CertificateRequestGenerator.create({ name: `CN=${commonName}`, keys, signingAlgorithm: algorithm });
+  return csrOf(Buffer.from(snapshotContent.toString('pem')).toString('base64'), signerName);
 }
 const csrOf = (request: string, signerName = 'kubernetes.io/kubelet-serving') =>
   admissionRequest(
@@ -68,7 +68,7 @@ const chosenClaim = (selected: string | undefined, storage: string) => ({
   metadata: { namespace: 'd', name: 'c', annotations: { ...(selected && { 'volume.kubernetes.io/selected-node': selected }) } },
   spec: { resources: { requests: { storage } } },
 });
-/** A snapshot of the claim `of-VOLUME`, and what is looked up about it: see below. */
+/** A snapshot of the claim `of-VOLUME`; the objects that the rules look up are below. */
 const snapshot = (of: string, more: object = {}, finalizers: readonly string[] = []) => ({
   metadata: { namespace: 'd', name: 's', uid: `uid-of-${of}`, finalizers },
   spec: { source: { persistentVolumeClaimName: `of-${of}` }, ...more },
@@ -111,10 +111,10 @@ const blockChange = (old: object | undefined, next: object | undefined) =>
     ...(old && { old: block(old) }),
     name: 'b',
   });
-/** n2 is there, `gone` is not. */
+/** n2 exists, `gone` does not. */
 const blocksDenied = [
-  ['a block for another', blockChange(undefined, { node: 'n2' }), 'give an IPBlock to node "n2"'],
-  ['claims for another', blockChange(undefined, { node: 'n1', claims: { n2: [1] } }), 'change what node "n2" claims'],
+  ['a block for another node', blockChange(undefined, { node: 'n2' }), 'give an IPBlock to node "n2"'],
+  ['claims for another node', blockChange(undefined, { node: 'n1', claims: { n2: [1] } }), 'change what node "n2" claims'],
   ['another range', blockChange({ node: 'n1' }, { node: 'n1', cidr: '10.2.0.0/26' }), 'change the range of an IPBlock'],
   ["another's block", blockChange({ node: 'n2' }, { node: 'n1' }), 'take an IPBlock of node "n2"'],
   [
@@ -122,36 +122,44 @@ const blocksDenied = [
     blockChange({ node: 'n2', claims: { n2: [1, 2] } }, { node: 'n2', claims: { n2: [1] } }),
     'change what node "n2" claims',
   ],
-  ["all of another's claims", blockChange({ claims: { n2: [1] } }, { claims: { n1: [1] } }), 'change what node "n2" claims'],
   [
-    'what another claims',
+    'claims of another node that are all replaced',
+    blockChange({ claims: { n2: [1] } }, { claims: { n1: [1] } }),
+    'change what node "n2" claims',
+  ],
+  [
+    'an address that another node claims',
     blockChange({ claims: { n2: [1] } }, { claims: { n1: [1], n2: [1] } }),
     'claim address 1, which another node does',
   ],
-  ["deletion of another's block", blockChange({ node: 'n2' }, undefined), 'take an IPBlock of node "n2"'],
-  ['deletion of what another claims', blockChange({ node: 'n1', claims: { n2: [1] } }, undefined), 'change what node "n2" claims'],
+  ["deletion of another node's block", blockChange({ node: 'n2' }, undefined), 'take an IPBlock of node "n2"'],
   [
-    'a wish of another',
+    'deletion of a block with claims of another node',
+    blockChange({ node: 'n1', claims: { n2: [1] } }, undefined),
+    'change what node "n2" claims',
+  ],
+  [
+    'a request of another node',
     blockChange({ claims: { n2: [1] } }, { claims: { n2: [1] }, wanted: { 1: 'n2' } }),
-    'ask for address 1 in the name',
+    'request address 1 for other nodes',
   ],
 ] as const;
 const blocksAllowed = [
-  ['a block of its own', blockChange(undefined, { node: 'n1', claims: { n1: [1, 2] } })],
-  ['an address of a new block', blockChange(undefined, { claims: { n1: [7] } })],
-  ['more of its block', blockChange({ node: 'n1', claims: { n1: [1], n2: [3] } }, { node: 'n1', claims: { n1: [1, 2], n2: [3] } })],
-  ['an address of another block', blockChange({ node: 'n2', claims: { n2: [1] } }, { node: 'n2', claims: { n1: [5], n2: [1] } })],
+  ['a new block for itself', blockChange(undefined, { node: 'n1', claims: { n1: [1, 2] } })],
+  ['a claim in a new block', blockChange(undefined, { claims: { n1: [7] } })],
+  ['more claims in its block', blockChange({ node: 'n1', claims: { n1: [1], n2: [3] } }, { node: 'n1', claims: { n1: [1, 2], n2: [3] } })],
+  ["a claim in another node's block", blockChange({ node: 'n2', claims: { n2: [1] } }, { node: 'n2', claims: { n1: [5], n2: [1] } })],
   ['a wish', blockChange({ claims: { n2: [1] } }, { claims: { n2: [1] }, wanted: { 1: 'n1' } })],
-  ['what was wished for', blockChange({ claims: { n1: [1, 2] }, wanted: { 1: 'n2' } }, { claims: { n1: [2] }, wanted: {} })],
-  ['a block of nobody', blockChange({ claims: { n2: [1] } }, { node: 'n1', claims: { n2: [1] } })],
-  ['a block of one that is gone', blockChange({ node: 'gone', claims: { gone: [1] } }, { node: 'n1', claims: { n1: [1] } })],
-  ['to let go of a block', blockChange({ node: 'n1', claims: { n1: [1], n2: [2] } }, { claims: { n2: [2] } })],
+  ['an address that it requested', blockChange({ claims: { n1: [1, 2] }, wanted: { 1: 'n2' } }, { claims: { n1: [2] }, wanted: {} })],
+  ['a block without a node', blockChange({ claims: { n2: [1] } }, { node: 'n1', claims: { n2: [1] } })],
+  ['a block of a deleted node', blockChange({ node: 'gone', claims: { gone: [1] } }, { node: 'n1', claims: { n1: [1] } })],
+  ['the release of a block', blockChange({ node: 'n1', claims: { n1: [1], n2: [2] } }, { claims: { n2: [2] } })],
   ['deletion of its block', blockChange({ node: 'n1', claims: { n1: [1] } }, undefined)],
 ] as const;
 
 const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] = [
   [
-    'a pod that is no mirror',
+    'a pod without the mirror annotation',
     admissionRequest('CREATE', pods, pod('n1', {}, { annotations: {} }), as),
     'pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods',
   ],
@@ -171,22 +179,22 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     'a single owner reference',
   ],
   [
-    'a mirror pod of another owner',
+    'a mirror pod with another owner',
     admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, kind: 'ReplicaSet' }] }), as),
     'an owner reference set to itself',
   ],
   [
-    'an owner that is no controller',
+    'a mirror pod whose owner is not a controller',
     admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, controller: false }] }), as),
     'a controller owner reference',
   ],
   [
-    'an owner that blocks',
+    'a mirror pod whose owner blocks deletion',
     admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, blockOwnerDeletion: true }] }), as),
     'must not set blockOwnerDeletion',
   ],
   [
-    'an owner of another time',
+    'a mirror pod whose owner has an old UID',
     admissionRequest('CREATE', pods, pod('n1', {}, { ownerReferences: [{ ...owner, uid: 'old' }] }), as),
     'node n1 UID mismatch: expected old got uid-n1',
   ],
@@ -196,7 +204,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     'node "n1" can not create pods that reference secrets',
   ],
   [
-    'a mirror pod with an account',
+    'a mirror pod with a service account',
     admissionRequest('CREATE', pods, pod('n1', { serviceAccountName: 'a' }), as),
     'reference serviceaccounts',
   ],
@@ -217,7 +225,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ).map(
     ([what, volume]) =>
       [
-        `a mirror pod whose volume leans on ${what}: ${Object.keys(volume)[0] ?? ''}`,
+        `a mirror pod whose volume references ${what}: ${Object.keys(volume)[0] ?? ''}`,
         admissionRequest('CREATE', pods, pod('n1', { volumes: [{ name: 'v', ...volume }] }), as),
         `node "n1" can not create pods that reference ${what}`,
       ] as const,
@@ -228,22 +236,22 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     'unexpected operation "UPDATE", node "n1" can only create and delete mirror pods',
   ],
   [
-    "deletion of another's pod",
+    'deletion of a pod of another node',
     admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n2'), namespace: 'd', name: 'm' }),
     'node "n1" can only delete pods with spec.nodeName set to itself',
   ],
   [
-    "status of another's pod",
+    'status of a pod of another node',
     admissionRequest('UPDATE', pods, pod('n2'), { ...as, old: pod('n2'), subresource: 'status' }),
     'node "n1" can only update pod status for pods with spec.nodeName set to itself',
   ],
   [
-    'labels through status',
+    'labels in a status update',
     admissionRequest('UPDATE', pods, pod('n1', {}, { labels: { a: 'b' } }), { ...as, old: pod('n1'), subresource: 'status' }),
     'node "n1" cannot update labels through pod status',
   ],
   [
-    "eviction of another's pod",
+    'eviction of a pod of another node',
     admissionRequest('CREATE', pods, { metadata: { namespace: 'd', name: 'there' } }, { ...as, subresource: 'eviction' }),
     'node n1 can only evict pods with spec.nodeName set to itself',
   ],
@@ -259,7 +267,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     'node "n1" is not allowed to modify node "n2"',
   ],
   [
-    'labels kept from nodes',
+    'restricted labels',
     admissionRequest('CREATE', nodes, node('n1', { 'node-restriction.kubernetes.io/x': '1', 'foo.k8s.io/y': '1', mine: '1' }), as),
     'node "n1" is not allowed to set the following labels: foo.k8s.io/y, node-restriction.kubernetes.io/x',
   ],
@@ -278,20 +286,20 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     admissionRequest('UPDATE', nodes, { ...node('n1'), metadata: { name: 'n1', ownerReferences: [owner] } }, { ...as, old: node('n1') }),
     'is not allowed to modify ownerReferences',
   ],
-  ['a token of its own', token(), 'node requested token not bound to a pod'],
-  ['a token for a node', token({ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'x' }), 'node requested token not bound to a pod'],
+  ['an unbound token', token(), 'node requested token not bound to a pod'],
+  ['a token bound to a node', token({ apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'x' }), 'node requested token not bound to a pod'],
   [
-    'a token without a uid',
+    'a token bound to a pod without a uid',
     token({ apiVersion: 'v1', kind: 'Pod', name: 'here' }),
     'node requested token with a pod binding without a uid',
   ],
   [
-    'a token for a pod of before',
+    'a token bound to an earlier pod',
     token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'old' }),
     /^the UID in the bound object reference \(old\) does not match/,
   ],
   [
-    "a token for another's pod",
+    'a token bound to a pod of another node',
     token({ apiVersion: 'v1', kind: 'Pod', name: 'there', uid: 'uid-there' }),
     'node requested token bound to a pod scheduled on a different node',
   ],
@@ -301,7 +309,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     'can only access node lease with the same name as the requesting node',
   ],
   [
-    'a lease elsewhere',
+    'a lease in another namespace',
     admissionRequest('CREATE', leases, { metadata: { namespace: 'd', name: 'n1' } }, as),
     'can only access leases in the "kube-node-lease" system namespace',
   ],
@@ -312,10 +320,10 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ],
   ...(
     [
-      ['a volume that is no CSI driver', volume({ hostPath: { path: '/' } }, ['n1'])],
-      ['a volume that another node reaches', volume(onNode, ['n1', 'n2'])],
+      ['a volume without a CSI driver', volume({ hostPath: { path: '/' } }, ['n1'])],
+      ['a volume that another node can access', volume(onNode, ['n1', 'n2'])],
       ['a volume of another node', volume(onNode, ['n2'])],
-      ['a volume that is everywhere', volume(onNode)],
+      ['a volume that all nodes can access', volume(onNode)],
     ] as const
   ).map(
     ([title, object]) =>
@@ -328,40 +336,40 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ...(
     [
       ['of a volume of another node', snapshotChange(snapshot('theirs', {}, holds), snapshot('theirs'))],
-      ['that another node looks after', snapshotChange(snapshot('taken', {}, holds), snapshot('taken'))],
+      ["of another node's snapshot content", snapshotChange(snapshot('taken', {}, holds), snapshot('taken'))],
       [
-        'that another node looks after, and how it goes',
+        "of another node's snapshot content, with a status",
         snapshotChange({ ...snapshot('taken'), status: { readyToUse: true } }, snapshot('taken'), 'status'),
       ],
       [
-        'with a content that is not its own',
+        'with a content of another node',
         snapshotChange({ ...snapshot('ours'), status: { boundVolumeSnapshotContentName: 'x' } }, snapshot('ours'), 'status'),
       ],
       [
-        'and another class than was asked for',
+        'with another class than requested',
         snapshotChange(snapshot('ours', { volumeSnapshotClassName: 'b' }), snapshot('ours', { volumeSnapshotClassName: 'a' })),
       ],
-      ['and who else holds it', snapshotChange(snapshot('ours'), snapshot('ours', {}, ['somebody.else/holds']))],
+      ['with finalizers of other controllers', snapshotChange(snapshot('ours'), snapshot('ours', {}, ['somebody.else/holds']))],
     ] as const
   ).map(
     ([title, request]) =>
-      [`a snapshot ${title}`, request, 'can only look after VolumeSnapshots of volumes that no other node reaches'] as const,
+      [`a snapshot ${title}`, request, 'can only update VolumeSnapshots of volumes that no other node reaches'] as const,
   ),
   ...[capacity('n2'), capacity()].map(
     (object) =>
       [
-        `the room that there is ${object.nodeTopology.matchLabels['topology/0'] ?? 'everywhere'}`,
+        `the storage capacity ${object.nodeTopology.matchLabels['topology/0'] ?? 'everywhere'}`,
         admissionRequest('CREATE', csiStorageCapacities, object, as),
         'can only write CSIStorageCapacities of its own',
       ] as const,
   ),
   [
-    'a claim that asks for more',
+    'a claim with a larger request',
     admissionRequest('UPDATE', persistentVolumeClaims, chosenClaim('n1', '2Gi'), { ...as, old: chosenClaim('n1', '1Gi') }),
     'is not allowed to change PersistentVolumeClaims',
   ],
   [
-    'a claim that another node is to serve',
+    'a claim that another node provisions',
     admissionRequest('UPDATE', persistentVolumeClaims, chosenClaim(undefined, '1Gi'), { ...as, old: chosenClaim('n2', '1Gi') }),
     'is not allowed to change PersistentVolumeClaims',
   ],
@@ -372,7 +380,7 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
   ],
   ...(
     [
-      ['the DNS of another node', dnsSlice('n2', { name: 'kube-dns-n2' }), /can only access the EndpointSlice "kube-dns-n1"/],
+      ['the DNS EndpointSlice of another node', dnsSlice('n2', { name: 'kube-dns-n2' }), /can only access the EndpointSlice "kube-dns-n1"/],
       ['endpoints of another namespace', dnsSlice('n1', { namespace: 'default' }), /in the "kube-system" namespace/],
       ['endpoints of another Service', dnsSlice('n1', { service: 'metrics' }), /of the Service "kube-dns"/],
       ['an endpoint on another node', dnsSlice('n2'), /the same nodeName as the requesting node/],
@@ -394,13 +402,13 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
     /not allowed to update fields other than/,
   ],
   ...blocksDenied,
-  ['a certificate of another node', await csr('system:node:n2'), 'can only create a node CSR with CN=system:node:n1'],
+  ['a certificate for another node', await csr('system:node:n2'), 'can only create a node CSR with CN=system:node:n1'],
   [
-    'a client certificate of somebody else',
+    'a client certificate for another user',
     await csr('kubernetes-admin', 'kubernetes.io/kube-apiserver-client-kubelet'),
     'can only create a node CSR with CN=system:node:n1',
   ],
-  ['a certificate request that is none', csrOf('bm9uZQ=='), /^unable to parse csr: /],
+  ['an invalid certificate request', csrOf('bm9uZQ=='), /^unable to parse csr: /],
   [
     'a node without a name',
     admissionRequest('CREATE', nodes, node('n1'), { identity: nameless }),
@@ -409,22 +417,25 @@ const denied: readonly (readonly [string, AdmissionRequest, string | RegExp])[] 
 ];
 const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ...blocksAllowed,
-  ['a hold on a snapshot of its volume', snapshotChange(snapshot('ours', {}, holds), snapshot('ours'))],
+  ['the finalizer of a snapshot of its volume', snapshotChange(snapshot('ours', {}, holds), snapshot('ours'))],
   ['the class of a snapshot of its volume', snapshotChange(snapshot('ours', { volumeSnapshotClassName: 'a' }), snapshot('ours'))],
   [
-    'how a snapshot of its volume goes',
+    'the status of a snapshot of its volume',
     snapshotChange(
       { ...snapshot('ours'), status: { boundVolumeSnapshotContentName: 'snapcontent-uid-of-ours' } },
       snapshot('ours'),
       'status',
     ),
   ],
-  ['that there is nothing to take a snapshot of', snapshotChange({ ...snapshot('nobody'), status: {} }, snapshot('nobody'), 'status')],
-  ['the room that there is on it', admissionRequest('CREATE', csiStorageCapacities, capacity('n1'), as)],
+  [
+    'the error of a snapshot whose claim has no volume',
+    snapshotChange({ ...snapshot('nobody'), status: {} }, snapshot('nobody'), 'status'),
+  ],
+  ['the storage capacity of the node', admissionRequest('CREATE', csiStorageCapacities, capacity('n1'), as)],
   ['a mirror pod', admissionRequest('CREATE', pods, pod('n1'), as)],
   ['deletion of its pod', admissionRequest('DELETE', pods, undefined, { ...as, old: pod('n1'), namespace: 'd', name: 'm' })],
   [
-    'status of its pod',
+    'status of its own pod',
     admissionRequest('UPDATE', pods, { ...pod('n1'), status: { phase: 'Running' } }, { ...as, old: pod('n1'), subresource: 'status' }),
   ],
   [
@@ -433,13 +444,16 @@ const allowed: readonly (readonly [string, AdmissionRequest])[] = [
   ],
   ['itself', admissionRequest('CREATE', nodes, node('n1', { 'kubernetes.io/os': 'linux', 'node.kubernetes.io/x': '1', mine: '1' }), as)],
   ['its status', admissionRequest('UPDATE', nodes, node('n1'), { ...as, old: node('n1'), subresource: 'status' })],
-  ['a token for its pod', token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'uid-here' })],
+  ['a token bound to its own pod', token({ apiVersion: 'v1', kind: 'Pod', name: 'here', uid: 'uid-here' })],
   ['its lease', admissionRequest('UPDATE', leases, { metadata: { namespace: 'kube-node-lease', name: 'n1' } }, as)],
   ['its slice', admissionRequest('CREATE', resourceSlices, slice('n1'), as)],
-  ['the slice of its DNS server', admissionRequest('CREATE', endpointSlices, dnsSlice('n1'), as)],
-  ['a certificate of its own', await csr('system:node:n1')],
+  ['the EndpointSlice of its DNS server', admissionRequest('CREATE', endpointSlices, dnsSlice('n1'), as)],
+  ['a certificate for itself', await csr('system:node:n1')],
   ['a certificate of another signer', await csr('whoever', 'example.com/own')],
-  ['somebody else may do all that', admissionRequest('CREATE', nodes, node('n2', { 'node-restriction.kubernetes.io/x': '1' }))],
+  [
+    'the same requests of a user that is not a node',
+    admissionRequest('CREATE', nodes, node('n2', { 'node-restriction.kubernetes.io/x': '1' })),
+  ],
 ];
 
 admissionContract('admission-node-restriction', () => {
@@ -471,7 +485,7 @@ admissionContract('admission-node-restriction', () => {
       ...allowed.map(([title, request]) => ({ title, request, expected: 'allowed' as const })),
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is unavailable'), 10_000),
     dispose: () => api.stop(),
   };
 });

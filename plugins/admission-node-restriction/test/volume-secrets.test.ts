@@ -33,7 +33,7 @@ interface Changes {
   readonly storageClassName?: string;
   readonly name?: string;
 }
-/** The PersistentVolume that the provisioner of the node n1 makes for the claim `here`, with changes. */
+/** Returns the PersistentVolume that the provisioner of node n1 creates for the claim `here`, with changes. */
 const volume = ({ csi, annotations, name = 'pvc-uid-here', storageClassName = 'local', ...changes }: Changes = {}): PersistentVolume => ({
   metadata: { name, annotations: { 'pv.kubernetes.io/provisioned-by': driver, ...annotations } },
   spec: {
@@ -79,13 +79,13 @@ const victim = { name: 'admin-token', namespace: 'kube-system' };
 
 describe('PersistentVolumes that a node creates', () => {
   const rejected: readonly (readonly [title: string, volume: PersistentVolume])[] = [
-    ['the publish secret of another', volume({ csi: { nodePublishSecretRef: victim } })],
-    ['a stage secret that the class does not name', volume({ csi: { nodeStageSecretRef: victim } })],
-    ['an expand secret that the class does not name', volume({ csi: { nodeExpandSecretRef: victim } })],
-    ['a controller publish secret that the class does not name', volume({ csi: { controllerPublishSecretRef: victim } })],
-    ['a controller expand secret that the class does not name', volume({ csi: { controllerExpandSecretRef: victim } })],
+    ['the publish secret of another class', volume({ csi: { nodePublishSecretRef: victim } })],
+    ['a stage secret that the class does not have', volume({ csi: { nodeStageSecretRef: victim } })],
+    ['an expand secret that the class does not have', volume({ csi: { nodeExpandSecretRef: victim } })],
+    ['a controller publish secret that the class does not have', volume({ csi: { controllerPublishSecretRef: victim } })],
+    ['a controller expand secret that the class does not have', volume({ csi: { controllerExpandSecretRef: victim } })],
     [
-      'a deletion secret that the class does not name',
+      'a deletion secret that the class does not have',
       volume({
         annotations: {
           'volume.kubernetes.io/provisioner-deletion-secret-name': 'admin-token',
@@ -97,30 +97,30 @@ describe('PersistentVolumes that a node creates', () => {
     ['a claim that does not exist', volume(of('nowhere'))],
     ['a claim with another uid', volume({ claimRef: { namespace: 'd', name: 'here', uid: 'x' }, name: 'pvc-x' })],
     ['the name of another volume', volume({ name: 'pvc-uid-there' })],
-    ['a claim that another node serves', volume(of('there'))],
-    ['a claim that waits for the scheduler', volume(of('waiting'))],
-    ['a claim that is bound', volume(of('bound'))],
+    ['a claim that another node provisions', volume(of('there'))],
+    ['a claim that the scheduler has not assigned', volume(of('waiting'))],
+    ['a bound claim', volume(of('bound'))],
     [
       "a claim of another driver's class",
       volume({ ...of('foreign'), storageClassName: 'other', csi: { nodePublishSecretRef: undefined } }),
     ],
-    ['another class than the claim', volume({ storageClassName: 'now' })],
+    ["another class than the claim's", volume({ storageClassName: 'now' })],
   ];
   it.each(rejected)('are rejected with %s', async (_, object) => {
     expect(await verdictOn('CREATE', object)).toContain('node "n1" can only create PersistentVolumes');
   });
 
-  it('are allowed with the secrets of the class of a claim that the scheduler gave to the node', async () => {
+  it('are allowed with the secrets of the class of a claim that is assigned to the node', async () => {
     expect(await verdictOn('CREATE', volume())).toBe('allowed');
   });
-  it('are allowed for a claim of a class that binds at once', async () => {
+  it('are allowed for a claim of a class with immediate binding', async () => {
     expect(await verdictOn('CREATE', volume({ ...of('now'), storageClassName: 'now', csi: { nodePublishSecretRef: undefined } }))).toBe(
       'allowed',
     );
   });
 });
 
-it('VolumeSnapshotContents of a node name no deletion secret', async () => {
+it('VolumeSnapshotContents of a node have no deletion secret', async () => {
   const contents = resource('snapshot.storage.k8s.io', 'v1', 'volumesnapshotcontents', 'VolumeSnapshotContent', false);
   const key = 'snapshot.storage.kubernetes.io/deletion-secret-name';
   const labels = { 'snapshot.storage.kubernetes.io/managed-by': 'n1' };
@@ -142,7 +142,7 @@ describe('PersistentVolumes that a node updates', () => {
   ])('keep their %s', async (_, object) => {
     expect(await verdictOn('UPDATE', object, volume())).toContain('node "n1" can only update');
   });
-  it('may get another size, another attributes class and other finalizers', async () => {
+  it('may change their size, attributes class and finalizers', async () => {
     const resized = later({ capacity: { storage: '2Gi' }, volumeAttributesClassName: 'gold' });
     const object = { ...resized, metadata: { ...resized.metadata, finalizers: ['external-attacher/x'] } };
     expect(await verdictOn('UPDATE', object, volume())).toBe('allowed');

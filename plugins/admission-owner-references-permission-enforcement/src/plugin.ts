@@ -5,7 +5,7 @@ import { Admission, allow, deny, type AdmissionRequest, type AdmissionDecision }
 import { Authz, authorizeChain, type Authorizer } from '@oarlock/spi/authz';
 import { z } from 'zod';
 
-/** Checks the permission to delete the object: a user who can set owners can have the object deleted by the garbage collector. */
+/** Checks the permission to delete the object: a user that can set owners can have the object deleted by the garbage collector. */
 async function mayDelete(
   authz: readonly Authorizer[],
   { identity, resource, subresource, namespace, name }: AdmissionRequest,

@@ -12,7 +12,7 @@ const owner = (kind: string, blockOwnerDeletion = false) => ({
   blockOwnerDeletion,
 });
 const pod = (...ownerReferences: ReturnType<typeof owner>[]) => ({ metadata: { namespace: 'd', name: 'p', ownerReferences } });
-const said = (user: string) => ({ identity: { name: user, groups: [] } });
+const rejection = (user: string) => ({ identity: { name: user, groups: [] } });
 const allows = (asked: Attributes) =>
   asked.kind === 'resource' &&
   ((asked.verb === 'delete' && asked.resource === 'pods' && asked.identity.name !== 'none') ||
@@ -21,44 +21,48 @@ const allows = (asked: Attributes) =>
 admissionContract('admission-owner-references-permission-enforcement', async () => ({
   plugin: (await openAdmission(plugin, { allows })).plugin,
   cases: [
-    { title: 'no owner', request: admissionRequest('CREATE', pods, pod(), said('none')), expected: 'allowed' },
+    { title: 'no owner', request: admissionRequest('CREATE', pods, pod(), rejection('none')), expected: 'allowed' },
     {
-      title: 'the same owners',
-      request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...said('none'), old: pod(owner('ReplicaSet')) }),
+      title: 'unchanged owners',
+      request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...rejection('none'), old: pod(owner('ReplicaSet')) }),
       expected: 'allowed',
     },
-    { title: 'who may delete', request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), said('one')), expected: 'allowed' },
     {
-      title: 'who may not',
-      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), said('none')),
+      title: 'a user with permission to delete',
+      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), rejection('one')),
+      expected: 'allowed',
+    },
+    {
+      title: 'a user without permission to delete',
+      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet')), rejection('none')),
       expected: 'denied',
       message: /^cannot set an ownerRef on a resource you can't delete: /,
     },
     {
-      title: 'who takes one away and may not',
-      request: admissionRequest('UPDATE', pods, pod(), { ...said('none'), old: pod(owner('ReplicaSet')) }),
+      title: 'removal of an owner without permission to delete',
+      request: admissionRequest('UPDATE', pods, pod(), { ...rejection('none'), old: pod(owner('ReplicaSet')) }),
       expected: 'denied',
     },
     {
-      title: 'who may block',
-      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), said('both')),
+      title: 'blocking by a user with permission to update finalizers',
+      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), rejection('both')),
       expected: 'allowed',
     },
     {
-      title: 'who may not block',
-      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), said('one')),
+      title: 'blocking by a user without permission to update finalizers',
+      request: admissionRequest('CREATE', pods, pod(owner('ReplicaSet', true)), rejection('one')),
       expected: 'denied',
       message: /^cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: /,
     },
     {
-      title: 'an owner of no known kind',
-      request: admissionRequest('CREATE', pods, pod(owner('Rocket', true)), said('both')),
+      title: 'an owner of an unknown kind',
+      request: admissionRequest('CREATE', pods, pod(owner('Rocket', true)), rejection('both')),
       expected: 'denied',
       message: /cannot find RESTMapping for APIVersion apps\/v1 Kind Rocket/,
     },
     {
       title: 'status of a pod',
-      request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...said('none'), old: pod(), subresource: 'status' }),
+      request: admissionRequest('UPDATE', pods, pod(owner('ReplicaSet')), { ...rejection('none'), old: pod(), subresource: 'status' }),
       expected: 'allowed',
     },
   ],

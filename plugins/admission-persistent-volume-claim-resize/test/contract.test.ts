@@ -25,8 +25,13 @@ admissionContract('admission-persistent-volume-claim-resize', async () => ({
   cases: [
     { title: 'it grows', request: update(claim('2Gi'), claim('1Gi')), expected: 'allowed' },
     { title: 'it stays', request: update(claim('1024Mi', 'fixed'), claim('1Gi', 'fixed')), expected: 'allowed' },
-    { title: 'a class that does not grow', request: update(claim('2Gi', 'fixed'), claim('1Gi', 'fixed')), expected: 'denied', message },
-    { title: 'a class that is not there', request: update(claim('2Gi', 'none'), claim('1Gi', 'none')), expected: 'denied', message },
+    {
+      title: 'a class without allowVolumeExpansion',
+      request: update(claim('2Gi', 'fixed'), claim('1Gi', 'fixed')),
+      expected: 'denied',
+      message,
+    },
+    { title: 'a missing class', request: update(claim('2Gi', 'none'), claim('1Gi', 'none')), expected: 'denied', message },
     { title: 'no class', request: update(claim('2Gi', ''), claim('1Gi', '')), expected: 'denied', message },
     {
       title: 'not bound',

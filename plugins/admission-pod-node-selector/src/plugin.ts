@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { namespaces } from '@oarlock/api/resources';
 import { parseLabelSelector } from '@oarlock/api/selectors/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';
@@ -22,7 +23,7 @@ const selector = z.string().transform((text, context) => {
   try {
     return labelsOf(text);
   } catch (error) {
-    context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : String(error) });
+    context.addIssue({ code: 'custom', message: errorText(error) });
     return z.NEVER;
   }
 });

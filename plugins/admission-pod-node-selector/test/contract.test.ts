@@ -30,12 +30,12 @@ admissionContract('admission-pod-node-selector', async () => ({
       check: (object) => expect(as(object).spec?.nodeSelector).toEqual({ env: 'prod' }),
     },
     {
-      title: "the namespace's own",
+      title: 'the selector of the namespace',
       request: inside('own', { a: 'b' }),
       expected: 'allowed',
       check: (object) => expect(as(object).spec?.nodeSelector).toEqual({ a: 'b', env: 'dev' }),
     },
-    { title: 'within the list', request: inside('narrow', { disk: 'ssd' }), expected: 'allowed' },
+    { title: 'labels within the whitelist', request: inside('narrow', { disk: 'ssd' }), expected: 'allowed' },
     {
       title: 'another value',
       request: inside('own', { env: 'prod' }),
@@ -43,7 +43,7 @@ admissionContract('admission-pod-node-selector', async () => ({
       message: 'pod node label selector conflicts with its namespace node label selector',
     },
     {
-      title: 'beyond the list',
+      title: 'labels outside of the whitelist',
       request: inside('narrow', { a: 'b' }),
       expected: 'denied',
       message: 'pod node label selector labels conflict with its namespace whitelist',

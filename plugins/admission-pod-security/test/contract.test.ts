@@ -22,7 +22,7 @@ const plain = (container: Partial<Container> = {}, spec: Partial<PodSpec> = {}, 
 });
 const found = (level: Level, pod: Pod, minor?: number) => described(violations({ level, minor }, pod));
 
-describe('the level baseline', () => {
+describe('level baseline', () => {
   it.each<[string, Pod, string, number?]>([
     [
       'capabilities',
@@ -35,7 +35,7 @@ describe('the level baseline', () => {
       'host namespaces (hostNetwork=true, hostPID=true, hostIPC=true)',
     ],
     [
-      'paths of the host',
+      'host paths',
       plain(
         {},
         {
@@ -48,7 +48,7 @@ describe('the level baseline', () => {
       'hostPath volumes (volumes "a", "b")',
     ],
     [
-      'ports of the host',
+      'host ports',
       plain({
         ports: [
           { containerPort: 1, hostPort: 80 },
@@ -73,12 +73,12 @@ describe('the level baseline', () => {
       'seLinuxOptions (container "c" set forbidden securityContext.seLinuxOptions: type "mine"; user may not be set; role may not be set)',
     ],
     [
-      'SELinux of before',
+      'an SELinux type before 1.31',
       plain({}, { securityContext: { seLinuxOptions: { type: 'container_engine_t' } } }),
       'seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: type "container_engine_t")',
       30,
     ],
-    ['SELinux of today', plain({}, { securityContext: { seLinuxOptions: { type: 'container_engine_t' } } }), '', 31],
+    ['an SELinux type since 1.31', plain({}, { securityContext: { seLinuxOptions: { type: 'container_engine_t' } } }), '', 31],
     [
       'seccomp',
       plain(
@@ -88,7 +88,7 @@ describe('the level baseline', () => {
       'seccompProfile (pod and container "c" must not set securityContext.seccompProfile.type to "Unconfined")',
     ],
     [
-      'seccomp of before',
+      'seccomp by annotation',
       plain({}, {}, { 'seccomp.security.alpha.kubernetes.io/pod': 'unconfined' }),
       'seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="unconfined")',
       18,
@@ -119,7 +119,7 @@ describe('the level baseline', () => {
       'forbidden sysctls (kernel.msgmax, net.ipv4.tcp_rmem)',
       31,
     ],
-    ['sysctls of today', plain({}, { securityContext: { sysctls: [{ name: 'net.ipv4.tcp_rmem', value: '1' }] } }), ''],
+    ['sysctls since 1.29', plain({}, { securityContext: { sysctls: [{ name: 'net.ipv4.tcp_rmem', value: '1' }] } }), ''],
     [
       'host processes',
       plain({}, { securityContext: { windowsOptions: { hostProcess: true } } }),
@@ -130,9 +130,9 @@ describe('the level baseline', () => {
       plain({ livenessProbe: { httpGet: { host: '10.0.0.1', port: 80 } } }),
       'probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")',
     ],
-    ['hosts of probes before', plain({ livenessProbe: { httpGet: { host: '10.0.0.1', port: 80 } } }), '', 33],
+    ['hosts of probes before 1.34', plain({ livenessProbe: { httpGet: { host: '10.0.0.1', port: 80 } } }), '', 33],
     [
-      'every sort of container',
+      'every type of container',
       plain(
         {},
         {
@@ -146,8 +146,8 @@ describe('the level baseline', () => {
   ])('%s', (_title, pod, expected, minor) => expect(found('baseline', pod, minor)).toBe(expected));
 });
 
-describe('the level restricted', () => {
-  it('says all that is wrong, in the order in which upstream does', () => {
+describe('level restricted', () => {
+  it("reports all violations in upstream's order", () => {
     expect(found('restricted', plain())).toBe(
       'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ' +
         'unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), ' +
@@ -172,18 +172,18 @@ describe('the level restricted', () => {
       'restricted volume types (volumes "a", "b" use restricted volume types "hostPath", "nfs")',
     ],
     [
-      'root by number',
+      'user id 0',
       restrictedPod({ securityContext: { ...good.securityContext, runAsUser: 0 } }),
       'runAsUser=0 (container "c" must not set runAsUser=0)',
     ],
-    ['root by number before', restrictedPod({ securityContext: { ...good.securityContext, runAsUser: 0 } }), '', 22],
+    ['user id 0 before 1.23', restrictedPod({ securityContext: { ...good.securityContext, runAsUser: 0 } }), '', 22],
     [
-      'root in a namespace of its own',
+      'user id 0 in a user namespace',
       restrictedPod({ securityContext: { ...good.securityContext, runAsUser: 0 } }, { hostUsers: false }),
       '',
     ],
     [
-      'root by name',
+      'runAsNonRoot=false',
       restrictedPod({ securityContext: { ...good.securityContext, runAsNonRoot: false } }),
       'runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
     ],
@@ -192,8 +192,8 @@ describe('the level restricted', () => {
       restrictedPod({ securityContext: { ...good.securityContext, capabilities: { drop: ['ALL'], add: ['CHOWN', 'NET_BIND_SERVICE'] } } }),
       'unrestricted capabilities (container "c" must not include "CHOWN" in securityContext.capabilities.add)',
     ],
-    ['no seccomp before it was asked for', restrictedPod({}, { securityContext: { runAsNonRoot: true } }), '', 18],
-    ['what baseline forbids', restrictedPod({}, { hostNetwork: true }), 'host namespaces (hostNetwork=true)'],
+    ['no seccomp profile before 1.19', restrictedPod({}, { securityContext: { runAsNonRoot: true } }), '', 18],
+    ['a violation of baseline', restrictedPod({}, { hostNetwork: true }), 'host namespaces (hostNetwork=true)'],
     ['Windows', { spec: { os: { name: 'windows' }, securityContext: { runAsNonRoot: true }, containers: [{ name: 'c' }] } }, ''],
   ])('%s', (_title, pod, expected, minor) => expect(found('restricted', pod, minor)).toBe(expected));
 });
@@ -232,7 +232,7 @@ const create = (namespace: string, pod: Pod, more: object = {}) => admissionRequ
 admissionContract('admission-pod-security', async () => ({
   ...(await seeded()),
   cases: [
-    { title: 'a namespace that asks for nothing', request: create('d', privileged), expected: 'allowed' },
+    { title: 'a namespace without labels', request: create('d', privileged), expected: 'allowed' },
     { title: 'within baseline', request: create('base', plain()), expected: 'allowed' },
     {
       title: 'beyond baseline',
@@ -241,7 +241,7 @@ admissionContract('admission-pod-security', async () => ({
       message: 'violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)',
     },
     {
-      title: 'rules of another release',
+      title: 'the rules of another version',
       request: create('old', plain({}, { securityContext: { runAsNonRoot: true } })),
       expected: 'allowed',
     },
@@ -252,12 +252,12 @@ admissionContract('admission-pod-security', async () => ({
       message: /^violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false/,
     },
     {
-      title: 'an update of what was let in',
+      title: 'an update of an existing violating pod',
       request: admissionRequest('UPDATE', pods, inside('strict', plain()), { old: inside('strict', plain()) }),
       expected: 'allowed',
     },
     {
-      title: 'an update that makes it worse',
+      title: 'an update that adds a violation',
       request: admissionRequest('UPDATE', pods, inside('base', privileged), { old: inside('base', plain()) }),
       expected: 'denied',
     },
@@ -271,11 +271,11 @@ admissionContract('admission-pod-security', async () => ({
       ),
       expected: 'denied',
     },
-    { title: 'a trusted user', request: create('strict', privileged, { identity: { name: 'trusted', groups: [] } }), expected: 'allowed' },
-    { title: 'a runtime class', request: create('strict', plain({}, { runtimeClassName: 'vm' })), expected: 'allowed' },
+    { title: 'an exempt user', request: create('strict', privileged, { identity: { name: 'trusted', groups: [] } }), expected: 'allowed' },
+    { title: 'an exempt runtime class', request: create('strict', plain({}, { runtimeClassName: 'vm' })), expected: 'allowed' },
     { title: 'an exempt namespace', request: create('exempt', privileged), expected: 'allowed' },
     {
-      title: 'a template is only warned of',
+      title: 'a pod template, which only causes a warning',
       request: admissionRequest('CREATE', deployments, {
         metadata: { namespace: 'strict', name: 'x' },
         spec: { selector: {}, template: { spec: privileged.spec ?? { containers: [] } } },
@@ -283,19 +283,19 @@ admissionContract('admission-pod-security', async () => ({
       expected: 'allowed',
     },
     {
-      title: 'a wrong level',
+      title: 'an invalid level',
       request: admissionRequest('CREATE', namespaces, space('x', { enforce: 'strict' })),
       expected: 'denied',
       message: 'Invalid value: "strict": must be one of privileged, baseline, restricted',
     },
     {
-      title: 'a wrong version',
+      title: 'an invalid version',
       request: admissionRequest('CREATE', namespaces, space('x', { warn: 'baseline', 'warn-version': '1.24' })),
       expected: 'denied',
       message: 'Invalid value: "1.24": must be "latest" or "v1.x"',
     },
     {
-      title: 'a right one',
+      title: 'a valid version',
       request: admissionRequest('CREATE', namespaces, space('x', { enforce: 'baseline', 'enforce-version': 'v1.24' })),
       expected: 'allowed',
     },
@@ -303,7 +303,7 @@ admissionContract('admission-pod-security', async () => ({
 }));
 
 describe('admission-pod-security', () => {
-  it('warns and notes what it does not enforce', async () => {
+  it('warns about and audits violations that it does not enforce', async () => {
     const opened = await seeded();
     const warnings: string[] = [];
     const notes: Record<string, string> = {};
@@ -327,7 +327,7 @@ describe('admission-pod-security', () => {
     await opened.dispose();
   });
 
-  it('warns who tightens a namespace of the pods that are in it', async () => {
+  it('warns about existing violating pods when a namespace becomes stricter', async () => {
     const opened = await seeded();
     const warnings: string[] = [];
     await opened.plugin.validate?.(

@@ -61,11 +61,11 @@ export default Admission.plugin({
         if (object === undefined) return allow;
         const pod: Pod = object;
         const held = pod.spec?.tolerations ?? [];
-        const wanted = [
+        const required = [
           ...(operation === 'CREATE' ? await listed(namespace, defaults, config.default as readonly Toleration[]) : []),
           ...(isBestEffort(pod) ? [] : [memoryPressure]),
         ];
-        const missing = wanted.filter((each, at) => ![...held, ...wanted.slice(0, at)].some((other) => covers(other, each)));
+        const missing = required.filter((each, at) => ![...held, ...required.slice(0, at)].some((other) => covers(other, each)));
         return missing.length === 0 ? object : { ...pod, spec: { ...pod.spec, tolerations: [...missing, ...held] } };
       },
       async validate({ object, namespace }) {

@@ -28,21 +28,21 @@ admissionContract('admission-pod-toleration-restriction', async () => ({
       ),
   })),
   cases: [
-    { title: 'nothing to say', request: inside('d'), expected: 'ignored' },
+    { title: 'no tolerations', request: inside('d'), expected: 'ignored' },
     {
-      title: "the namespace's defaults",
+      title: 'default tolerations of the namespace',
       request: inside('own'),
       expected: 'allowed',
       check: (object) => expect(as(object).spec?.tolerations).toEqual([own]),
     },
     {
-      title: 'they are covered',
+      title: 'tolerations that cover the defaults',
       request: inside('own', { tolerations: [{ operator: 'Exists' }] }),
       expected: 'allowed',
       check: (object) => expect(as(object).spec?.tolerations).toHaveLength(1),
     },
     {
-      title: 'a pod that asks for something',
+      title: 'a pod with its own tolerations',
       request: inside('d', { containers: busy }),
       expected: 'allowed',
       check: (object) =>
@@ -50,9 +50,9 @@ admissionContract('admission-pod-toleration-restriction', async () => ({
           { key: 'node.kubernetes.io/memory-pressure', operator: 'Exists', effect: 'NoSchedule' },
         ]),
     },
-    { title: 'within the list', request: inside('narrow', { tolerations: [own] }), expected: 'allowed' },
+    { title: 'tolerations within the whitelist', request: inside('narrow', { tolerations: [own] }), expected: 'allowed' },
     {
-      title: 'beyond the list',
+      title: 'tolerations outside of the whitelist',
       request: inside('narrow', { tolerations: [{ key: 'other', operator: 'Exists' }] }),
       expected: 'denied',
       message: 'pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist',

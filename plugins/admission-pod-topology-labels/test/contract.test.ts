@@ -35,8 +35,8 @@ admissionContract('admission-pod-topology-labels', async () => ({
       expected: 'allowed',
       check: (object) => expect(object?.metadata?.labels).toEqual({ [zone]: 'z2' }),
     },
-    { title: 'a binding to a node that is nowhere', request: bind(binding('none')), expected: 'allowed' },
-    { title: 'a binding to a node that is not known', request: bind(binding('gone')), expected: 'allowed' },
+    { title: 'a binding to a node without topology labels', request: bind(binding('none')), expected: 'allowed' },
+    { title: 'a binding to an unknown node', request: bind(binding('gone')), expected: 'allowed' },
     {
       title: 'a pod that is created on a node',
       request: admissionRequest('CREATE', pods, pod('both')),

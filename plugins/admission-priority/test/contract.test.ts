@@ -36,31 +36,31 @@ admissionContract('admission-priority', async () => ({
         expect(as(object).spec).toMatchObject({ priority: 7, preemptionPolicy: 'PreemptLowerPriority', priorityClassName: 'usual' }),
     },
     {
-      title: 'the right number',
+      title: 'the matching number',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', priority: 1000 })),
       expected: 'allowed',
     },
     {
-      title: 'an update that leaves it out',
+      title: 'an update without the priority',
       request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }) }),
       expected: 'allowed',
       check: (object) => expect(as(object).spec?.priority).toBe(5),
     },
     {
-      title: 'a class that is not there',
+      title: 'a missing class',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'none' })),
       expected: 'denied',
       message: 'no PriorityClass with name none was found',
     },
     {
-      title: 'a number of its own',
+      title: 'another priority',
       request: admissionRequest('CREATE', pods, pod({ priority: 8 })),
       expected: 'denied',
       message:
         'the integer value of priority (8) must not be provided in pod spec; priority admission controller computed 7 from the given PriorityClass name',
     },
     {
-      title: 'a policy of its own',
+      title: 'another preemption policy',
       request: admissionRequest('CREATE', pods, pod({ priorityClassName: 'high', preemptionPolicy: 'PreemptLowerPriority' })),
       expected: 'denied',
       message: /^the string value of PreemptionPolicy \(PreemptLowerPriority\)/,
@@ -72,13 +72,13 @@ admissionContract('admission-priority', async () => ({
       check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'high', priority: 1000 }),
     },
     {
-      title: 'a pod group without one',
+      title: 'a pod group without a class',
       request: admissionRequest('CREATE', podGroupsV1alpha2, group()),
       expected: 'allowed',
       check: (object) => expect((object as PodGroup).spec).toMatchObject({ priorityClassName: 'usual', priority: 7 }),
     },
     {
-      title: 'a pod group with a class that is not there',
+      title: 'a pod group with a missing class',
       request: admissionRequest('CREATE', podGroupsV1alpha2, group('none')),
       expected: 'denied',
       message: 'no PriorityClass with name none was found',
@@ -89,7 +89,7 @@ admissionContract('admission-priority', async () => ({
       expected: 'denied',
       message: 'PriorityClass usual is already marked as default. Only one default can exist',
     },
-    { title: 'the default again', request: admissionRequest('UPDATE', priorityClasses, usual, { old: usual }), expected: 'allowed' },
+    { title: 'an update of the default', request: admissionRequest('UPDATE', priorityClasses, usual, { old: usual }), expected: 'allowed' },
     {
       title: 'status',
       request: admissionRequest('UPDATE', pods, pod(), { old: pod({ priority: 5 }), subresource: 'status' }),

@@ -48,13 +48,13 @@ export function uncoveredLimitedResource(
   const open = scopes.filter((each) => !covering.some(({ spec }) => scopeSelectorsOf(spec).some((held) => isSame(held, each))));
   if (open.length > 0) return `insufficient quota to match these scopes: [${open.map(scopeText).join(' ')}]`;
   const held = new Set(covering.flatMap((quota) => [...maskResources(quota, used).keys()]));
-  const lacking = [...used.keys()].filter(
+  const uncovered = [...used.keys()].filter(
     (name) => !held.has(name) && rules.some(({ matchContains }) => matchContains.some((part) => name.includes(part))),
   );
-  return lacking.length > 0 ? `insufficient quota to consume: ${lacking.sort().join(',')}` : undefined;
+  return uncovered.length > 0 ? `insufficient quota to consume: ${uncovered.sort().join(',')}` : undefined;
 }
 
 /** Compares scope names only: a quota for some values of a scope covers the scope. */
-const isSame = (held: ScopeSelectorRequirement, wanted: ScopeSelectorRequirement): boolean => held.scopeName === wanted.scopeName;
+const isSame = (held: ScopeSelectorRequirement, required: ScopeSelectorRequirement): boolean => held.scopeName === required.scopeName;
 const scopeText = ({ scopeName, operator, values = [] }: ScopeSelectorRequirement): string =>
   `{${scopeName} ${operator} [${values.join(' ')}]}`;

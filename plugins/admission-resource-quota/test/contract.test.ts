@@ -25,14 +25,14 @@ const claim = (storage: string) => ({
   metadata: { namespace: 'objects', name: 'c' },
   spec: { storageClassName: 'fast', resources: { requests: { storage } } },
 });
-describe('what is only to be had where a quota limits it', () => {
+describe('limited resources', () => {
   const config = {
     limitedResources: [
       { resource: 'pods', matchScopes: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] },
       { resource: 'persistentvolumeclaims', matchContains: ['fast.storageclass.storage.k8s.io/requests.storage'] },
     ],
   };
-  const judged = async (request: AdmissionRequest, ...quotas: ResourceQuota[]) => {
+  const decisionOf = async (request: AdmissionRequest, ...quotas: ResourceQuota[]) => {
     const { plugin: limiting, dispose } = await openAdmission(plugin, { config, seed: (api) => api.seed(resourceQuotas, ...quotas) });
     const verdict = await limiting.validate?.(request);
     await dispose();
@@ -42,24 +42,24 @@ describe('what is only to be had where a quota limits it', () => {
     scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values }] },
   });
 
-  it('by scope', async () => {
+  it('are required by scope', async () => {
     const high = create(pod('n', {}, { priorityClassName: 'high' }));
     const message = 'insufficient quota to match these scopes: [{PriorityClass In [high]}]';
-    expect(await judged(high)).toMatchObject({ allowed: false, message });
-    expect(await judged(high, quota('n', { pods: '5' }, { pods: '0' }))).toMatchObject({ allowed: false, message });
-    expect(await judged(high, quota('n', { pods: '5' }, { pods: '0' }, scoped(['high'])))).toEqual({ allowed: true });
-    expect(await judged(create(pod('n')))).toEqual({ allowed: true });
+    expect(await decisionOf(high)).toMatchObject({ allowed: false, message });
+    expect(await decisionOf(high, quota('n', { pods: '5' }, { pods: '0' }))).toMatchObject({ allowed: false, message });
+    expect(await decisionOf(high, quota('n', { pods: '5' }, { pods: '0' }, scoped(['high'])))).toEqual({ allowed: true });
+    expect(await decisionOf(create(pod('n')))).toEqual({ allowed: true });
   });
 
-  it('by name', async () => {
+  it('are required by name', async () => {
     const wanted = admissionRequest('CREATE', persistentVolumeClaims, claim('1Gi'));
     const name = 'fast.storageclass.storage.k8s.io/requests.storage';
-    expect(await judged(wanted)).toMatchObject({ allowed: false, message: `insufficient quota to consume: ${name}` });
-    expect(await judged(wanted, quota('objects', { [name]: '5Gi' }, { [name]: '0' }))).toEqual({ allowed: true });
+    expect(await decisionOf(wanted)).toMatchObject({ allowed: false, message: `insufficient quota to consume: ${name}` });
+    expect(await decisionOf(wanted, quota('objects', { [name]: '5Gi' }, { [name]: '0' }))).toEqual({ allowed: true });
   });
 });
 
-it('counts claims by the class of their attributes', async () => {
+it('counts claims by VolumeAttributesClass', async () => {
   const gold = { scopeSelector: { matchExpressions: [{ scopeName: 'VolumeAttributesClass', operator: 'In', values: ['gold'] }] } };
   const { plugin: charging, dispose } = await openAdmission(plugin, {
     seed: (api) => api.seed(resourceQuotas, quota('objects', { persistentvolumeclaims: '0' }, { persistentvolumeclaims: '0' }, gold)),
@@ -109,15 +109,15 @@ admissionContract('admission-resource-quota', async () => {
     dispose: () => opened.dispose(),
     cases: [
       { title: 'within the quota', request: create(pod('compute', { cpu: '1', memory: '1' })), expected: 'allowed' },
-      { title: 'a namespace without one', request: create(pod('free')), expected: 'ignored' },
+      { title: 'a namespace without a quota', request: create(pod('free')), expected: 'ignored' },
       {
-        title: 'something that is not stated',
+        title: 'a resource that the pod does not specify',
         request: create(pod('compute', { memory: '1' })),
         expected: 'denied',
         message: 'failed quota: q: must specify cpu for: c',
       },
       {
-        title: 'more than there is',
+        title: 'more than the quota',
         request: create(pod('full', { cpu: '750m' })),
         expected: 'denied',
         message: 'exceeded quota: q, requested: cpu=750m,pods=1, used: cpu=500m,pods=2, limited: cpu=1,pods=2',
@@ -135,12 +135,12 @@ admissionContract('admission-resource-quota', async () => {
         message: /services.nodeports=3/,
       },
       {
-        title: 'a Service that takes more',
+        title: 'a Service with more node ports',
         request: admissionRequest('UPDATE', services, service('LoadBalancer', 3), { old: service('ClusterIP', 3) }),
         expected: 'denied',
       },
       {
-        title: 'a Service that takes no more',
+        title: 'a Service with the same node ports',
         request: admissionRequest('UPDATE', services, service('NodePort', 3), { old: service('NodePort', 3) }),
         expected: 'allowed',
       },
@@ -151,13 +151,13 @@ admissionContract('admission-resource-quota', async () => {
         message: /used: fast.storageclass.storage.k8s.io\/requests.storage=1Gi, limited: .*=2Gi/,
       },
       { title: 'best effort', request: create(pod('effort')), expected: 'denied' },
-      { title: 'not best effort', request: create(pod('effort', { cpu: '1' })), expected: 'allowed' },
+      { title: 'a pod that is not best effort', request: create(pod('effort', { cpu: '1' })), expected: 'allowed' },
       { title: 'terminating', request: create(pod('terminating', {}, { activeDeadlineSeconds: 5 })), expected: 'denied' },
       { title: 'not terminating', request: create(pod('terminating')), expected: 'allowed' },
       { title: 'a priority class', request: create(pod('classes', {}, { priorityClassName: 'high' })), expected: 'denied' },
       { title: 'another priority class', request: create(pod('classes', {}, { priorityClassName: 'low' })), expected: 'allowed' },
       {
-        title: 'nothing is known yet',
+        title: 'a quota without status',
         request: create(pod('new')),
         expected: 'denied',
         message: 'status unknown for quota: q, resources: pods',
@@ -168,7 +168,7 @@ admissionContract('admission-resource-quota', async () => {
 });
 
 describe('admission-resource-quota', () => {
-  it('never gives away the same twice, whoever else writes', async () => {
+  it('never exceeds the quota under concurrent writes', async () => {
     const opened = await openAdmission(plugin, {
       seed: (api) => api.seed(resourceQuotas, quota('d', { pods: '10', cpu: '100' }, { pods: '0', cpu: '0' })),
     });
@@ -182,7 +182,7 @@ describe('admission-resource-quota', () => {
     await opened.dispose();
   });
 
-  it('charges nothing on a dry run', async () => {
+  it('does not charge dry runs', async () => {
     const opened = await openAdmission(plugin, { seed: (api) => api.seed(resourceQuotas, quota('d', { pods: '1' }, { pods: '0' })) });
     expect(await opened.plugin.validate?.(create(pod('d'), { dryRun: true }))).toEqual({ allowed: true });
     expect(opened.writes()).toBe(0);

@@ -17,13 +17,13 @@ function applyRuntimeClass(pod: Pod, { overhead, scheduling }: RuntimeClass): Po
     if (spec.overhead !== undefined && !jsonEqual(spec.overhead, podFixed)) return deny(differs);
     if (spec.overhead === undefined) spec = { ...spec, overhead: podFixed };
   }
-  const wanted = Object.entries(scheduling?.nodeSelector ?? {});
-  for (const [key, value] of wanted) {
+  const classSelector = Object.entries(scheduling?.nodeSelector ?? {});
+  for (const [key, value] of classSelector) {
     const own = spec.nodeSelector?.[key];
     if (own !== undefined && own !== value)
       return deny(`conflict: runtimeClass.scheduling.nodeSelector[${key}] = ${value}; pod.spec.nodeSelector[${key}] = ${own}`);
   }
-  if (wanted.some(([key]) => spec.nodeSelector?.[key] === undefined))
+  if (classSelector.some(([key]) => spec.nodeSelector?.[key] === undefined))
     spec = { ...spec, nodeSelector: { ...spec.nodeSelector, ...scheduling?.nodeSelector } };
   const held = spec.tolerations ?? [];
   const more = (scheduling?.tolerations ?? []).filter((toleration) => !held.some((each) => jsonEqual(each, toleration)));

@@ -27,7 +27,7 @@ admissionContract('admission-runtime-class', async () => ({
   })),
   cases: [
     {
-      title: 'a class with everything',
+      title: 'a class with overhead and scheduling',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'vm', nodeSelector: { a: 'b' } })),
       expected: 'allowed',
       check: (object) =>
@@ -40,7 +40,7 @@ admissionContract('admission-runtime-class', async () => ({
     { title: 'a plain class', request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'plain' })), expected: 'ignored' },
     { title: 'no class', request: admissionRequest('CREATE', pods, pod()), expected: 'ignored' },
     {
-      title: 'a class that is not there',
+      title: 'a missing class',
       request: admissionRequest('CREATE', pods, pod({ runtimeClassName: 'none' })),
       expected: 'denied',
       message: 'pod rejected: RuntimeClass "none" not found',

@@ -11,10 +11,10 @@ const denied: readonly (readonly [string, Partial<PodSpec>, string])[] = [
   ['groups', { securityContext: { supplementalGroups: [1] } }, 'pod.Spec.SecurityContext.SupplementalGroups is forbidden'],
   ['a label', { securityContext: { seLinuxOptions: { level: 'x' } } }, 'pod.Spec.SecurityContext.SELinuxOptions is forbidden'],
   ['a user', { securityContext: { runAsUser: 0 } }, 'pod.Spec.SecurityContext.RunAsUser is forbidden'],
-  ['a group of volumes', { securityContext: { fsGroup: 1 } }, 'pod.Spec.SecurityContext.FSGroup is forbidden'],
-  ['a user of a container', { containers: [{ name: 'c', securityContext: { runAsUser: 1 } }] }, 'SecurityContext.RunAsUser is forbidden'],
+  ['an fsGroup', { securityContext: { fsGroup: 1 } }, 'pod.Spec.SecurityContext.FSGroup is forbidden'],
+  ['a user in a container', { containers: [{ name: 'c', securityContext: { runAsUser: 1 } }] }, 'SecurityContext.RunAsUser is forbidden'],
   [
-    'a label of an init container',
+    'an SELinux label in an init container',
     { initContainers: [{ name: 'i', securityContext: { seLinuxOptions: {} } }] },
     'SecurityContext.SELinuxOptions is forbidden',
   ],
@@ -27,7 +27,7 @@ admissionContract('admission-security-context-deny', () => {
     plugin: created,
     cases: [
       ...denied.map(([title, spec, message]) => ({ title, request: create(spec), expected: 'denied' as const, message })),
-      { title: 'nothing of the kind', request: create({ securityContext: { runAsNonRoot: true } }), expected: 'allowed' },
+      { title: 'none of these fields', request: create({ securityContext: { runAsNonRoot: true } }), expected: 'allowed' },
       { title: 'a deletion', request: admissionRequest('DELETE', pods, undefined), expected: 'ignored' },
     ],
   };

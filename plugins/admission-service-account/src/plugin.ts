@@ -41,8 +41,8 @@ function withServiceAccount(pod: Pod, name: string, account: ServiceAccount, suf
   const automount = spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true;
   // admission precedes validation: containers may be absent
   const all = [...(spec.containers ?? []), ...(spec.initContainers ?? [])];
-  const lacking = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
-  if (automount && lacking) {
+  const needsMount = all.some(({ volumeMounts }) => !volumeMounts?.some(({ mountPath }) => mountPath === tokenPath));
+  if (automount && needsMount) {
     const present = spec.volumes?.find((volume) => volume.name.startsWith('kube-api-access-'))?.name;
     const volumeName = present ?? `kube-api-access-${suffix()}`;
     const mount = mountIn(volumeName);
@@ -112,7 +112,7 @@ export default Admission.plugin({
       const name = pod.spec?.serviceAccountName || pod.spec?.serviceAccount || 'default';
       return withAccountOf(namespace, name, (account) => withServiceAccount(pod, name, account, newSuffix));
     };
-    /** Reads the account from the cache, or from the API server if it is not there. */
+    /** Reads the account from the cache, or from the API server if the cache does not have it. */
     function withAccountOf<T>(
       namespace: string,
       name: string,

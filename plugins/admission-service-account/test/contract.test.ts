@@ -81,7 +81,7 @@ admissionContract('admission-service-account', async () => {
         check: (object) => expect(mountsOf(object)).toEqual([1, 1, 1]),
       },
       {
-        title: 'a container that mounts something there itself',
+        title: 'a container that mounts a volume at the token path itself',
         expected: 'allowed',
         request: create(
           pod({
@@ -95,7 +95,7 @@ admissionContract('admission-service-account', async () => {
         },
       },
       {
-        title: 'all containers mount something there themselves',
+        title: 'containers that all mount a volume at the token path themselves',
         request: create(
           pod({
             containers: [{ name: 'a', volumeMounts: [{ name: 'own', mountPath: tokenPath }] }],
@@ -106,19 +106,19 @@ admissionContract('admission-service-account', async () => {
         check: (object) => expect(as(object).spec?.volumes).toHaveLength(1),
       },
       {
-        title: 'an account that wants no mounts',
+        title: 'an account without automount',
         request: create(pod({ serviceAccountName: 'quiet' })),
         expected: 'allowed',
         check: (object) => expect(as(object).spec?.volumes).toBeUndefined(),
       },
       {
-        title: 'a pod that wants one all the same',
+        title: 'a pod with automount that overrides its account',
         request: create(pod({ serviceAccountName: 'quiet', automountServiceAccountToken: true })),
         expected: 'allowed',
         check: (object) => expect(mountsOf(object)).toEqual([1]),
       },
       {
-        title: 'a pod that wants none',
+        title: 'a pod without automount',
         request: create(pod({ automountServiceAccountToken: false })),
         expected: 'allowed',
         check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'default' }),
@@ -136,20 +136,20 @@ admissionContract('admission-service-account', async () => {
         check: (object) => expect(as(object).spec?.imagePullSecrets).toEqual([{ name: 'own' }]),
       },
       {
-        title: 'the old field alone',
+        title: 'the deprecated field alone',
         request: create(pod({ serviceAccount: 'quiet' })),
         expected: 'allowed',
         check: (object) => expect(as(object).spec).toMatchObject({ serviceAccountName: 'quiet', serviceAccount: 'quiet' }),
       },
       {
-        title: 'an account that is not there',
-        request: create(pod({ serviceAccountName: 'nobody' })),
+        title: 'a missing account',
+        request: create(pod({ serviceAccountName: 'missing' })),
         expected: 'denied',
-        message: 'error looking up service account d/nobody: serviceaccount "nobody" not found',
+        message: 'error looking up service account d/missing: serviceaccount "missing" not found',
       },
       { title: 'a mirror pod', request: create(pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } })), expected: 'ignored' },
       {
-        title: 'a mirror pod that names an account',
+        title: 'a mirror pod with a service account',
         request: create(pod({ serviceAccountName: 'default' }, { annotations: { 'kubernetes.io/config.mirror': 'x' } })),
         expected: 'denied',
         message: 'a mirror pod may not reference service accounts',
@@ -210,16 +210,20 @@ admissionContract('admission-service-account', async () => {
           'ephemeral container e with envFrom referencing secret.secretName="s" is not allowed because service account limited does not reference that secret',
       },
       { title: 'an update', request: admissionRequest('UPDATE', pods, pod(), { old: pod() }), expected: 'ignored' },
-      { title: 'something below a pod', request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }), expected: 'ignored' },
+      {
+        title: 'a subresource of a pod',
+        request: admissionRequest('CREATE', pods, pod(), { subresource: 'binding' }),
+        expected: 'ignored',
+      },
     ],
     writes: () => api.requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).length,
-    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ verb: 'get' }, failure('ServiceUnavailable', 'the store is unavailable'), 10_000),
     dispose: () => api.stop(),
   };
 });
 
 describe('admission-service-account', () => {
-  it('knows an account that was made a moment ago', async () => {
+  it('reads a new account that the cache does not have yet', async () => {
     const { api, plugin: created } = await open();
     api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'fresh' } });
     const answer = await created.mutate?.(create(pod({ serviceAccountName: 'fresh' })));
@@ -227,7 +231,7 @@ describe('admission-service-account', () => {
     await api.stop();
   });
 
-  it('gives volumes names of their own', async () => {
+  it('generates unique volume names', async () => {
     const { api, plugin: created } = await open();
     const names = new Set<string | undefined>();
     for (let each = 0; each < 50; each++) names.add(as((await created.mutate?.(create(pod()))) as KubeObject).spec?.volumes?.[0]?.name);

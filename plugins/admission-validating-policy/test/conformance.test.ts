@@ -20,7 +20,7 @@ const deployment = (namespace: string, name: string, replicas: number, labels: R
   },
 });
 
-/** A policy for Deployments of one namespace, which is in force when this resolves. */
+/** Creates a policy for Deployments of one namespace; resolves when it is enforced. */
 async function enforced(name: string, spec: Partial<ValidatingAdmissionPolicySpec>): Promise<string> {
   const { client } = cluster;
   await client.create(namespaces, { metadata: { name, labels: { policed: name } } });
@@ -35,7 +35,7 @@ async function enforced(name: string, spec: Partial<ValidatingAdmissionPolicySpe
     },
   });
   await client.create(validatingAdmissionPolicyBindings, { metadata: { name }, spec: { policyName: name, validationActions: ['Deny'] } });
-  // a dry run that is refused shows that the policy is known everywhere
+  // a denied dry run proves that the policy is enforced
   await vi.waitFor(
     () => expect(client.create(deployments, deployment(name, 'marker', 100), { dryRun: true })).rejects.toThrow(/denied request/),
     { timeout: 120_000, interval: 20 },
@@ -47,7 +47,7 @@ describe('[sig-api-machinery] ValidatingAdmissionPolicy [Privileged:ClusterAdmin
   it('should validate against a Deployment [Conformance]', async () => {
     const namespace = await enforced('replicas', {
       validations: [
-        { expression: 'object.spec.replicas > 1', messageExpression: "'wants replicas > 1, got ' + string(object.spec.replicas)" },
+        { expression: 'object.spec.replicas > 1', messageExpression: "'must have replicas > 1, got ' + string(object.spec.replicas)" },
         { expression: "namespaceObject.metadata.name == 'replicas' && object.spec.replicas < 50", message: 'too many' },
       ],
     });
@@ -57,7 +57,7 @@ describe('[sig-api-machinery] ValidatingAdmissionPolicy [Privileged:ClusterAdmin
       code: 422,
       reason: 'Invalid',
       message:
-        "deployments.apps \"single\" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: wants replicas > 1, got 1",
+        "deployments.apps \"single\" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: must have replicas > 1, got 1",
     });
   });
 

@@ -81,7 +81,7 @@ async function open({ policies = [], bindings = [binding()], others = [], defini
 }
 
 const messageOf = (verdict: AdmissionDecision | undefined) => (verdict === undefined || verdict.allowed ? 'allowed' : verdict.message);
-/** Opens a world, asks once, closes it. */
+/** Opens a world, evaluates one request, closes the world. */
 async function ask(world: World, request: AdmissionRequest): Promise<AdmissionDecision | undefined> {
   const { api, plugin: created } = await open(world);
   try {
@@ -126,13 +126,13 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
       validations: [
         {
           expression: 'object.spec.replicas > 1',
-          messageExpression: "'wants more than one replica, has ' + string(object.spec.replicas)",
+          messageExpression: "'must have more than one replica, has ' + string(object.spec.replicas)",
         },
         { expression: 'object.spec.replicas < 100', message: ' too many ', reason: 'Forbidden' },
       ],
     };
     expect(messageOf(await ask({ policies: [policy(spec)] }, create(1)))).toBe(
-      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: wants more than one replica, has 1",
+      "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: must have more than one replica, has 1",
     );
     const verdict = await ask({ policies: [policy(spec)] }, create(100));
     expect(verdict).toMatchObject({
@@ -162,12 +162,12 @@ describe('ValidatingAdmissionPolicy [Privileged:ClusterAdmin]', () => {
     expect(messageOf(await ask({ policies: [policy(spec)] }, create(5)))).toBe('allowed');
   });
 
-  it('should type check a policy before it is taken', async () => {
+  it('should type check a policy before it is stored', async () => {
     const bad = policy({ validations: [{ expression: 'object.spec.replicas >' }] });
-    const made = await ask({}, admissionRequest('CREATE', validatingAdmissionPolicies, bad));
-    expect(made).toMatchObject({ allowed: false, reason: 'Invalid', field: 'spec.validations[0].expression' });
-    expect(messageOf(made)).toContain('compilation failed: ERROR: <input>:1:23: Syntax error');
-    // what was there before may stay
+    const createdPolicy = await ask({}, admissionRequest('CREATE', validatingAdmissionPolicies, bad));
+    expect(createdPolicy).toMatchObject({ allowed: false, reason: 'Invalid', field: 'spec.validations[0].expression' });
+    expect(messageOf(createdPolicy)).toContain('compilation failed: ERROR: <input>:1:23: Syntax error');
+    // an existing policy can stay
     expect(await ask({}, admissionRequest('UPDATE', validatingAdmissionPolicies, bad, { old: bad }))).toEqual({ allowed: true });
   });
 });
@@ -194,7 +194,7 @@ const foos: CustomResourceDefinition = {
 };
 
 describe('status.typeChecking', () => {
-  it('says what the types of the kinds say, once per generation', async () => {
+  it('reports type errors of the matched kinds, once per generation', async () => {
     const spec: ValidatingAdmissionPolicySpec = {
       matchConstraints: onDeployments,
       variables: [{ name: 'replicas', expression: 'object.spec.replicas' }],
@@ -220,7 +220,7 @@ describe('status.typeChecking', () => {
     await api.stop();
   });
 
-  it('says what the schemas of custom resources say', async () => {
+  it('reports type errors by the schemas of custom resources', async () => {
     const spec: ValidatingAdmissionPolicySpec = {
       matchConstraints: {
         resourceRules: [{ apiGroups: ['example.com'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['foos'] }],
@@ -240,15 +240,15 @@ describe('status.typeChecking', () => {
   });
 });
 
-describe('what errors mean', () => {
+describe('errors', () => {
   const failing = { validations: [{ expression: 'object.spec.nothing == 1' }] };
-  it('is for the failure policy to say', async () => {
+  it('are handled by the failure policy', async () => {
     expect(messageOf(await ask({ policies: [policy(failing)] }, create(1)))).toBe(
       "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: expression 'object.spec.nothing == 1' resulted in error: no such key: nothing",
     );
     expect(messageOf(await ask({ policies: [policy({ ...failing, failurePolicy: 'Ignore' })] }, create(1)))).toBe('allowed');
   });
-  it('ends what costs too much', async () => {
+  it('include an exceeded cost budget', async () => {
     const list = `[${'1,'.repeat(200)}]`;
     const spec = { validations: [{ expression: `${list}.all(a, ${list}.all(b, ${list}.all(c, a == b || c > 0)))` }] };
     expect(messageOf(await ask({ policies: [policy(spec)] }, create(1)))).toContain(
@@ -257,34 +257,37 @@ describe('what errors mean', () => {
   });
 });
 
-describe('which requests are judged', () => {
+describe('matched requests', () => {
   const strict = policy(atMost(0));
-  const judged = async (world: World, request = create(1)) => messageOf(await ask({ policies: [strict], ...world }, request)) !== 'allowed';
-  it('is said by rules, selectors and conditions', async () => {
-    expect(await judged({})).toBe(true);
-    expect(await judged({ bindings: [] })).toBe(false);
-    expect(await judged({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'red' } } } })] })).toBe(true);
-    expect(await judged({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'blue' } } } })] })).toBe(false);
-    expect(await judged({ bindings: [binding({ matchResources: { objectSelector: { matchLabels: { app: 'x' } } } })] })).toBe(false);
+  const isDenied = async (world: World, request = create(1)) =>
+    messageOf(await ask({ policies: [strict], ...world }, request)) !== 'allowed';
+  it('are determined by rules, selectors and conditions', async () => {
+    expect(await isDenied({})).toBe(true);
+    expect(await isDenied({ bindings: [] })).toBe(false);
+    expect(await isDenied({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'red' } } } })] })).toBe(true);
+    expect(await isDenied({ bindings: [binding({ matchResources: { namespaceSelector: { matchLabels: { team: 'blue' } } } })] })).toBe(
+      false,
+    );
+    expect(await isDenied({ bindings: [binding({ matchResources: { objectSelector: { matchLabels: { app: 'x' } } } })] })).toBe(false);
     expect(
-      await judged(
+      await isDenied(
         { bindings: [binding({ matchResources: { objectSelector: { matchLabels: { app: 'x' } } } })] },
         create(1, {}, { app: 'x' }),
       ),
     ).toBe(true);
     const excluded = { ...onDeployments, excludeResourceRules: [{ ...onDeployments.resourceRules[0], resourceNames: ['web'] }] };
-    expect(await judged({ policies: [policy({ ...atMost(0), matchConstraints: excluded })] })).toBe(false);
+    expect(await isDenied({ policies: [policy({ ...atMost(0), matchConstraints: excluded })] })).toBe(false);
     const conditions = (expression: string) => policy({ ...atMost(0), matchConditions: [{ name: 'c', expression }] });
-    expect(await judged({ policies: [conditions("request.userInfo.username == 'alice'")] })).toBe(true);
-    expect(await judged({ policies: [conditions("request.userInfo.username == 'bob'")] })).toBe(false);
-    expect(await judged({}, admissionRequest('UPDATE', deployments, deployment(1), { old: deployment(0), subresource: 'status' }))).toBe(
+    expect(await isDenied({ policies: [conditions("request.userInfo.username == 'alice'")] })).toBe(true);
+    expect(await isDenied({ policies: [conditions("request.userInfo.username == 'bob'")] })).toBe(false);
+    expect(await isDenied({}, admissionRequest('UPDATE', deployments, deployment(1), { old: deployment(0), subresource: 'status' }))).toBe(
       false,
     );
   });
-  it('is never policies themselves', async () => {
+  it('never include policies themselves', async () => {
     const everything = { resourceRules: [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*'] }] };
     const request = admissionRequest('CREATE', validatingAdmissionPolicyBindings, binding());
-    expect(await judged({ policies: [policy({ matchConstraints: everything, validations: [{ expression: 'false' }] })] }, request)).toBe(
+    expect(await isDenied({ policies: [policy({ matchConstraints: everything, validations: [{ expression: 'false' }] })] }, request)).toBe(
       false,
     );
   });
@@ -297,22 +300,22 @@ describe('parameters', () => {
     metadata: { namespace: 'd', name, labels },
     ...{ data: { max } },
   });
-  const judge = async (paramRef: ValidatingAdmissionPolicyBindingSpec['paramRef'], others: readonly KubeObject[] = [limit('l', '3')]) =>
+  const decide = async (paramRef: ValidatingAdmissionPolicyBindingSpec['paramRef'], others: readonly KubeObject[] = [limit('l', '3')]) =>
     messageOf(await ask({ policies: [limited], others, bindings: [binding(paramRef && { paramRef })] }, create(4)));
-  it('are named, selected, and may be missing', async () => {
-    expect(await judge({ name: 'l' })).toContain('failed expression: object.spec.replicas <= int(params.data.max)');
-    expect(await judge({ name: 'l' }, [limit('l', '9')])).toBe('allowed');
+  it('are selected by name or selector, and may be missing', async () => {
+    expect(await decide({ name: 'l' })).toContain('failed expression: object.spec.replicas <= int(params.data.max)');
+    expect(await decide({ name: 'l' }, [limit('l', '9')])).toBe('allowed');
     expect(
-      await judge({ selector: { matchLabels: { use: 'yes' } } }, [limit('a', '9', { use: 'yes' }), limit('b', '3', { use: 'yes' })]),
+      await decide({ selector: { matchLabels: { use: 'yes' } } }, [limit('a', '9', { use: 'yes' }), limit('b', '3', { use: 'yes' })]),
     ).toContain('failed expression');
-    expect(await judge({ name: 'gone', parameterNotFoundAction: 'Allow' })).toBe('allowed');
-    expect(await judge({ name: 'gone', parameterNotFoundAction: 'Deny' })).toBe(
+    expect(await decide({ name: 'gone', parameterNotFoundAction: 'Allow' })).toBe('allowed');
+    expect(await decide({ name: 'gone', parameterNotFoundAction: 'Deny' })).toBe(
       "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
     );
   });
 });
 
-describe('who writes policies about parameters', () => {
+describe('authors of policies with parameters', () => {
   const paramKind = { apiVersion: 'v1', kind: 'ConfigMap' };
   const parametrized = policy({ paramKind, validations: [{ expression: 'params != null' }] });
   const reads = (namespace: string, name: string) => (attributes: Attributes) =>
@@ -323,7 +326,7 @@ describe('who writes policies about parameters', () => {
     attributes.name === name;
   const make = (allowed: World['allowed'], more: Partial<AdmissionRequest> = {}) =>
     ask({ ...(allowed && { allowed }) }, admissionRequest('CREATE', validatingAdmissionPolicies, parametrized, more));
-  it('must be able to read all of them', async () => {
+  it('need permission to read all parameters of the kind', async () => {
     expect(await make(() => false)).toMatchObject({
       allowed: false,
       reason: 'Invalid',
@@ -335,7 +338,7 @@ describe('who writes policies about parameters', () => {
     expect(await make(() => false, { identity: { name: 'root', groups: ['system:masters'] } })).toEqual({ allowed: true });
     expect(await make(() => false, { old: parametrized, operation: 'UPDATE' })).toEqual({ allowed: true });
   });
-  it('must be able to read those that a binding names', async () => {
+  it('need permission to read the parameters of a binding', async () => {
     const bound = binding({ paramRef: { name: 'c', namespace: 'd' } });
     const bind = (allowed: NonNullable<World['allowed']>) =>
       ask({ policies: [parametrized], allowed }, admissionRequest('CREATE', validatingAdmissionPolicyBindings, bound));
@@ -359,7 +362,7 @@ describe('actions', () => {
     );
     return { allowed: verdict?.allowed, warnings, annotations };
   };
-  it('deny, warn and are written down', async () => {
+  it('deny, warn and audit', async () => {
     expect(await act(['Warn', 'Audit'])).toEqual({
       allowed: true,
       warnings: ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: object.spec.replicas <= 0"],
@@ -377,7 +380,7 @@ describe('actions', () => {
     });
     expect(await act(['Deny', 'Audit'])).toMatchObject({ allowed: false, warnings: [] });
   });
-  it('leave annotations of the policy, too', async () => {
+  it('add the audit annotations of the policy', async () => {
     const spec = {
       auditAnnotations: [
         { key: 'replicas', valueExpression: "'has ' + string(object.spec.replicas)" },
@@ -388,10 +391,10 @@ describe('actions', () => {
   });
 });
 
-describe('what expressions see beside the object', () => {
+describe('variables of expressions', () => {
   const holds = async (expression: string, world: World = {}, request: AdmissionRequest = create(1)) =>
     messageOf(await ask({ policies: [policy({ validations: [{ expression }] })], ...world }, request));
-  it('is the request, its namespace and what was there', async () => {
+  it('include the request, its namespace and the old object', async () => {
     for (const expression of [
       "request.operation == 'CREATE' && request.kind.kind == 'Deployment' && request.resource.resource == 'deployments'",
       "request.namespace == 'd' && request.name == 'web' && !request.dryRun",
@@ -401,7 +404,7 @@ describe('what expressions see beside the object', () => {
     ])
       expect(await holds(expression), expression).toBe('allowed');
   });
-  it('is whether somebody may do something, at once or later', async () => {
+  it('include authorizer decisions, synchronous and asynchronous', async () => {
     const may = (attributes: Attributes) =>
       attributes.kind === 'resource' && attributes.verb === 'bless' && attributes.identity.name === 'alice' && attributes.name === 'web';
     const asks = "authorizer.group('apps').resource('deployments').namespace('d').name('web').check('bless').allowed()";
@@ -416,7 +419,7 @@ describe('what expressions see beside the object', () => {
   });
 });
 
-it('judges by what the server has while nothing has been heard of yet', async () => {
+it('use the API server while the cache is not synced', async () => {
   const clock = new FakeClock();
   const api = memoryApi({ clock });
   api.seed(namespaces, { metadata: { name: 'd' } });

@@ -91,7 +91,7 @@ class WebhookAdmission implements AdmissionPlugin {
       const turn = await dispatchWebhook(webhook, request, object, true, this.#options);
       if (turn.outcome === 'skipped') continue;
       const place = `round_${round?.isReinvocation === true ? 1 : 0}_index_${index}`;
-      if (turn.outcome === 'refused') return turn.verdict;
+      if (turn.outcome === 'rejected') return turn.verdict;
       if (turn.outcome === 'ignored') {
         request.annotate(`failed-open.mutating.webhook.admission.k8s.io/${place}`, webhook.name);
         continue;
@@ -142,7 +142,7 @@ class WebhookAdmission implements AdmissionPlugin {
     const turns = await Promise.all(webhooks.map((webhook) => dispatchWebhook(webhook, request, request.object, false, this.#options)));
     let denialDecision: AdmissionDecision | undefined;
     for (const [index, turn] of turns.entries()) {
-      if (turn.outcome === 'refused') denialDecision ??= turn.verdict;
+      if (turn.outcome === 'rejected') denialDecision ??= turn.verdict;
       else if (turn.outcome === 'ignored')
         request.annotate(`failed-open.validating.webhook.admission.k8s.io/round_0_index_${index}`, webhooks[index]?.name ?? '');
     }

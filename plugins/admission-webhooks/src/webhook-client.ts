@@ -131,7 +131,7 @@ async function answerOf(response: IncomingMessage): Promise<Buffer> {
     size += chunk.length;
     if (size > maxAnswer) {
       response.destroy();
-      throw new UnusableResponseError('the answer of the webhook is too large');
+      throw new UnusableResponseError('the response of the webhook is too large');
     }
     chunks.push(chunk);
   }

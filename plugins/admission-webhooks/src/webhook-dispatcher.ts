@@ -34,7 +34,7 @@ export interface DispatchOptions {
 }
 export type WebhookResult =
   | { readonly outcome: 'skipped' }
-  | { readonly outcome: 'refused'; readonly verdict: AdmissionDecision }
+  | { readonly outcome: 'rejected'; readonly verdict: AdmissionDecision }
   /** The call failed and the `failurePolicy` is Ignore. */
   | { readonly outcome: 'ignored' }
   | { readonly outcome: 'passed'; readonly object: KubeObject | undefined; readonly changed: boolean; readonly patch?: unknown };
@@ -45,7 +45,7 @@ const faults = {
   patch: 'apiserver_internal_error',
 } as const satisfies Record<WebhookErrorCode, RejectionCause>;
 const skipped: WebhookResult = { outcome: 'skipped' };
-const denialResult = (status: Status): WebhookResult => ({ outcome: 'refused', verdict: deny(status.message ?? '', { status }) });
+const denialResult = (status: Status): WebhookResult => ({ outcome: 'rejected', verdict: deny(status.message ?? '', { status }) });
 const rejectionResult = ({ status }: StatusError): WebhookResult => denialResult(status);
 
 /** Returns true if the rules of a webhook match by operation and resource; no lookups (ShouldCallHook upstream). */
@@ -63,20 +63,13 @@ export async function dispatchWebhook(
   const current = { ...request, object };
   if (!(await webhook.matcher.selects(current, namespaces.labels))) return skipped;
   const seen = await toVersionedRequest(current, webhook.matcher.match(request) ?? request.resource);
-  if (!webhook.conditions.always) {
-    const bindings = new RequestBindings(seen, authz, undefined, undefined);
-    const answer = await webhook.conditions.evaluate(bindings as unknown as Bindings);
-    if (answer.fault !== undefined) {
-      if (webhook.ignoresFailures) return skipped;
-      return rejectionResult(matchConditionRejection(request, webhook, answer.fault));
-    }
-    if (!answer.matches) return skipped;
-  }
+  const excluded = await matchConditionResult(webhook, { request, seen }, authz);
+  if (excluded !== undefined) return excluded;
   if (request.dryRun && !webhook.takesDryRun)
     return rejectionResult(failure('BadRequest', `admission webhook ${JSON.stringify(webhook.name)} does not support dry run`));
-  const asked: WebhookCallLabels = { name: webhook.name, mutating, operation: request.operation };
+  const labels: WebhookCallLabels = { name: webhook.name, mutating, operation: request.operation };
   const began = clock.monotonic();
-  const ended = (code: number, rejection?: RejectionCause) => metrics.observe(asked, (clock.monotonic() - began) / 1000, code, rejection);
+  const ended = (code: number, rejection?: RejectionCause) => metrics.observe(labels, (clock.monotonic() - began) / 1000, code, rejection);
   try {
     const answer = await call(webhook, seen, mutating, caller);
     for (const warning of answer.warnings) request.warn(warning);
@@ -102,18 +95,26 @@ export async function dispatchWebhook(
       ended(0, faults.patch);
       return rejectionResult(internal(error.message));
     }
-    const message = `failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`;
     ended(error.code === 'call' ? 500 : 0, webhook.ignoresFailures ? undefined : faults[error.code]);
-    if (webhook.ignoresFailures) {
-      metrics.failedOpen(asked);
-      log.warn(
-        { webhook: webhook.name, configuration: webhook.configuration, error: error.message },
-        'calling an admission webhook failed',
-      );
-      return { outcome: 'ignored' };
-    }
-    return rejectionResult(internal(message));
+    if (!webhook.ignoresFailures)
+      return rejectionResult(internal(`failed calling webhook ${JSON.stringify(webhook.name)}: ${error.message}`));
+    metrics.failedOpen(labels);
+    log.warn({ webhook: webhook.name, configuration: webhook.configuration, error: error.message }, 'calling an admission webhook failed');
+    return { outcome: 'ignored' };
   }
+}
+
+/** Evaluates the match conditions. Returns undefined if the webhook is to be called. */
+async function matchConditionResult(
+  webhook: CompiledWebhook,
+  { request, seen }: { readonly request: AdmissionRequest; readonly seen: AdmissionRequest },
+  authz: readonly Authorizer[],
+): Promise<WebhookResult | undefined> {
+  if (webhook.conditions.always) return undefined;
+  const bindings = new RequestBindings(seen, authz, undefined, undefined);
+  const { fault, matches } = await webhook.conditions.evaluate(bindings as unknown as Bindings);
+  if (fault === undefined) return matches ? undefined : skipped;
+  return webhook.ignoresFailures ? skipped : rejectionResult(matchConditionRejection(request, webhook, fault));
 }
 
 async function call(

@@ -230,11 +230,11 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
 
   it('should honor timeout', async () => {
     let release = () => {};
-    const asked = new Promise<void>((begun) => {
+    const asked = new Promise<void>((startedAt) => {
       server.handler = () =>
         new Promise((resolve) => {
           release = () => resolve({ allowed: true });
-          begun();
+          startedAt();
         });
     });
     const { plugin: created, clock } = await open({ validating: [{ timeoutSeconds: 1 }] });
@@ -264,7 +264,7 @@ describe('[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin]', () =>
   });
 });
 
-describe('what is wrong with an answer', () => {
+describe('invalid responses', () => {
   const cases: readonly (readonly [string, () => object | number | string, string])[] = [
     [
       'no JSON',
@@ -276,7 +276,11 @@ describe('what is wrong with an answer', () => {
       () => '[]',
       "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value",
     ],
-    ['half an answer', () => '{', "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"],
+    [
+      'a truncated response',
+      () => '{',
+      "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input",
+    ],
     [
       'another version',
       () => '{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"allowed":true}}',
@@ -298,25 +302,25 @@ describe('what is wrong with an answer', () => {
     expect(status?.message).toContain(`Internal error occurred: failed calling webhook "h.example.com": ${message.slice(0, 20)}`);
     expect(status?.message).toContain(message);
   });
-  it('a certificate that nobody vouches for', async () => {
+  it('a certificate of an unknown CA', async () => {
     const status = statusOf(await validate({ validating: [{ clientConfig: { url: server.url() } }] }));
     expect(status?.message).toContain('x509: certificate signed by unknown authority');
   });
   const patches: readonly (readonly [string, () => object, string])[] = [
-    ['that does not apply', () => patchAnswer({ op: 'remove', path: '/none/of/it' }), '"/none/of/it": missing value'],
-    ['that is no JSON', () => ({ ...patchAnswer(), patch: Buffer.from('{').toString('base64') }), 'unexpected end of JSON input'],
+    ['that cannot be applied', () => patchAnswer({ op: 'remove', path: '/none/of/it' }), '"/none/of/it": missing value'],
+    ['that is not JSON', () => ({ ...patchAnswer(), patch: Buffer.from('{').toString('base64') }), 'unexpected end of JSON input'],
     [
-      'that is none',
+      'that is not a list',
       () => ({ ...patchAnswer(), patch: Buffer.from('{}').toString('base64') }),
       'json: cannot unmarshal object into Go value of type jsonpatch.Patch',
     ],
     [
-      'into what a field cannot hold',
+      'with a value of the wrong type',
       () => patchAnswer({ op: 'add', path: '/data', value: 7 }),
       'json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string',
     ],
   ];
-  it.each(patches)('a patch %s: no failure policy ignores that', async (_, answer, message) => {
+  it.each(patches)('a patch %s is an error that no failure policy ignores', async (_, answer, message) => {
     server.handler = answer as never;
     for (const failurePolicy of ['Fail', 'Ignore'])
       expect(statusOf(await mutate({ mutating: [{ failurePolicy }] }))).toMatchObject({
@@ -325,7 +329,7 @@ describe('what is wrong with an answer', () => {
         details: { causes: [{ message: expect.stringContaining(message) }] },
       });
   });
-  it('a patch of another type, unless it is empty', async () => {
+  it('a patch of another type is an error, unless it is empty', async () => {
     server.handler = () => ({ ...patchAnswer({ op: 'add', path: '/data', value: {} }), patchType: 'Merge' });
     expect(statusOf(await mutate({ mutating: [{}] }))?.message).toBe(
       'Internal error occurred: failed calling webhook "h.example.com": unsupported patch type "Merge"',
@@ -333,7 +337,7 @@ describe('what is wrong with an answer', () => {
     server.handler = () => ({ ...patchAnswer(), patchType: 'Merge' });
     expect(statusOf(await mutate({ mutating: [{}] }))).toBeUndefined();
   });
-  it('a patch that adds what there is no field for: it goes', async () => {
+  it('a patched field that the type does not have is dropped', async () => {
     server.handler = () => patchAnswer({ op: 'add', path: '/nothing', value: 1 }, { op: 'add', path: '/data', value: { a: 'b' } });
     const next = await mutate({ mutating: [{}] });
     expect(next).toMatchObject({ data: { a: 'b' } });
@@ -341,8 +345,8 @@ describe('what is wrong with an answer', () => {
   });
 });
 
-describe('a second round', () => {
-  const rounds = (again: boolean, memory = new Map<object, unknown>()): MutationPass & { asked: boolean } => {
+describe('reinvocation', () => {
+  const calls = (again: boolean, memory = new Map<object, unknown>()): MutationPass & { asked: boolean } => {
     const round = {
       isReinvocation: again,
       pluginState: memory,
@@ -353,7 +357,7 @@ describe('a second round', () => {
     };
     return round;
   };
-  it('is for those before a change that want one', async () => {
+  it('applies to webhooks with IfNeeded before a change', async () => {
     server.handler = ({ request }, path) => {
       const data = (request.object?.['data'] ?? {}) as Record<string, string>;
       return path === '/b' && data['b'] === undefined ? patchAnswer({ op: 'add', path: '/data/b', value: 'b' }) : { allowed: true };
@@ -367,23 +371,23 @@ describe('a second round', () => {
       ],
     });
     server.paths.length = 0;
-    const first = rounds(false);
+    const first = calls(false);
     const object = (await created.mutate?.(create(map('m'), { mutation: first }))) as ConfigMap;
     expect(first.asked).toBe(true);
-    await created.mutate?.(create(object, { mutation: rounds(true, first.pluginState) }));
+    await created.mutate?.(create(object, { mutation: calls(true, first.pluginState) }));
     expect(server.paths.map((path) => path.split('?')[0])).toEqual(['/a', '/n', '/b', '/a']);
   });
-  it('is for all that want one when something else changed the object in between', async () => {
+  it('applies to all webhooks with IfNeeded if another plugin changed the object in between', async () => {
     const { plugin: created } = await open({ mutating: [{ reinvocationPolicy: 'IfNeeded' }] });
-    const first = rounds(false);
+    const first = calls(false);
     await created.mutate?.(create(map('m'), { mutation: first }));
-    await created.mutate?.(create(map('m', { other: 'x' }), { mutation: rounds(true, first.pluginState) }));
+    await created.mutate?.(create(map('m', { other: 'x' }), { mutation: calls(true, first.pluginState) }));
     expect(server.reviews).toHaveLength(2);
   });
 });
 
-describe('the rest of a webhook', () => {
-  it('is called at the endpoints of its service', async () => {
+describe('webhook calls', () => {
+  it('use the endpoints of the Service', async () => {
     const clientConfig = { service: { namespace: 'd', name: 'hook', path: '/review', port: 8443 }, caBundle: server.caBundle };
     const { plugin: created, api } = await open({ validating: [{ clientConfig }] });
     expect(statusOf(await created.validate?.(create()))?.message).toContain(
@@ -401,19 +405,22 @@ describe('the rest of a webhook', () => {
     expect(server.paths.at(-1)).toBe('/review?timeout=5s');
   });
 
-  it('keeps its connections', async () => {
+  it('reuse connections', async () => {
     const { plugin: created } = await open({ validating: [{}] });
     const before = server.connections;
     for (let i = 0; i < 10; i++) await created.validate?.(create());
     expect(server.connections - before).toBe(1);
   });
 
-  it('warns, annotates, and is selected by labels', async () => {
+  it('add warnings and annotations, and match labels', async () => {
     server.handler = () => ({ allowed: true, warnings: ['take care'], auditAnnotations: { why: 'because' } });
-    const told: string[] = [];
-    const request = create(map('m'), { warn: (text) => void told.push(text), annotate: (key, value) => void told.push(`${key}=${value}`) });
+    const warnings: string[] = [];
+    const request = create(map('m'), {
+      warn: (text) => void warnings.push(text),
+      annotate: (key, value) => void warnings.push(`${key}=${value}`),
+    });
     await validate({ validating: [{ namespaceSelector: { matchLabels: { team: 'red' } } }] }, request);
-    expect(told).toEqual(['take care', 'h.example.com/why=because']);
+    expect(warnings).toEqual(['take care', 'h.example.com/why=because']);
     await dispose?.();
     server.reviews.length = 0;
     await validate(
@@ -423,7 +430,7 @@ describe('the rest of a webhook', () => {
     expect(server.reviews).toEqual([]);
   });
 
-  it('may refuse a deletion, mutating or not', async () => {
+  it('can deny a deletion, mutating or not', async () => {
     server.handler = (_, path) => ({ allowed: path !== '/never' });
     const clientConfig = { url: server.url('/never'), caBundle: server.caBundle };
     const deletion = admissionRequest('DELETE', configMaps, undefined, { old: map('m') });
@@ -433,7 +440,7 @@ describe('the rest of a webhook', () => {
     expect(server.reviews.at(-1)?.request).toMatchObject({ operation: 'DELETE', object: null, oldObject: map('m') });
   });
 
-  it('has no part in a dry run when it may have side effects', async () => {
+  it('are skipped on a dry run if they may have side effects', async () => {
     const dry = create(map('m'), { dryRun: true });
     expect(statusOf(await validate({ validating: [{ sideEffects: 'Some' }] }, dry))).toMatchObject({
       code: 400,
@@ -444,7 +451,7 @@ describe('the rest of a webhook', () => {
     expect(server.reviews[0]?.request['dryRun']).toBe(true);
   });
 
-  it('has nothing to be asked about without configurations', async () => {
+  it('do not exist without configurations', async () => {
     const { plugin: created } = await open({});
     expect(created.isIdle?.('CREATE', configMaps, '')).toBe(true);
     expect(created.isIdle?.('CREATE', validatingWebhookConfigurations, '')).toBe(false);

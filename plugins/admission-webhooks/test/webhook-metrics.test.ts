@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { WebhookMetrics } from '../src/webhook-metrics.ts';
 
-it('counts calls of webhooks, and how they end', async () => {
+it('counts webhook calls by result', async () => {
   const registry = new Registry();
   const metrics = new WebhookMetrics(registry);
   const asked = { name: 'h.example.com', mutating: true, operation: 'CREATE' } as const;

@@ -13,7 +13,7 @@ interface Pair {
   readonly certificate: string;
   readonly key: string;
 }
-/** A certificate that is its own CA, for a Service's name and this machine. */
+/** Creates a self-signed CA certificate for a Service's name and this machine. */
 async function selfSigned(): Promise<Pair> {
   const keys = (await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -52,7 +52,7 @@ export interface Review {
 export type Answer = Readonly<Record<string, unknown>>;
 export type Handler = (review: Review, path: string) => Answer | number | string | Promise<Answer | number | string>;
 
-/** What webhooks of a test are served by: an object is a `response`, a text is the body as it is, a number the status. */
+/** Serves the webhooks of a test: an object is a `response`, a string is the complete body, a number the status. */
 export class WebhookServer {
   readonly reviews: Review[] = [];
   readonly paths: string[] = [];
@@ -69,18 +69,18 @@ export class WebhookServer {
   static async start(): Promise<WebhookServer> {
     const { certificate, key } = await selfSigned();
     const server = createServer({ cert: certificate, key });
-    const made = new WebhookServer(server, certificate);
+    const webhooks = new WebhookServer(server, certificate);
     server.on('secureConnection', () => {
-      made.connections++;
+      webhooks.connections++;
     });
     server.on('request', (request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
         const review = parseExact(Buffer.concat(chunks).toString()) as Review;
-        made.reviews.push(review);
-        made.paths.push(request.url ?? '');
-        void Promise.resolve(made.handler(review, (request.url ?? '').split('?')[0] ?? '')).then((answer) => {
+        webhooks.reviews.push(review);
+        webhooks.paths.push(request.url ?? '');
+        void Promise.resolve(webhooks.handler(review, (request.url ?? '').split('?')[0] ?? '')).then((answer) => {
           if (typeof answer === 'number') response.writeHead(answer).end('out of order');
           else if (typeof answer === 'string') response.end(answer);
           else
@@ -97,7 +97,7 @@ export class WebhookServer {
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
     });
-    return made;
+    return webhooks;
   }
 
   get port(): number {

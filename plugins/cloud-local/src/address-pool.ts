@@ -1,3 +1,4 @@
+import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
 import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
 const maxOfRange = 65_536n;
@@ -12,7 +13,7 @@ export class AddressPool {
       const [from = '', to = from] = text.includes('/') ? cidr(text) : text.split('-');
       const [first, last, family] = [parseIPNumber(from), parseIPNumber(to), familyOf(from)];
       if (first === undefined || last === undefined || family === undefined || family !== familyOf(to) || last < first)
-        throw new RangeError(`${text} is no range of addresses such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250`);
+        throw new RangeError(`${text} is not an address range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250`);
       if (last - first >= maxOfRange) throw new RangeError(`${text} has more than ${maxOfRange} addresses`);
       return { family, first, last };
     });
@@ -30,12 +31,9 @@ export class AddressPool {
 }
 
 function cidr(text: string): readonly string[] {
-  const [base = '', bits = ''] = text.split('/');
-  const [value, family] = [parseIPNumber(base), familyOf(base)];
-  const width = family === 'IPv6' ? 128 : 32;
-  if (value === undefined || family === undefined || !/^\d{1,3}$/.test(bits) || Number(bits) > width) return [text];
-  const size = 1n << BigInt(width - Number(bits));
-  const first = (value / size) * size;
-  if (size < 4n) return [formatIPNumber(first, family), formatIPNumber(first + size - 1n, family)];
-  return [formatIPNumber(first + 1n, family), formatIPNumber(first + size - (family === 'IPv4' ? 2n : 1n), family)];
+  const range = parseCIDR(text);
+  if (range === undefined) return [text];
+  const { family, first, last } = range;
+  if (cidrSize(range) < 4n) return [formatIPNumber(first, family), formatIPNumber(last, family)];
+  return [formatIPNumber(first + 1n, family), formatIPNumber(family === 'IPv4' ? last - 1n : last, family)];
 }

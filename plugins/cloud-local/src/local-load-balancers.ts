@@ -6,7 +6,7 @@ import type { AddressPool } from './address-pool.ts';
 
 export interface LocalOptions {
   readonly pool: AddressPool;
-  /** Whose addresses are known from their status: what was given before this process began stays given. */
+  /** The Services, whose status contains the addresses that an earlier process assigned. */
   readonly services: Pick<Lister<Service>, 'list'>;
   readonly class?: string;
 }
@@ -22,13 +22,13 @@ interface Assignment {
 }
 
 /**
- * Gives Services addresses out of a pool; the proxies of the nodes answer at them. A Service has an address of its own as long as there is one left;
- * then it shares one with Services whose ports are others.
+ * Assigns Services addresses of a pool; the service proxies of the nodes accept traffic to them. Each Service has its own address while the
+ * pool has free ones; after that, Services with different ports share addresses.
  */
 export class LocalLoadBalancers implements CloudLoadBalancers {
   readonly class?: string;
   readonly #options: LocalOptions;
-  /** What was given and is perhaps not in a status yet. */
+  /** Assignments that may not be in a status yet. */
   readonly #assignments = new Map<string, Assignment>();
 
   constructor(options: LocalOptions) {
@@ -39,30 +39,32 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
   async ensure(service: Service): Promise<LoadBalancerStatus> {
     const key = keyOf(service);
     const { pool } = this.#options;
-    const taken = this.#taken(key);
-    const wanted = portsOf(service);
-    const free = (address: string) => wanted.every((port) => taken.get(address)?.has(port) !== true);
-    const asked = service.spec?.loadBalancerIP ?? '';
-    if (asked !== '' && !pool.has(asked))
-      throw new CloudError('Invalid', `the address ${asked} is not one of this machine's for load balancers`);
-    const held = (this.#assignments.get(key)?.addresses ?? addressesOf(service)).filter((address) => pool.has(address) && free(address));
+    const portsInUse = this.#portsInUse(key);
+    const ports = portsOf(service);
+    const free = (address: string) => ports.every((port) => portsInUse.get(address)?.has(port) !== true);
+    const requested = service.spec?.loadBalancerIP ?? '';
+    if (requested !== '' && !pool.has(requested))
+      throw new CloudError('Invalid', `the address ${requested} is not in the load balancer ranges`);
+    const assigned = (this.#assignments.get(key)?.addresses ?? addressesOf(service)).filter(
+      (address) => pool.has(address) && free(address),
+    );
     const addresses: string[] = [];
     for (const family of familiesOf(service)) {
       const fits = (address: string) => address.includes(':') === (family === 'IPv6');
       const address =
-        asked !== '' && fits(asked) && free(asked)
-          ? asked
-          : ((asked === '' ? held.find(fits) : undefined) ?? (asked === '' ? this.#next(family, taken, free) : undefined));
+        requested !== '' && fits(requested) && free(requested)
+          ? requested
+          : ((requested === '' ? assigned.find(fits) : undefined) ?? (requested === '' ? this.#next(family, portsInUse, free) : undefined));
       if (address !== undefined) addresses.push(address);
     }
     if (addresses.length === 0)
       throw new CloudError(
         'NotAvailable',
-        asked === ''
+        requested === ''
           ? 'no address is left for the load balancer'
-          : `the address ${asked} has been given to another Service with the same port`,
+          : `the address ${requested} is assigned to another Service with the same port`,
       );
-    this.#assignments.set(key, { addresses, ports: wanted });
+    this.#assignments.set(key, { addresses, ports: ports });
     return { ingress: addresses.map((ip) => ({ ip, ipMode: 'VIP' })) };
   }
 
@@ -70,23 +72,23 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
     this.#assignments.delete(keyOf(service));
   }
 
-  #next(family: IPFamily, taken: ReadonlyMap<string, ReadonlySet<string>>, free: (address: string) => boolean): string | undefined {
+  #next(family: IPFamily, portsInUse: ReadonlyMap<string, ReadonlySet<string>>, free: (address: string) => boolean): string | undefined {
     let shared: string | undefined;
     for (const address of this.#options.pool.all(family)) {
-      if (!taken.has(address)) return address;
+      if (!portsInUse.has(address)) return address;
       if (shared === undefined && free(address)) shared = address;
     }
     return shared;
   }
 
-  /** Ports in use, by address. */
-  #taken(except: string): Map<string, Set<string>> {
-    const taken = new Map<string, Set<string>>();
+  /** Returns the ports in use, by address. */
+  #portsInUse(except: string): Map<string, Set<string>> {
+    const portsInUse = new Map<string, Set<string>>();
     const take = (addresses: readonly string[], ports: readonly string[]) => {
       for (const address of addresses) {
-        const there = taken.get(address) ?? new Set();
-        for (const port of ports) there.add(port);
-        taken.set(address, there);
+        const used = portsInUse.get(address) ?? new Set();
+        for (const port of ports) used.add(port);
+        portsInUse.set(address, used);
       }
     };
     for (const [key, { addresses, ports }] of this.#assignments) if (key !== except) take(addresses, ports);
@@ -95,7 +97,7 @@ export class LocalLoadBalancers implements CloudLoadBalancers {
       if (key !== except && service.spec?.type === 'LoadBalancer' && !this.#assignments.has(key))
         take(addressesOf(service), portsOf(service));
     }
-    return taken;
+    return portsInUse;
   }
 }
 

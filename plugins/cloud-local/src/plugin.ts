@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { AddressPool } from './address-pool.ts';
 import { LocalLoadBalancers } from './local-load-balancers.ts';
 
-/** Where nothing is configured: where Services are on loopback addresses load balancers are too. */
+/** Default range if Services have loopback addresses: loopback addresses too. */
 const ipv4Range = '127.111.0.0/24';
 const farRange = '10.111.255.0/24';
 
@@ -20,12 +20,15 @@ const isRange = (text: string): boolean => {
   }
 };
 
-/** A cloud that is this machine: Services of type LoadBalancer get addresses of a range, at which the nodes' proxies answer. */
+/**
+ * Cloud provider of a single machine: Services of type LoadBalancer get addresses of configured ranges, to which the nodes' service proxies
+ * accept traffic.
+ */
 export default Cloud.plugin({
   id: 'cloud-local',
   config: z.strictObject({
     addresses: z.array(z.string().refine(isRange, 'a range such as 10.0.0.240/28 or 10.0.0.240-10.0.0.250')).min(1).max(64).optional(),
-    /** Also serves Services with this `loadBalancerClass`. */
+    /** Additional `loadBalancerClass` to serve. */
     class: z.string().min(1).max(253).default('oarlock.dev/local'),
   }),
   needs: { informers: Informers, facts: Cluster },

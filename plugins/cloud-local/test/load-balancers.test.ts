@@ -9,7 +9,7 @@ const service = (name: string, port: number, spec: Service['spec'] = {}, ip?: st
   ...(ip !== undefined && { status: { loadBalancer: { ingress: [{ ip }] } } }),
 });
 
-describe('the pool', () => {
+describe('address pool', () => {
   it('has the addresses of its ranges, in order', () => {
     expect([...new AddressPool(['10.0.0.0/30', '10.0.1.5', '10.0.2.254-10.0.3.1', 'fd00::a-fd00::b']).all('IPv4')]).toEqual([
       '10.0.0.1',
@@ -28,12 +28,12 @@ describe('the pool', () => {
     expect(pool.has('a')).toBe(false);
   });
 
-  it.each(['', 'a', '10.0.0.0/33', '10.0.0.9-10.0.0.1', '10.0.0.1-fd00::1', 'fd00::/64', '10.0.0.0/x'])('refuses %j', (text) => {
+  it.each(['', 'a', '10.0.0.0/33', '10.0.0.9-10.0.0.1', '10.0.0.1-fd00::1', 'fd00::/64', '10.0.0.0/x'])('rejects %j', (text) => {
     expect(() => new AddressPool([text])).toThrow(RangeError);
   });
 });
 
-describe('load balancers of this machine', () => {
+describe('local load balancers', () => {
   let present: Service[];
   let balancers: LocalLoadBalancers;
   const open = (ranges: readonly string[]) => new LocalLoadBalancers({ pool: new AddressPool(ranges), services: { list: () => present } });
@@ -50,7 +50,7 @@ describe('load balancers of this machine', () => {
     return ingress.map(({ ip }) => ip);
   };
 
-  it('have addresses of their own as long as there are some, and then share with other ports', async () => {
+  it('have their own addresses while there are free ones, and then share addresses with different ports', async () => {
     expect(await ensure(service('a', 80))).toEqual(['10.9.0.1']);
     expect(await ensure(service('b', 80))).toEqual(['10.9.0.2']);
     expect(await ensure(service('c', 443))).toEqual(['10.9.0.1']);
@@ -60,7 +60,7 @@ describe('load balancers of this machine', () => {
     expect(await ensure(service('d', 80))).toEqual(['10.9.0.2']);
   });
 
-  it('move when a new port is another Service\u2019s', async () => {
+  it('move when a new port conflicts with another Service', async () => {
     await ensure(service('a', 80));
     await ensure(service('b', 80));
     await ensure(service('c', 443));
@@ -68,7 +68,7 @@ describe('load balancers of this machine', () => {
     expect(await ensure(service('c', 81))).toEqual(['10.9.0.1']);
   });
 
-  it('keep what a process before this one has given', async () => {
+  it('keep the addresses that an earlier process assigned', async () => {
     present = [service('a', 80, {}, '10.9.0.1')];
     balancers = open(['10.9.0.1-10.9.0.2']);
     expect(await ensure(service('b', 80))).toEqual(['10.9.0.2']);
@@ -79,7 +79,7 @@ describe('load balancers of this machine', () => {
     expect(await ensure(service('a', 80, { ipFamilies: ['IPv6', 'IPv4'] }))).toEqual(['fd00::1', '10.9.0.1']);
   });
 
-  it('have the address that is asked for, when it may be had', async () => {
+  it('have the requested address if it is free and in the ranges', async () => {
     expect(await ensure(service('a', 80, { loadBalancerIP: '10.9.0.2' }))).toEqual(['10.9.0.2']);
     await expect(ensure(service('b', 80, { loadBalancerIP: '10.9.0.2' }))).rejects.toMatchObject({ code: 'NotAvailable' });
     await expect(ensure(service('b', 80, { loadBalancerIP: '10.8.0.2' }))).rejects.toMatchObject({ code: 'Invalid' });

@@ -12,10 +12,13 @@ export const service = 'metrics-server';
 const labels = { 'k8s-app': 'metrics-server' };
 const metadata = { name: service, namespace, labels };
 
-/** Addresses that no EndpointSlice may have: then the Service is a name, which only this machine's API server understands. */
+/**
+ * Addresses that an EndpointSlice must not contain: the Service is then of type ExternalName, which only the API server on this machine can
+ * resolve.
+ */
 const isLocalAddress = (host: string): boolean => isIP(host) === 0 || host.startsWith('127.') || host === '::1';
 
-/** The objects that lead the API server's clients to the metrics API. */
+/** Returns the objects through which the API server finds the metrics API: Service, EndpointSlice and APIService. */
 export function apiServiceObjects(
   host: string,
   port: number,
@@ -76,17 +79,17 @@ export function apiServiceObjects(
   return objects;
 }
 
-/** Makes an object, or brings what it says into the one that is there. Repeatable. */
-export async function ensure(client: Client, resource: Resource, wanted: KubeObject): Promise<void> {
-  const { name = '', namespace: within } = wanted.metadata ?? {};
+/** Creates an object, or merges it into the existing one. Idempotent. */
+export async function ensure(client: Client, resource: Resource, desired: KubeObject): Promise<void> {
+  const { name = '', namespace: within } = desired.metadata ?? {};
   const at = { name, ...(within !== undefined && { namespace: within }) };
-  const { metadata: head, ...parts } = wanted;
+  const { metadata: head, ...parts } = desired;
   let present: KubeObject;
   try {
     present = await client.get(resource, at);
   } catch (error) {
     if (!isStatus(error, 'NotFound')) throw error;
-    await client.create(resource, wanted);
+    await client.create(resource, desired);
     return;
   }
   const next = {
@@ -97,14 +100,14 @@ export async function ensure(client: Client, resource: Resource, wanted: KubeObj
   if (!jsonEqual(next, present)) await client.update(resource, next);
 }
 
-/** The server fills in what we say nothing of: that stays. */
-function mergeObjects<T>(present: unknown, wanted: T): T {
-  if (typeof wanted !== 'object' || wanted === null || typeof present !== 'object' || present === null) return wanted;
-  if (Array.isArray(wanted)) {
-    const before = Array.isArray(present) && present.length === wanted.length ? present : [];
-    return wanted.map((each, at) => mergeObjects(before[at] as unknown, each)) as T;
+/** Merges `wanted` into the present object; fields that the API server set stay. */
+function mergeObjects<T>(present: unknown, desired: T): T {
+  if (typeof desired !== 'object' || desired === null || typeof present !== 'object' || present === null) return desired;
+  if (Array.isArray(desired)) {
+    const before = Array.isArray(present) && present.length === desired.length ? present : [];
+    return desired.map((each, at) => mergeObjects(before[at] as unknown, each)) as T;
   }
   const result: Record<string, unknown> = { ...(present as Record<string, unknown>) };
-  for (const [key, value] of Object.entries(wanted)) result[key] = mergeObjects(result[key], value);
+  for (const [key, value] of Object.entries(desired)) result[key] = mergeObjects(result[key], value);
   return result as T;
 }

@@ -13,7 +13,7 @@ export interface KubeletAddress {
   readonly port: number;
 }
 
-/** Where a node's kubelet listens, by its status. */
+/** Returns the address of a node's kubelet, from the node's status. */
 export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
   const port = status?.daemonEndpoints?.kubeletEndpoint?.Port;
   for (const type of types) {
@@ -24,13 +24,13 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
-/** Asks kubelets what is in use, as the API server asks them for logs. */
+/** Scrapes kubelets with the same client certificate that the API server uses for logs. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   #agent: Promise<Agent> | undefined;
-  /** Kubelets that have no `/metrics/resource`. */
+  /** Kubelets without `/metrics/resource`. */
   readonly #old = new Set<string>();
 
   constructor(keys: ClusterKeys, clock: Clock, timeoutMs: number) {
@@ -39,17 +39,17 @@ export class KubeletClient {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** @throws Error when it does not answer in time, or not with numbers */
+  /** Scrapes one kubelet. @throws Error if the kubelet does not respond in time, or without metrics */
   async scrape(place: KubeletAddress, signal: AbortSignal): Promise<Scrape> {
     const key = addressText(place);
     if (!this.#old.has(key)) {
       const { code, body } = await this.#get(place, '/metrics/resource', signal);
       if (code === 200) return parseResourceMetrics(body, this.#clock.now());
-      if (code !== 404) throw new Error(`/metrics/resource answered ${code}`);
+      if (code !== 404) throw new Error(`/metrics/resource: status ${code}`);
       this.#old.add(key);
     }
     const { code, body } = await this.#get(place, '/stats/summary', signal);
-    if (code !== 200) throw new Error(`/stats/summary answered ${code}`);
+    if (code !== 200) throw new Error(`/stats/summary: status ${code}`);
     return parseSummary(JSON.parse(body) as Parameters<typeof parseSummary>[0], this.#clock.now());
   }
 
@@ -57,7 +57,7 @@ export class KubeletClient {
     void this.#agent?.then((agent) => agent.destroy());
   }
 
-  /** The certificate is issued when it is first needed; a failure is not kept. */
+  /** Issues the client certificate on first use; a failure is not cached. */
   #connect(): Promise<Agent> {
     this.#agent ??= this.#keys
       .issue({ commonName: 'system:metrics-server', organizations: ['system:masters'], usages: ['client'] })
@@ -89,7 +89,7 @@ export class KubeletClient {
         let size = 0;
         response.on('data', (chunk: Buffer) => {
           size += chunk.length;
-          if (size > maxBytes) call.destroy(new Error(`${path} answered more than ${maxBytes} bytes`));
+          if (size > maxBytes) call.destroy(new Error(`${path}: the response is larger than ${maxBytes} bytes`));
           else chunks.push(chunk);
         });
         response.once('end', () => resolve({ code: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }));

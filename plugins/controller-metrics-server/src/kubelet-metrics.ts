@@ -1,13 +1,13 @@
-/** Counters and gauges of one moment, as a kubelet tells them: CPU time in seconds since its start, memory in bytes. */
+/** Resource metrics at one time: cumulative CPU time in seconds since the start, memory in bytes. */
 export interface Sample {
   readonly cpuSeconds: number;
   readonly memoryBytes: number;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** When what is measured started; a later one begins to count anew. Milliseconds since the epoch, 0 when not told. */
+  /** Start time of the container; the CPU counter restarts with it. Milliseconds since the epoch, 0 if unknown. */
   readonly startedAt: number;
 }
-/** What a kubelet says of its node and of the containers on it, by `namespace/pod` and container. */
+/** The metrics of a kubelet: of its node and of its containers, by `namespace/pod` and container. */
 export interface Scrape {
   readonly node: Sample | undefined;
   readonly pods: ReadonlyMap<string, ReadonlyMap<string, Sample>>;
@@ -33,7 +33,10 @@ const fields: Readonly<Record<string, 'cpuSeconds' | 'memoryBytes' | 'startedAt'
 const completeSample = ({ cpuSeconds, memoryBytes, at, startedAt }: PartialSample): Sample | undefined =>
   cpuSeconds === undefined || memoryBytes === undefined ? undefined : { cpuSeconds, memoryBytes, at, startedAt };
 
-/** Reads `/metrics/resource` of a kubelet (KEP-727), in the text format of Prometheus. Series without a time are of `now`. Others are passed over. */
+/**
+ * Parses `/metrics/resource` of a kubelet (KEP-727), in Prometheus text format. Samples without a timestamp get `now`. Other metrics are
+ * ignored.
+ */
 export function parseResourceMetrics(text: string, now: number): Scrape {
   const node: PartialSample = { at: now, startedAt: 0 };
   const pods = new Map<string, Map<string, PartialSample>>();
@@ -86,7 +89,7 @@ const sampleOf = (cpu: Cpu = {}, memory: Memory = {}, startTime = '', now: numbe
         startedAt: Date.parse(startTime) || 0,
       };
 
-/** Reads `/stats/summary`, for kubelets that have nothing else. */
+/** Parses `/stats/summary`, for kubelets without `/metrics/resource`. */
 export function parseSummary({ node, pods = [] }: Summary, now: number): Scrape {
   const found = new Map<string, ReadonlyMap<string, Sample>>();
   for (const { podRef, containers = [] } of pods) {
@@ -94,7 +97,7 @@ export function parseSummary({ node, pods = [] }: Summary, now: number): Scrape 
       const sample = sampleOf(cpu, memory, startTime, now);
       return sample === undefined ? [] : [[name, sample] as const];
     });
-    // a pod of which one container is not measured yet is not measured
+    // a pod counts as measured only if all of its containers are
     if (samples.length > 0 && samples.length === containers.length) found.set(`${podRef.namespace}/${podRef.name}`, new Map(samples));
   }
   return { node: node && sampleOf(node.cpu, node.memory, node.startTime, now), pods: found };

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { parseFieldSelector, type FieldSelector } from '@oarlock/api/selectors/field-selector';
 import { parseLabelSelector, type Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
@@ -12,7 +13,7 @@ export const version = 'v1beta1';
 export const root = `/apis/${group}/${version}`;
 const apiVersion = `${group}/${version}`;
 
-/** What is known of use, by the node and by the pod's containers; undefined where nothing is. */
+/** Returns the usage of a node, and of a pod's containers; undefined if it is unknown. */
 export interface UsageReader {
   ofNode(node: Node): Usage | undefined;
   ofPod(pod: Pod): ReadonlyMap<string, Usage> | undefined;
@@ -41,7 +42,7 @@ const groupDocument = {
   preferredVersion: { groupVersion: apiVersion, version },
 };
 
-/** As metrics-server writes them: nanocores, and whole KiB. */
+/** Formats resource quantities as metrics-server does: nanocores, and whole KiB. */
 const usageResources = (cores: number, memoryBytes: number) => ({
   cpu: cores < 5e-10 ? '0' : `${Math.round(cores * 1e9)}n`,
   memory: `${Math.floor(memoryBytes / 1024)}Ki`,
@@ -53,7 +54,7 @@ interface Selectors {
   readonly fields: FieldSelector;
 }
 
-/** `metrics.k8s.io/v1beta1` for reading. Who may is decided by the API server in front. */
+/** Serves `metrics.k8s.io/v1beta1`, read-only. The API server has authorized the requests. */
 export class MetricsApi {
   readonly #parts: MetricsApiOptions;
 
@@ -121,7 +122,7 @@ export class MetricsApi {
 
   #podMetrics(pod: Pod): object | undefined {
     const usages = this.#parts.usages.ofPod(pod);
-    // of its containers the one that was measured first says from when the numbers are
+    // the oldest sample of the containers is the pod's timestamp
     const oldest = usages && [...usages.values()].reduce((a, b) => (b.at < a.at ? b : a));
     return (
       usages &&
@@ -166,7 +167,7 @@ function selectorsOf({ searchParams }: URL): Selectors {
       fields: parseFieldSelector(searchParams.get('fieldSelector') ?? ''),
     };
   } catch (error) {
-    throw badRequest(error instanceof Error ? error.message : String(error));
+    throw badRequest(errorText(error));
   }
 }
 

@@ -11,7 +11,7 @@ import { MetricsServer } from './metrics-server.ts';
 import { ensure, namespace, apiServiceObjects, service } from './api-service-objects.ts';
 import { UsageStore, type Usage } from './usage-store.ts';
 
-/** How the metrics API is reached. */
+/** The server of the metrics API. */
 export type MetricsEndpoint = Pick<MetricsServer, 'isListening' | 'frontProxy' | 'listen' | 'setFrontProxy' | 'close'>;
 
 export interface MetricsControllerOptions {
@@ -27,7 +27,7 @@ export interface MetricsControllerOptions {
   readonly log: Logger;
 }
 
-/** The key of what leads to the API, beside those of the places that are asked. */
+/** The queue key of the API registration; all other keys are kubelets. */
 const api = 'api';
 const nodesByAddress = 'nodes-of-kubelet';
 const byNode = 'pods-of-node';
@@ -38,7 +38,10 @@ const nodeAddresses = (node: Node): readonly string[] => {
   return place === undefined ? [] : [addressText(place)];
 };
 
-/** A key is a kubelet, by its address and port: it is asked, and again after the resolution. One process may be the kubelet of many nodes. */
+/**
+ * Scrapes kubelets. A key is a kubelet's address and port; it is scraped again after the resolution. One process may be the kubelet of
+ * several nodes.
+ */
 export class MetricsController implements Controller, Lifecycle {
   readonly name = 'metrics-server';
   readonly concurrentReconciles = 20;
@@ -47,11 +50,11 @@ export class MetricsController implements Controller, Lifecycle {
   readonly #usages = new UsageStore();
   readonly #kubelets: KubeletClient;
   readonly #listener: MetricsEndpoint;
-  /** When each kubelet was asked last, on the monotonic clock. */
-  readonly #asked = new Map<string, number>();
+  /** Time of each kubelet's last scrape, on the monotonic clock. */
+  readonly #lastScrapes = new Map<string, number>();
   #port = 0;
 
-  /** `listener`: another way to be reached than a socket. */
+  /** `listener` replaces the HTTPS server. */
   constructor(parts: MetricsControllerOptions, listener?: MetricsEndpoint) {
     this.#parts = parts;
     const { nodes, pods, authentication, keys, clock, log, timeoutMs } = parts;
@@ -75,11 +78,11 @@ export class MetricsController implements Controller, Lifecycle {
     ];
   }
 
-  /** Listens. Who the API server is, is learned later: nobody gets an answer before. */
+  /** Starts the server. Requests are rejected until the API server's front proxy certificate is known. */
   async start(): Promise<void> {
     const { keys, host, port, log } = this.#parts;
     if (keys.trustOnly === true) {
-      log.warn({}, "metrics are not served: this process does not hold the key of the cluster's CA");
+      log.warn({}, 'the metrics API is not served: this process does not have the key of the cluster CA');
       return;
     }
     const pair = await keys.issue({
@@ -110,23 +113,23 @@ export class MetricsController implements Controller, Lifecycle {
     const place = node && kubeletAddress(node);
     if (place === undefined) {
       this.#usages.forget(key);
-      this.#asked.delete(key);
+      this.#lastScrapes.delete(key);
       return undefined;
     }
-    // a kubelet of many nodes is not asked once for each that comes
-    const rest = (this.#asked.get(key) ?? -Infinity) + resolutionMs / 2 - clock.monotonic();
+    // a kubelet of many nodes is not scraped once per node
+    const rest = (this.#lastScrapes.get(key) ?? -Infinity) + resolutionMs / 2 - clock.monotonic();
     if (rest > 0) return { requeueAfterMs: rest };
-    this.#asked.set(key, clock.monotonic());
+    this.#lastScrapes.set(key, clock.monotonic());
     try {
       this.#usages.put(key, await this.#kubelets.scrape(place, signal));
     } catch (error) {
       if (signal.aborted) throw error;
-      log.debug({ err: error, kubelet: key }, 'a kubelet does not say what is in use');
+      log.debug({ err: error, kubelet: key }, 'could not scrape a kubelet');
     }
     return { requeueAfterMs: resolutionMs };
   }
 
-  /** What a kubelet of one node says of it; what pods use together where it has many. */
+  /** Returns the usage of one node; for a kubelet of several nodes, the sum of the node's pods. */
   #ofNode(node: Node): Usage | undefined {
     const { nodes, pods, resolutionMs, clock } = this.#parts;
     const [place = ''] = nodeAddresses(node);

@@ -7,16 +7,16 @@ import type { Logger } from '@oarlock/primitives/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { MetricsApi } from './metrics-api.ts';
 
-/** Whose certificates are API servers' that pass requests on, as kube-system/extension-apiserver-authentication tells. */
+/** Identifies the API servers that proxy requests, from kube-system/extension-apiserver-authentication. */
 export interface FrontProxy {
   /** PEM. */
   readonly ca: string;
-  /** Common names; none: every certificate of the CA. */
+  /** Allowed common names; if empty, every certificate of the CA. */
   readonly names: readonly string[];
 }
 const maxConnections = 512;
 
-/** HTTPS in front of the metrics API. Only the API server of the cluster gets an answer: it has authorized the request. */
+/** HTTPS server of the metrics API. Only the cluster's API server is accepted: it has authorized the request. */
 export class MetricsServer {
   readonly #api: MetricsApi;
   readonly #log: Logger;
@@ -36,14 +36,14 @@ export class MetricsServer {
     return this.#server !== undefined;
   }
 
-  /** From now on these are the API servers. */
+  /** Replaces the accepted front proxy certificates. */
   setFrontProxy(front: FrontProxy): void {
     this.#frontProxy = front;
     if (this.#keyPair !== undefined)
       this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca });
   }
 
-  /** Returns the port. @throws Error when it is taken */
+  /** Listens and returns the port. @throws Error if the port is in use */
   async listen(pair: KeyPair, host: string, port: number): Promise<number> {
     this.#keyPair = pair;
     const server = createServer({
@@ -63,7 +63,7 @@ export class MetricsServer {
         resolve();
       });
     });
-    server.on('error', (error) => this.#log.warn({ err: error }, 'the metrics API has a problem with its socket'));
+    server.on('error', (error) => this.#log.warn({ err: error }, 'the socket of the metrics API failed'));
     this.#server = server;
     return (server.address() as AddressInfo).port;
   }
@@ -86,7 +86,7 @@ export class MetricsServer {
       if (!this.#isFrontProxy(request.socket as TLSSocket)) throw failure('Unauthorized', 'Unauthorized');
       body = this.#api.handle(request.method ?? '', new URL(request.url ?? '/', 'https://metrics'));
     } catch (error) {
-      if (!(error instanceof StatusError)) this.#log.error({ err: error }, 'the metrics API could not answer');
+      if (!(error instanceof StatusError)) this.#log.error({ err: error }, 'the metrics API failed to handle a request');
       const status = error instanceof StatusError ? error : failure('InternalError', 'the metrics could not be read');
       code = status.code;
       body = status.status;
@@ -98,7 +98,7 @@ export class MetricsServer {
   #isFrontProxy(socket: TLSSocket): boolean {
     if (!socket.authorized || this.#frontProxy === undefined) return false;
     const certificate = socket.getPeerCertificate();
-    if (Object.keys(certificate).length === 0) return false; // a connection without a certificate
+    if (Object.keys(certificate).length === 0) return false; // a connection without a client certificate
     const { names } = this.#frontProxy;
     const { CN } = certificate.subject;
     return names.length === 0 || (typeof CN === 'string' && names.includes(CN));

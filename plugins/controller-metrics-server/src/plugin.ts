@@ -5,17 +5,17 @@ import { Controllers } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { MetricsController } from './metrics-controller.ts';
 
-/** Reads from kubelets what nodes and pods use, and serves it as `metrics.k8s.io` behind the API server. */
+/** Scrapes resource metrics from kubelets and serves them as `metrics.k8s.io` through the API server. */
 export default Controllers.plugin({
   id: 'controller-metrics-server',
   declares: { loop: 'metrics-server' },
   config: z.strictObject({
-    /** How often each kubelet is asked. */
+    /** Interval of scrapes. */
     resolutionSeconds: z.number().min(1).max(3600).default(15),
     timeoutSeconds: z.number().positive().max(60).default(10),
-    /** Where the API server reaches this process; absent: the address by which the API server itself is known. */
+    /** Address at which the API server reaches this process. Default: the address of the API server. */
     address: z.string().min(1).optional(),
-    /** Port 0 takes any that is free. */
+    /** Port 0 selects a free port. */
     port: z.int().min(0).max(65_535).default(0),
   }),
   needs: { informers: Informers, keys: Keys, cluster: Cluster },

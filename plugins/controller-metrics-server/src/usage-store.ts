@@ -1,10 +1,10 @@
 import type { Sample, Scrape } from './kubelet-metrics.ts';
 
-/** Between two moments: cores in use on average, bytes at the end. */
+/** Usage within a window: average cores, bytes at the end. */
 export interface Usage {
   readonly cores: number;
   readonly memoryBytes: number;
-  /** The end, in milliseconds since the epoch. */
+  /** End of the window, in milliseconds since the epoch. */
   readonly at: number;
   readonly windowMs: number;
 }
@@ -16,7 +16,7 @@ interface Pair {
 
 const maxAgeMs = 10_000;
 
-/** What changed between two samples of one thing. A restart in between leaves what it used since. */
+/** Computes usage from two samples. After a container restart, the window begins at the restart. */
 function next(before: Pair | undefined, sample: Sample): Pair {
   const last = before?.last;
   if (last !== undefined && sample.at <= last.at) return before ?? { last: sample };
@@ -26,7 +26,7 @@ function next(before: Pair | undefined, sample: Sample): Pair {
     const cores = ((sample.cpuSeconds - last.cpuSeconds) * 1000) / windowMs;
     return { last: sample, usage: { cores, memoryBytes: sample.memoryBytes, at: sample.at, windowMs } };
   }
-  // what has just started is measured from its start, once that is long enough ago to mean something
+  // a new container is measured from its start, if the window is long enough
   const windowMs = sample.at - sample.startedAt;
   if (sample.startedAt === 0 || windowMs < maxAgeMs) return { last: sample };
   return last !== undefined || windowMs < 60_000
@@ -39,12 +39,12 @@ interface KubeletUsage {
   pods: Map<string, Map<string, Pair>>;
 }
 
-/** The last two samples of everything, by where they come from. */
+/** Keeps the last two samples of each node and container, by kubelet. */
 export class UsageStore {
   readonly #byKubelet = new Map<string, KubeletUsage>();
   readonly #kubeletOf = new Map<string, string>();
 
-  /** Takes in what one kubelet has said; pods that it does not speak of any more are forgotten. */
+  /** Stores a scrape; pods that it no longer contains are removed. */
   put(place: string, { node, pods }: Scrape): void {
     const before = this.#byKubelet.get(place);
     const now: KubeletUsage = { node: node && next(before?.node, node), pods: new Map() };
@@ -66,7 +66,7 @@ export class UsageStore {
     return this.#byKubelet.get(place)?.node?.usage;
   }
 
-  /** Of each container of a pod (`namespace/name`); undefined as long as one of them is not known. */
+  /** Returns the usage of each container of a pod (`namespace/name`), or undefined until all are known. */
   pod(key: string): ReadonlyMap<string, Usage> | undefined {
     const containers = this.#byKubelet.get(this.#kubeletOf.get(key) ?? '')?.pods.get(key);
     if (containers === undefined) return undefined;

@@ -38,13 +38,13 @@ const names = (path: string) =>
 const root = '/apis/metrics.k8s.io/v1beta1';
 
 describe('metrics.k8s.io', () => {
-  it('says what it serves', () => {
+  it('has discovery documents', () => {
     expect(get('/apis')).toMatchObject({ kind: 'APIGroupList' });
     expect(get('/apis/metrics.k8s.io')).toMatchObject({ kind: 'APIGroup', name: 'metrics.k8s.io' });
     expect(get(root)).toMatchObject({ kind: 'APIResourceList', resources: [{ name: 'nodes' }, { name: 'pods' }] });
   });
 
-  it('tells what nodes and pods use, of those that are measured', () => {
+  it('returns the usage of measured nodes and pods', () => {
     expect(get(`${root}/nodes`)).toEqual({
       kind: 'NodeMetricsList',
       apiVersion: 'metrics.k8s.io/v1beta1',
@@ -83,11 +83,11 @@ describe('metrics.k8s.io', () => {
     ['/metrics', 404],
     [`${root}/pods?labelSelector=%3D%3D`, 400],
     [`${root}/nodes/%zz`, 400],
-  ])('refuses %s with %i', (path, code) => {
+  ])('rejects %s with %i', (path, code) => {
     expect(() => get(path)).toThrow(expect.objectContaining({ status: expect.objectContaining({ code }) }));
   });
 
-  it('is for reading', () => {
+  it('is read-only', () => {
     expect(() => api.handle('DELETE', new URL(`${root}/nodes`, 'https://metrics'))).toThrow(expect.objectContaining({ code: 405 }));
   });
 });

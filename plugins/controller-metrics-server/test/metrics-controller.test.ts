@@ -8,16 +8,16 @@ import { memoryApi, sequence, type MemoryApi } from '@oarlock/testing/memory-api
 import { expect } from 'vitest';
 import { MetricsController, type MetricsEndpoint } from '../src/metrics-controller.ts';
 
-// what leads to the metrics API, cut off at every write
+// covers the registration of the metrics API, interrupted at every write
 
 const keys: ClusterKeys = {
   caBundle: 'CA',
   issue: () => Promise.resolve({ certificate: 'C', key: 'K' }),
-  sign: () => Promise.reject(new Error('not asked for')),
+  sign: () => Promise.reject(new Error('not called in this test')),
   serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
 };
 
-/** Listens without a socket: sockets are on no clock of a test. */
+/** A server without a socket: sockets do not use the test's clock. */
 function listener(): MetricsEndpoint {
   let front: MetricsEndpoint['frontProxy'];
   let listens = false;
@@ -73,7 +73,7 @@ controllerContract<MemoryApi>('controller-metrics-server', {
     ),
   scenarios: [
     {
-      title: 'the way to its API is there once who may come is known, and is put right again',
+      title: 'the metrics API is registered when the front proxy is known, and the registration is restored after a change',
       steps: [
         (api) => void api.seed(configMaps, front('CA-1')),
         async (api) => void (await api.client().update(configMaps, front('CA-2'))),

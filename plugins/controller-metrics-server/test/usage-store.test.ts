@@ -13,20 +13,20 @@ scrape_error 0
 nonsense{
 `;
 
-describe('what kubelets say', () => {
-  it('is read from the text of Prometheus', () => {
+describe('kubelet metrics', () => {
+  it('are parsed from Prometheus text', () => {
     const { node, pods } = parseResourceMetrics(text(3.5, 5000), 9000);
     expect(node).toEqual({ cpuSeconds: 35, memoryBytes: 1e9, at: 5000, startedAt: 0 });
     expect(pods.get('n/p')?.get('a')).toEqual({ cpuSeconds: 3.5, memoryBytes: 4_096_000, at: 5000, startedAt: 1000 });
   });
 
-  it('counts a pod only when all of its containers are measured', () => {
+  it('include a pod only if all of its containers are measured', () => {
     const half = parseResourceMetrics('container_cpu_usage_seconds_total{container="a",namespace="n",pod="p"} 1 1\n', 0);
     expect(half.pods.size).toBe(0);
     expect(half.node).toBeUndefined();
   });
 
-  it('is read from a summary', () => {
+  it('are parsed from a summary', () => {
     const { node, pods } = parseSummary(
       {
         node: { cpu: { time: '1970-01-01T00:00:05Z', usageCoreNanoSeconds: 2e9 }, memory: { workingSetBytes: 7 } },
@@ -46,11 +46,11 @@ describe('what kubelets say', () => {
   });
 });
 
-describe('use between two moments', () => {
+describe('usage', () => {
   const minute = 60_000;
   const put = (store: UsageStore, cpu: number, at: number, start = 1) => store.put('k', parseResourceMetrics(text(cpu, at, start), at));
 
-  it('takes two samples', () => {
+  it('requires two samples', () => {
     const store = new UsageStore();
     put(store, 100, 10 * minute);
     expect(store.pod('n/p')).toBeUndefined();
@@ -60,7 +60,7 @@ describe('use between two moments', () => {
     expect(store.node('k')?.cores).toBe(5);
   });
 
-  it('is measured from the start of a container that has just started, or has started anew', () => {
+  it('is measured from the start of a new or restarted container', () => {
     const store = new UsageStore();
     put(store, 5, 10 * minute, 600 - 20);
     expect(store.pod('n/p')?.get('a')).toMatchObject({ cores: 0.25, windowMs: 20_000 });
@@ -68,7 +68,7 @@ describe('use between two moments', () => {
     expect(store.pod('n/p')?.get('a')).toMatchObject({ cores: 0.1, windowMs: 30_000 });
   });
 
-  it('is not told twice from one sample, and is forgotten with what used', () => {
+  it('is not computed twice from one sample, and is removed with its container', () => {
     const store = new UsageStore();
     put(store, 100, 10 * minute);
     put(store, 130, 11 * minute);
@@ -81,7 +81,7 @@ describe('use between two moments', () => {
     expect(store.node('k')).toBeUndefined();
   });
 
-  it('goes with a pod to another kubelet', () => {
+  it('moves with a pod to another kubelet', () => {
     const store = new UsageStore();
     put(store, 100, 10 * minute);
     store.put('other', parseResourceMetrics(text(1, 10 * minute, 580), 10 * minute));

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { statfsSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { driver } from './driver.ts';
@@ -51,7 +52,7 @@ const server = await driver({
   nodeExpansion: values['node-expansion'],
   ...(faults !== undefined && { faults: new Faults(faults) }),
   now: Date.now,
-  failed: (path, error) => console.error(`${path}: ${error instanceof Error ? error.message : String(error)}`),
+  failed: (path, error) => console.error(`${path}: ${errorText(error)}`),
 });
 console.log('ready');
 const end = () => void server.close().then(() => process.exit(0));

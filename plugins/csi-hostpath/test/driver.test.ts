@@ -17,7 +17,7 @@ describe('csi-hostpath', () => {
   let directory: string;
   let server: { close(): Promise<void> };
   let client: UnixClient;
-  let made = 0;
+  let clients = 0;
   const start = async () => {
     server = await driver({
       name,
@@ -37,7 +37,7 @@ describe('csi-hostpath', () => {
   const controller = <T extends object>(method: string, request: object = {}) => client.call<T>('csi.v1.Controller', method, request);
   const node = <T extends object>(method: string, request: object = {}) => client.call<T>('csi.v1.Node', method, request);
   const create = async (more: Partial<CreateVolumeRequest> = {}) =>
-    (await controller<{ volume: CsiVolume }>('CreateVolume', { name: `volume-${++made}`, volumeCapabilities: [mount], ...more })).volume;
+    (await controller<{ volume: CsiVolume }>('CreateVolume', { name: `volume-${++clients}`, volumeCapabilities: [mount], ...more })).volume;
   const content = (id: string) => join(directory, 'data', 'content', id);
 
   beforeAll(async () => {
@@ -47,8 +47,8 @@ describe('csi-hostpath', () => {
   beforeEach(async () => {
     const { entries } = await controller<{ entries: { volume: CsiVolume }[] }>('ListVolumes');
     for (const { volume } of entries) await controller('DeleteVolume', { volumeId: volume.volumeId });
-    const { entries: taken } = await controller<{ entries: { snapshot: CsiSnapshot }[] }>('ListSnapshots');
-    for (const { snapshot } of taken) await controller('DeleteSnapshot', { snapshotId: snapshot.snapshotId });
+    const { entries: snapshotOf } = await controller<{ entries: { snapshot: CsiSnapshot }[] }>('ListSnapshots');
+    for (const { snapshot } of snapshotOf) await controller('DeleteSnapshot', { snapshotId: snapshot.snapshotId });
   });
   afterAll(async () => {
     await stop();
@@ -86,14 +86,14 @@ describe('csi-hostpath', () => {
       ],
       ['block and mount at once', { volumeCapabilities: [mount, block] }, 'INVALID_ARGUMENT'],
       ['a limit below what is required', { capacityRange: { requiredBytes: 2 * gib, limitBytes: gib } }, 'OUT_OF_RANGE'],
-      ['more than there is', { capacityRange: { requiredBytes: 11 * gib } }, 'RESOURCE_EXHAUSTED'],
+      ['more than the capacity', { capacityRange: { requiredBytes: 11 * gib } }, 'RESOURCE_EXHAUSTED'],
       [
         'another node',
         { accessibilityRequirements: { requisite: [{ segments: { [`topology.${name}/node`]: 'there' } }] } },
         'RESOURCE_EXHAUSTED',
       ],
-      ['a snapshot that is not there', { volumeContentSource: { snapshot: { snapshotId: 'none' } } }, 'NOT_FOUND'],
-      ['a volume that is not there', { volumeContentSource: { volume: { volumeId: 'none' } } }, 'NOT_FOUND'],
+      ['a missing snapshot', { volumeContentSource: { snapshot: { snapshotId: 'none' } } }, 'NOT_FOUND'],
+      ['a missing volume', { volumeContentSource: { volume: { volumeId: 'none' } } }, 'NOT_FOUND'],
     ] as const)('rejects %s', async (_title, more, code) => {
       await expect(create(more as Partial<CreateVolumeRequest>)).rejects.toMatchObject({ code });
       expect((await controller<{ entries: unknown[] }>('ListVolumes')).entries).toEqual([]);

@@ -52,16 +52,16 @@ export class ClusterZone {
   }
 
   /** Returns the records of `name`; `asked` is the name as queried, because responses repeat its case. */
-  find(name: string, type: string, asked: string): LookupResult {
+  find(name: string, type: string, queryName: string): LookupResult {
     if (name === 'dns-version')
-      return this.#data(type === 'TXT' ? [{ type: 'TXT', name: asked, ttl: this.#ttl, data: schemaVersion }] : []);
+      return this.#data(type === 'TXT' ? [{ type: 'TXT', name: queryName, ttl: this.#ttl, data: schemaVersion }] : []);
     const pod = podName.exec(name)?.groups;
-    if (pod !== undefined) return this.#pod(pod['address'] ?? '', type, asked);
+    if (pod !== undefined) return this.#pod(pod['address'] ?? '', type, queryName);
     const record = this.#records.get(name);
     if (record?.cname !== undefined) return { elsewhere: record.cname };
-    if (record !== undefined && (type === 'A' || type === 'AAAA')) return this.#data(this.#addresses(record, type, asked));
+    if (record !== undefined && (type === 'A' || type === 'AAAA')) return this.#data(this.#addresses(record, type, queryName));
     const services = type === 'SRV' ? this.#services.get(name) : undefined;
-    if (services !== undefined) return this.#srv(services, asked);
+    if (services !== undefined) return this.#srv(services, queryName);
     return name === '' || this.#names.has(name) ? this.#data([]) : 'NoName';
   }
 
@@ -128,28 +128,28 @@ export class ClusterZone {
   }
 
   /** Returns the address that a pod name encodes, whether or not the pod exists: the name reveals nothing new. */
-  #pod(dashed: string, type: string, asked: string): LookupResult {
+  #pod(dashed: string, type: string, queryName: string): LookupResult {
     const address = isIPv4(dashed.replaceAll('-', '.')) ? dashed.replaceAll('-', '.') : dashed.replaceAll('-', ':');
     if (!isIPv4(address) && !isIPv6(address)) return 'NoName';
     return this.#data(
-      (type === 'A' || type === 'AAAA') && isOfType(address, type) ? [{ type, name: asked, ttl: this.#ttl, data: address }] : [],
+      (type === 'A' || type === 'AAAA') && isOfType(address, type) ? [{ type, name: queryName, ttl: this.#ttl, data: address }] : [],
     );
   }
 
   /** Rotates the addresses for each response, because many clients use the first one. */
-  #addresses(record: DnsRecord, type: 'A' | 'AAAA', asked: string): Answer[] {
+  #addresses(record: DnsRecord, type: 'A' | 'AAAA', queryName: string): Answer[] {
     const addresses = record.addresses.filter((address) => isOfType(address, type));
     const from = addresses.length === 0 ? 0 : this.#turn++ % addresses.length;
-    return [...addresses.slice(from), ...addresses.slice(0, from)].map((data) => ({ type, name: asked, ttl: this.#ttl, data }));
+    return [...addresses.slice(from), ...addresses.slice(0, from)].map((data) => ({ type, name: queryName, ttl: this.#ttl, data }));
   }
 
-  #srv(services: readonly Service[], asked: string): LookupResult {
+  #srv(services: readonly Service[], queryName: string): LookupResult {
     const weight = Math.max(1, Math.floor(100 / services.length));
     const targets = new Set(services.map(({ target }) => target));
     return {
       answers: services.map(({ port, target }) => ({
         type: 'SRV',
-        name: asked,
+        name: queryName,
         ttl: this.#ttl,
         data: { priority: 0, weight, port, target: this.full(target) },
       })),

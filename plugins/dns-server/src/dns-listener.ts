@@ -113,7 +113,7 @@ export class DnsListener {
     const answer = await this.#answer(message, false);
     if (answer === undefined || socket !== this.#udp) return;
     socket.send(answer, port, address, (error) => {
-      if (error) this.#options.log.debug({ err: error, address }, 'an answer could not be sent');
+      if (error) this.#options.log.debug({ err: error, address }, 'a response could not be sent');
     });
   }
 
@@ -179,12 +179,12 @@ export class DnsListener {
     try {
       bytes = compressNames(encode(packet));
     } catch (error) {
-      this.#options.log.warn({ err: error }, 'an answer could not be encoded');
+      this.#options.log.warn({ err: error }, 'a response could not be encoded');
       return encode(errorReply(message.readUInt16BE(0), rcodes.SERVFAIL));
     }
     const offered = (query && optOf(query)?.udpPayloadSize) ?? plainDatagram;
-    const room = anySize ? 65_535 : Math.min(largestDatagram, Math.max(plainDatagram, offered));
-    return bytes.length <= room ? bytes : encode(truncate(packet));
+    const space = anySize ? 65_535 : Math.min(largestDatagram, Math.max(plainDatagram, offered));
+    return bytes.length <= space ? bytes : encode(truncate(packet));
   }
 }
 

@@ -47,9 +47,9 @@ export class Forwarder {
     const key = `${question.name.toLowerCase()} ${question.type} ${dnssec}`;
     const known = this.#cached(key);
     if (known !== undefined) return known;
-    const asked = this.#underWay.get(key);
-    if (asked !== undefined) return asked;
-    if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many questions are under way');
+    const pending = this.#underWay.get(key);
+    if (pending !== undefined) return pending;
+    if (this.#underWay.size >= this.#options.maxConcurrent) throw new Error('too many concurrent queries');
     const answer = this.#askAll(question, dnssec)
       .then((packet) => {
         this.#store(key, packet);
@@ -64,7 +64,7 @@ export class Forwarder {
 
   /** Aborts the queries in flight. */
   stop(): void {
-    this.#stopping.abort(new Error('the server ends'));
+    this.#stopping.abort(new Error('the server is stopping'));
   }
 
   #serversFor(name: string): readonly Upstream[] {
@@ -78,20 +78,20 @@ export class Forwarder {
 
   async #askAll(question: Question, dnssec: boolean): Promise<DecodedPacket> {
     const failures: string[] = [];
-    let refused: DecodedPacket | undefined;
+    let failedResponse: DecodedPacket | undefined;
     for (const upstream of this.#serversFor(question.name)) {
       this.#stopping.signal.throwIfAborted();
       try {
         const packet = await this.#askOne(upstream, question, dnssec);
         // another server may answer
         if (rcodeOf(packet) !== rcodes.SERVFAIL && rcodeOf(packet) !== rcodes.REFUSED) return packet;
-        refused = packet;
+        failedResponse = packet;
       } catch (error) {
         failures.push(`${upstream.host}: ${(error as Error).message}`);
       }
     }
-    if (refused !== undefined) return refused;
-    throw new Error(failures.length === 0 ? 'there is no server to ask' : failures.join('; '));
+    if (failedResponse !== undefined) return failedResponse;
+    throw new Error(failures.length === 0 ? 'no upstream server is configured' : failures.join('; '));
   }
 
   async #askOne(upstream: Upstream, question: Question, dnssec: boolean): Promise<DecodedPacket> {
@@ -153,11 +153,11 @@ export class Forwarder {
       let received = Buffer.alloc(0);
       for await (const chunk of socket) {
         received = Buffer.concat([received, chunk as Buffer]);
-        if (received.length > longestTcp + 2) throw new Error('the answer is too long');
+        if (received.length > longestTcp + 2) throw new Error('the response is too long');
         if (received.length >= 2 && received.length >= 2 + received.readUInt16BE(0)) break;
       }
       const packet = received.length < 2 ? undefined : decodeMessage(received.subarray(2, 2 + received.readUInt16BE(0)));
-      if (packet === undefined || !isAnswer(packet)) throw new Error('the answer cannot be read');
+      if (packet === undefined || !isAnswer(packet)) throw new Error('the response cannot be decoded');
       return packet;
     } finally {
       socket.destroy();

@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv6 } from 'node:net';
+import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { randomInt } from 'node:crypto';
 import { nodes } from '@oarlock/api/resources';
@@ -7,6 +7,7 @@ import { optional } from '@oarlock/kernel/slot';
 import { Informers, type Informer } from '@oarlock/spi/client';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Dns } from '@oarlock/spi/dns';
+import { blockListOf, parseCIDR } from '@oarlock/api/net/cidr';
 import { z } from 'zod';
 import { ClusterZone } from './cluster-zone.ts';
 import { DnsListener } from './dns-listener.ts';
@@ -14,10 +15,7 @@ import { Forwarder, type Upstream } from './forwarder.ts';
 import { systemUpstreams, upstreamOf } from './resolv-conf.ts';
 import { Responder } from './responder.ts';
 
-const range = z.string().refine((text) => {
-  const [address = '', bits = ''] = text.split('/');
-  return isIP(address) !== 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32);
-}, 'an address range such as 10.0.0.0/8');
+const range = z.string().refine((text) => parseCIDR(text) !== undefined, 'an address range such as 10.0.0.0/8');
 
 const config = z.strictObject({
   /** Address to listen on; by default the machine's first non-loopback address. */
@@ -74,7 +72,7 @@ export default Dns.plugin({
       maxConcurrent: maxConcurrentQuestions,
       randomId: () => randomInt(0x1_0000),
     });
-    const ownRanges = blockList([...facts.podCIDRs, ...facts.serviceCIDRs]);
+    const ownRanges = blockListOf([...facts.podCIDRs, ...facts.serviceCIDRs]);
     const responder = new Responder({
       zone,
       domain: facts.domain,
@@ -82,13 +80,13 @@ export default Dns.plugin({
       forwarder,
       ownRanges,
       onFailure: (name, error) => {
-        log.debug({ name, err: error }, 'a question could not be answered');
+        log.debug({ name, err: error }, 'a query failed');
       },
     });
     const listener = new DnsListener({
       address,
       port: settings.port,
-      clients: blockList([...facts.podCIDRs, ...facts.serviceCIDRs, ...settings.clients, ...machineRanges()]),
+      clients: blockListOf([...facts.podCIDRs, ...facts.serviceCIDRs, ...settings.clients, ...machineRanges()]),
       isNode: (from) => nodeAddresses?.has(from) === true,
       responder,
       log,
@@ -104,7 +102,7 @@ export default Dns.plugin({
         // the server must not forward to itself
         upstreams.push(...found.filter(({ host, port }) => host !== facts.dnsServiceIP && (host !== address || port !== settings.port)));
         await listener.start();
-        log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'the cluster DNS answers');
+        log.info({ address, port: listener.port, upstreams: upstreams.map(({ host }) => host) }, 'cluster DNS is listening');
       },
       stop() {
         forwarder.stop();
@@ -148,13 +146,4 @@ function machineAddress(): string {
 function machineRanges(): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   return ['127.0.0.0/8', '::1/128', ...own.map(({ address, family }) => `${address}/${family === 'IPv6' ? 128 : 32}`)];
-}
-
-function blockList(ranges: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const text of ranges) {
-    const [network = '', bits = ''] = text.split('/');
-    list.addSubnet(network, Number(bits), isIPv6(network) ? 'ipv6' : 'ipv4');
-  }
-  return list;
 }

@@ -72,9 +72,9 @@ export class Responder {
     const { type } = question;
     const chain: Answer[] = [];
     let at = relative;
-    let asked = question.name;
+    let queryName = question.name;
     for (let step = 0; step < longestChain; step++) {
-      const found = zone.find(at, String(type), asked);
+      const found = zone.find(at, String(type), queryName);
       if (found === 'NoName') return { rcode: rcodes.NXDOMAIN, authoritative: true, answers: chain, authorities: [this.#soa()] };
       if (!('elsewhere' in found)) {
         const answers = [...chain, ...found.answers];
@@ -87,7 +87,7 @@ export class Responder {
         };
       }
       const target = found.elsewhere.replace(/\.$/, '');
-      chain.push({ type: 'CNAME', name: asked, ttl: ttlSeconds, data: target });
+      chain.push({ type: 'CNAME', name: queryName, ttl: ttlSeconds, data: target });
       if (type === 'CNAME') return { rcode: rcodes.NOERROR, authoritative: true, answers: chain };
       const inside = this.#inCluster(target.toLowerCase());
       if (inside === undefined) {
@@ -95,9 +95,9 @@ export class Responder {
         return { ...rest, authoritative: true, answers: [...chain, ...(rest.answers ?? [])] };
       }
       at = inside;
-      asked = target;
+      queryName = target;
     }
-    throw new Error(`the names of ${domain} point at each other`);
+    throw new Error(`CNAME loop: ${domain}`);
   }
 
   #reverse(address: string, question: Question): Reply | undefined {

@@ -7,7 +7,7 @@ import { dnsContract } from '@oarlock/spi/dns/contract';
 import { decode, encode } from 'dns-packet';
 import { started } from './support/fixture.ts';
 
-/** Knows one name, and writes down what it is asked. */
+/** An upstream server that has one name and records its queries. */
 async function upstreamServer() {
   const asked: string[] = [];
   const socket = createSocket('udp4');

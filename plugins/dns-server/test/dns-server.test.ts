@@ -25,7 +25,7 @@ async function open(config: Record<string, unknown> = {}, clock = systemClock) {
   return { ...server, resolver, apply: (...set: DnsRecord[]) => server.server.apply({ replace: true, set, removed: [] }) };
 }
 
-/** Answers what `reply` says, and counts the questions. */
+/** Runs an upstream server that responds with `reply` and counts the queries. */
 async function upstream(reply: (query: DecodedPacket) => Partial<Packet>) {
   const socket = createSocket('udp4');
   let asked = 0;
@@ -62,8 +62,8 @@ const query = (name: string, type: 'A' | 'SRV' | 'TXT' = 'A', more: Partial<Pack
   ...more,
 });
 
-describe('the names of pods and addresses', () => {
-  it('answers what a pod name spells, and nothing else', async () => {
+describe('names of pods and addresses', () => {
+  it('resolves pod names to the addresses that they encode, and no others', async () => {
     const { resolver } = await open();
     expect(await resolver.resolve4('10-244-0-5.default.pod.cluster.local')).toEqual(['10.244.0.5']);
     expect(await resolver.resolve6('fd00--5.default.pod.cluster.local')).toEqual(['fd00::5']);
@@ -71,11 +71,11 @@ describe('the names of pods and addresses', () => {
     await expect(resolver.resolve6('10-244-0-5.default.pod.cluster.local')).rejects.toMatchObject({ code: 'ENODATA' });
   });
 
-  it('says which schema it follows', async () => {
+  it('serves the schema version', async () => {
     expect(await (await open()).resolver.resolveTxt('dns-version.cluster.local')).toEqual([['1.1.0']]);
   });
 
-  it('knows whose an address is: the endpoint before its Service, a cluster address, and no one of several', async () => {
+  it('resolves an address to its endpoint, or else its Service, if the name is unique', async () => {
     const { resolver, apply } = await open();
     await apply(
       { name: 'db.shop.svc', addresses: ['10.244.0.1'] },
@@ -86,19 +86,19 @@ describe('the names of pods and addresses', () => {
     expect(await resolver.reverse('10.244.0.1')).toEqual(['db-0.db.shop.svc.cluster.local']);
     expect(await resolver.reverse('10.96.0.7')).toEqual(['web.shop.svc.cluster.local']);
     expect(await resolver.reverse('fd00::7')).toEqual(['web.shop.svc.cluster.local']);
-    // within the cluster's ranges nobody else is asked
+    // reverse queries within the cluster's ranges are not forwarded
     await expect(resolver.reverse('10.244.0.8')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
-  it('reads both kinds of reverse names', () => {
+  it('parses both kinds of reverse names', () => {
     expect(addressOfReverse('4.3.2.1.in-addr.arpa')).toBe('1.2.3.4');
     expect(addressOfReverse(`7.${'0.'.repeat(27)}0.0.d.f.ip6.arpa`)).toBe('fd00::7');
     expect(addressOfReverse('3.2.1.in-addr.arpa')).toBeUndefined();
   });
 });
 
-describe('what an answer carries', () => {
-  it('has the addresses of SRV targets beside them', async () => {
+describe('responses', () => {
+  it('contain the addresses of SRV targets as additional records', async () => {
     const { port, apply } = await open();
     await apply(
       { name: 'db.shop.svc', addresses: ['10.244.0.1'], srv: [{ name: 'sql', protocol: 'tcp', port: 5432, target: 'db-0.db.shop.svc' }] },
@@ -109,7 +109,7 @@ describe('what an answer carries', () => {
     expect(additionals).toMatchObject([{ type: 'A', name: 'db-0.db.shop.svc.cluster.local', data: '10.244.0.1' }]);
   });
 
-  it('is authoritative inside, says for how long "no" holds, and that it recurses', async () => {
+  it('are authoritative for the cluster domain, with a negative TTL and the RA flag', async () => {
     const { port, apply } = await open({ ttlSeconds: 9 });
     await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
     expect(await ask(port, query('web.shop.svc.cluster.local'))).toMatchObject({
@@ -121,7 +121,7 @@ describe('what an answer carries', () => {
     expect(await ask(port, query('no.shop.svc.cluster.local'))).toMatchObject({ flag_aa: true, authorities: [{ type: 'SOA', ttl: 9 }] });
   });
 
-  it('begins with another address each time', async () => {
+  it('rotate the addresses', async () => {
     const { resolver, apply } = await open();
     await apply({ name: 'db.shop.svc', addresses: ['10.244.0.1', '10.244.0.2', '10.244.0.3'] });
     const firsts = new Set<string | undefined>();
@@ -129,7 +129,7 @@ describe('what an answer carries', () => {
     expect(firsts.size).toBe(3);
   });
 
-  it('is as long as who asks can take, and says when it was cut', async () => {
+  it("fit the client's maximum size, or are truncated", async () => {
     const { port, apply } = await open();
     const addresses = Array.from({ length: 40 }, (_, n) => `10.244.1.${n + 1}`);
     await apply({ name: 'many.shop.svc', addresses });
@@ -152,7 +152,7 @@ describe('what an answer carries', () => {
 });
 
 describe('names outside the cluster', () => {
-  it('follows an ExternalName to its address', async () => {
+  it('resolve an ExternalName to its address', async () => {
     const { server } = await upstream(({ questions = [] }) => ({
       answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 60, data: '192.0.2.9' }],
     }));
@@ -172,7 +172,7 @@ describe('names outside the cluster', () => {
     ]);
   });
 
-  it('ends where names point at each other', async () => {
+  it('fail for a CNAME loop', async () => {
     const { resolver, apply } = await open();
     await apply(
       { name: 'a.shop.svc', addresses: [], cname: 'b.shop.svc.cluster.local' },
@@ -181,7 +181,7 @@ describe('names outside the cluster', () => {
     await expect(resolver.resolve4('a.shop.svc.cluster.local')).rejects.toMatchObject({ code: 'ESERVFAIL' });
   });
 
-  it('remembers an answer for as long as it says, with what is left of it, and asks again after', async () => {
+  it('are cached for their TTL, which decreases, and are then queried again', async () => {
     const clock = new FakeClock();
     const { server, asked } = await upstream(({ questions = [] }) => ({
       answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 20, data: '192.0.2.9' }],
@@ -196,7 +196,7 @@ describe('names outside the cluster', () => {
     expect(asked()).toBe(2);
   });
 
-  it('asks the next server when one fails, and keeps no failure', async () => {
+  it('are queried from the next server when one fails; failures are not cached', async () => {
     const broken = await upstream(() => ({ flags: 0x0182 }));
     const good = await upstream(({ questions = [] }) => ({
       answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 0, data: '192.0.2.1' }],
@@ -207,7 +207,7 @@ describe('names outside the cluster', () => {
     expect(broken.asked()).toBe(2);
   });
 
-  it('asks once for what many ask at the same time', async () => {
+  it('are queried once for equal concurrent queries', async () => {
     const { server, asked } = await upstream(({ questions = [] }) => ({
       answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 0, data: '192.0.2.1' }],
     }));
@@ -217,8 +217,8 @@ describe('names outside the cluster', () => {
   });
 });
 
-describe('servers of domains', () => {
-  it('are asked for what is in their domain, the nearest one first', async () => {
+describe('stub domains', () => {
+  it('are queried for their names; the longest matching domain applies', async () => {
     const from = (address: string) =>
       upstream(({ questions = [] }) => ({ answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 5, data: address }] }));
     const [other, corp, lab] = [await from('1.1.1.1'), await from('2.2.2.2'), await from('3.3.3.3')];
@@ -233,12 +233,12 @@ describe('servers of domains', () => {
   });
 });
 
-it('ends without waiting for servers that do not answer', async () => {
+it('stop without waiting for servers that do not respond', async () => {
   const silent = createSocket('udp4');
   const asked = once(silent, 'message');
   silent.bind(0, '127.0.0.1');
   await once(silent, 'listening');
-  // the clock stands still: nothing that waits for a time out would ever end
+  // the clock does not advance: a wait for a timeout would never end
   const { port, stop } = await open({ upstreams: [`127.0.0.1:${silent.address().port}`] }, new FakeClock());
   const client = createSocket('udp4');
   client.send(encode(query('x.example')), port, '127.0.0.1');
@@ -249,8 +249,8 @@ it('ends without waiting for servers that do not answer', async () => {
   silent.close();
 });
 
-describe('an answer', () => {
-  it('says each name once', async () => {
+describe('compressed response', () => {
+  it('contains each name once', async () => {
     const { port, apply } = await open();
     const name = 'a-service-with-a-long-name.a-namespace-with-a-long-name.svc';
     await apply({ name, addresses: Array.from({ length: 20 }, (_, index) => `10.244.1.${index}`) });
@@ -278,7 +278,7 @@ describe('an answer', () => {
     [{ type: 'TXT', name: 'b.cluster.local', ttl: 5, data: [Buffer.from('b.cluster.local')] }],
     [{ type: 'PTR', name: '1.0.244.10.in-addr.arpa', ttl: 5, data: 'c.b.cluster.local' }],
     [{ type: 'A', name: '.', ttl: 5, data: '10.0.0.1' }],
-  ] as const)('with $type reads the same as before it was made smaller', (record) => {
+  ] as const)('with $type decodes to the same records', (record) => {
     const packet = encode({
       type: 'response',
       id: 1,
@@ -292,8 +292,8 @@ describe('an answer', () => {
   });
 });
 
-describe('who misbehaves', () => {
-  it('is told of a malformed question, of more than one, and of another kind of request', async () => {
+describe('misbehaving client', () => {
+  it('receives error responses for a malformed query, several questions, and another opcode', async () => {
     const { port } = await open();
     const twice = query('a.example', 'A', {
       questions: [
@@ -305,7 +305,7 @@ describe('who misbehaves', () => {
     expect(((await ask(port, query('a.example', 'A', { flags: 0x2000 }))).flags ?? 0) & 0xf).toBe(4);
   });
 
-  it('is cut off over TCP when a question is too long, and others go on', async () => {
+  it('is disconnected over TCP if a query is too long; other clients are not affected', async () => {
     const { port, resolver, apply } = await open();
     await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
     const socket = connect(port, '127.0.0.1');
@@ -315,7 +315,7 @@ describe('who misbehaves', () => {
     expect(await resolver.resolve4('web.shop.svc.cluster.local')).toEqual(['10.96.0.7']);
   });
 
-  it('gets the answers to all that it asks on one connection', async () => {
+  it('receives the responses to all queries of one connection', async () => {
     const { port, apply } = await open();
     await apply({ name: 'web.shop.svc', addresses: ['10.96.0.7'] });
     const socket = connect(port, '127.0.0.1');

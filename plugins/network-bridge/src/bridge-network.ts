@@ -17,6 +17,7 @@ import { vxlanOverhead, type NodeRoutes } from '@oarlock/network-cni/routing/nod
 import { ForwardingRules } from '@oarlock/network-cni/routing/forwarding';
 import { NodeSetup } from '@oarlock/network-cni/routing/node-setup';
 import { familyOf } from '@oarlock/network-cni/routing/cidr';
+import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
 import { removeHostInterfaces } from './host-interfaces.ts';
 import { countLeases, hostLocalLeases } from './host-local-leases.ts';
 import { networkPlugins } from './network-list.ts';
@@ -138,7 +139,7 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     const { list } = this.#attachments;
-    if (!list) return { ready: false, message: 'the node is not set up yet' };
+    if (!list) return { ready: false, message: 'the network of the node is not set up yet' };
     const { binDirs, confDir, confFile, name } = this.#config;
     const { missing } = await findPlugins(binDirs, requiredPlugins);
     if (missing.length > 0) return { ready: false, message: `CNI plugins ${missing.join(', ')} not found in ${binDirs.join(', ')}` };
@@ -151,14 +152,14 @@ export class BridgeNetwork implements NetworkDriver, Lifecycle {
     const used = await countLeases(join(this.#ipamDir, name));
     return {
       ready: true,
-      message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
+      message: `${used} of ${this.#size} addresses in use${other === undefined ? '' : `; runtimes that read ${confDir} load ${other} before ${confFile}`}`,
     };
   }
 }
 
 /** host-local does not assign the network, gateway and broadcast addresses. */
 function addressesOf(cidr: string): bigint {
-  const bits = BigInt((familyOf(cidr) === 4 ? 32 : 128) - Number(cidr.split('/')[1]));
-  const all = 2n ** bits;
+  const range = parseCIDR(cidr);
+  const all = range === undefined ? 0n : cidrSize(range);
   return all > 3n ? all - 3n : 0n;
 }

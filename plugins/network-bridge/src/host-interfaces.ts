@@ -17,9 +17,9 @@ export async function removeHostInterfaces(clock: Clock, result: CniResult): Pro
   const interfaces = Array.isArray(result['interfaces']) ? (result['interfaces'] as readonly (CniInterface | null)[]) : [];
   for (const one of interfaces) {
     if (typeof one?.name !== 'string' || !/^veth[0-9a-f]+$/.test(one.name) || (one.sandbox !== undefined && one.sandbox !== '')) continue;
-    const shown = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', one.name], { timeoutMs });
-    if (shown.exitCode !== 0) continue; // gone
-    const [link] = JSON.parse(shown.stdout) as { readonly address?: string }[];
+    const listed = await runProgram(clock, 'ip', ['-j', 'link', 'show', 'dev', one.name], { timeoutMs });
+    if (listed.exitCode !== 0) continue; // gone
+    const [link] = JSON.parse(listed.stdout) as { readonly address?: string }[];
     if (link?.address === one.mac) await runProgram(clock, 'ip', ['link', 'del', 'dev', one.name], { timeoutMs }); // ignores a link that no longer exists
   }
 }

@@ -24,7 +24,7 @@ export function networkPlugins(
   const ranges = ([4, 6] as const)
     .map((family) => node.podCIDRs.filter((cidr) => familyOf(cidr) === family))
     .filter((set) => set.length > 0);
-  const wanted = mtu ?? node.mtu;
+  const podMtu = mtu ?? node.mtu;
   return [
     {
       type: 'bridge',
@@ -34,7 +34,7 @@ export function networkPlugins(
       hairpinMode: hairpin,
       // the node's range may differ from the one that the bridge was created for
       forceAddress: isGateway,
-      ...(wanted !== undefined && { mtu: wanted }),
+      ...(podMtu !== undefined && { mtu: podMtu }),
       ipam: {
         type: 'host-local',
         dataDir: ipamDir,

@@ -53,8 +53,8 @@ export default Network.plugin({
   needs: { informers: optional(Informers) },
   declares: { namespace: 'pod', podCIDR, serviceCIDR },
   async probe({ binDirs }) {
-    if (process.platform !== 'linux') return unavailable(`network namespaces require Linux, and this is ${process.platform}`);
-    if (process.getuid?.() !== 0) return unavailable('creating interfaces requires root');
+    if (process.platform !== 'linux') return unavailable(`network namespaces require Linux; the platform is ${process.platform}`);
+    if (process.getuid?.() !== 0) return unavailable('requires root to create network interfaces');
     const { missing } = await findPlugins(binDirs, ['bridge', 'host-local', 'portmap', 'loopback']);
     return missing.length === 0
       ? available

@@ -64,14 +64,14 @@ describe.skipIf(unavailable !== undefined)(
         ],
       });
       expect(await readdir(join(directory, 'net.d'))).toEqual([ledgerFile, '10-oarlock.conflist']);
-      const written = (await stat(path)).ino;
+      const conflist = (await stat(path)).ino;
       await driver.setup({ ...node, mtu: 1400 });
-      expect((await stat(path)).ino).toBe(written);
+      expect((await stat(path)).ino).toBe(conflist);
       await writeFile(join(directory, 'net.d', '05-other.conflist'), '{}');
       expect((await driver.status()).message).toContain('05-other.conflist');
     });
 
-    it('lets pods reach each other and their gateway, and brings loopback up', async () => {
+    it('connects pods with each other and with their gateway, and brings loopback up', async () => {
       await fixture.driver.setup(fixture.node);
       const [one, two] = [await attach('one'), await attach('two')];
       const [first, second] = [await fixture.driver.add(one), await fixture.driver.add(two)];
@@ -113,7 +113,7 @@ describe.skipIf(unavailable !== undefined)(
       expect((await readFile('/proc/sys/net/ipv4/ip_forward', 'utf8')).trim()).toBe('1');
     });
 
-    it('has its packets let through FORWARD where others have rules there', async () => {
+    it('adds FORWARD rules for its packets if other programs have rules there', async () => {
       const foreign = ['FORWARD', '-m', 'comment', '--comment', `test of ${fixture.bridge}`];
       const ours = async () =>
         (await run('iptables', ['-S', 'FORWARD'])).stdout.split('\n').filter((line) => line.includes(`oarlock ${fixture.bridge}`));
@@ -129,7 +129,7 @@ describe.skipIf(unavailable !== undefined)(
       }
     });
 
-    it('maps host ports and limits bandwidth while the pod is there, and not after, named namespace or not', async () => {
+    it('maps host ports and limits bandwidth until the pod is deleted, with named and unnamed namespaces', async () => {
       await fixture.driver.setup(fixture.node);
       const pod = await attach('ports', {
         portMappings: [{ protocol: 'TCP', containerPort: 80, hostPort: 38_080 }],
@@ -144,10 +144,10 @@ describe.skipIf(unavailable !== undefined)(
       await run('ip', ['netns', 'del', (pod.netns ?? '').slice('/run/netns/'.length)]).catch(() => undefined);
       await fixture.driver.del(pod);
       expect(await rules()).not.toContain(`--to-destination ${ips[0]}:80`);
-      await run('ip', ['netns', 'add', (pod.netns ?? '').slice('/run/netns/'.length)]); // for the fixture to remove
+      await run('ip', ['netns', 'add', (pod.netns ?? '').slice('/run/netns/'.length)]); // the fixture removes it
     });
 
-    it('follows a new range of the node', async () => {
+    it('applies a new pod CIDR of the node', async () => {
       await fixture.driver.setup(fixture.node);
       const before = await attach('before');
       await fixture.driver.add(before);
@@ -159,7 +159,7 @@ describe.skipIf(unavailable !== undefined)(
       await fixture.driver.del(after);
     });
 
-    it('leaves fresh addresses of other runtimes alone and collects old ones', async () => {
+    it('keeps recent addresses of other runtimes and releases old ones', async () => {
       const { driver, directory, bridge, node } = fixture;
       await driver.setup(node);
       await driver.add(await attach('mine'));
@@ -180,7 +180,7 @@ describe.skipIf(unavailable !== undefined)(
       expect((await readdir(ipam)).filter((name) => name.startsWith(base)).sort()).toEqual([`${base}.2`, `${base}.50`, `${base}.52`]);
     });
 
-    it('goes on when a record was cut off by a power failure', async () => {
+    it('continues after a power failure truncated a record', async () => {
       await fixture.driver.setup(fixture.node);
       await fixture.driver.add(await attach('one'));
       await writeFile(join(fixture.directory, 'data', 'attachments', 'one~eth0'), '{"attach');
@@ -190,7 +190,7 @@ describe.skipIf(unavailable !== undefined)(
       expect((await again.add(await attach('two'))).ips[0]).toMatch(/\.3$/);
     });
 
-    it('refuses a sandbox without a namespace, a second namespace, and a node without a range', async () => {
+    it('rejects a sandbox without a namespace, a second namespace, and a node without a pod CIDR', async () => {
       await expect(fixture.driver.setup({ ...fixture.node, podCIDRs: [] })).rejects.toMatchObject({ code: 'InvalidConfig' });
       await expect(fixture.driver.setup({ ...fixture.node, podCIDRs: ['10.0.0.0/33'] })).rejects.toMatchObject({ code: 'InvalidConfig' });
       await fixture.driver.setup(fixture.node);

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 
-it('config is strict and says what is missing', async () => {
+it('config is strict and reports missing requirements', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'cni-'));
-  const refused = (config: unknown) => plugin.config.safeParse(config).success === false;
+  const rejects = (config: unknown) => plugin.config.safeParse(config).success === false;
   expect(
     [
       { bridge: 'x; reboot' },
@@ -16,7 +16,7 @@ it('config is strict and says what is missing', async () => {
       { binDirs: ['rel'] },
       { mtu: 1 },
       { brigde: 'b' },
-    ].map(refused),
+    ].map(rejects),
   ).toEqual(Array(7).fill(true));
   expect(plugin.config.safeParse({}).success).toBe(true);
   const answer = await plugin.probe?.(plugin.config.parse({ binDirs: [directory] }));

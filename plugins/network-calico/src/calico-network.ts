@@ -50,13 +50,13 @@ interface ActiveNode {
   off?(): void;
 }
 
-/** Routed pods without a bridge: a cable and a route each, addresses from blocks of pools. */
+/** Connects each pod with a veth pair and host routes, without a bridge. IPAM assigns addresses from blocks of IP pools. */
 export class CalicoNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: CalicoConfig;
   readonly #context: Context;
   readonly #api: Api | undefined;
-  /** Addresses come from pools that all nodes share. */
+  /** Whether all nodes assign addresses from the same pools. */
   readonly #shared: boolean;
   readonly #plugins: CniPlugins;
   readonly #plane: DataPlane;
@@ -101,7 +101,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   async start(): Promise<void> {
     await this.#attachments.load();
     const broken = await this.#records.load();
-    if (broken.length > 0) this.#context.log.warn({ broken }, 'records of endpoints could not be read; their addresses are free');
+    if (broken.length > 0) this.#context.log.warn({ broken }, 'endpoint records could not be read; their addresses are released');
   }
 
   async stop(): Promise<void> {
@@ -120,7 +120,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     const pools = poolsOf(
       this.#shared ? (this.#config.pools ?? node.clusterCIDRs.map((cidr) => ({ cidr }))) : node.podCIDRs.map((cidr) => ({ cidr })),
     );
-    if (pools.length === 0) throw new NetworkError('InvalidConfig', 'the node has no range for pods yet');
+    if (pools.length === 0) throw new NetworkError('InvalidConfig', 'the node has no pod CIDR yet');
     const families = new Set(pools.map(({ range }) => range.family));
     const { found } = await findPlugins(binDirs, ['portmap', 'bandwidth']);
     const others = chainedPlugins(this.#config, new Set(found.keys()));
@@ -131,10 +131,10 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       this.#forwarding.accept(`${interfacePrefix}+`, families),
       applyRules(this.#context.clock, rulesOf(interfacePrefix, pools, node.clusterCIDRs)),
     ]);
-    if (!this.#serving) await this.#forgetLost();
+    if (!this.#serving) await this.#removeStaleRecords();
     const serving = (this.#serving ??= this.#begin(node.nodeName));
-    const { allocator: book, socket } = serving;
-    await book.configure(
+    const { allocator, socket } = serving;
+    await allocator.configure(
       pools,
       new Map(this.#records.all.flatMap((endpoint) => endpoint.ips.map((ip) => [ip, endpointKey(endpoint)] as const))),
     );
@@ -149,7 +149,7 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       const { dataDir, log } = this.#context;
       const list = { cniVersion: versions.conflist, ...supportedVersions(versions), name, plugins };
       const gone = await writeConflist({ directory: confDir, file: confFile, dataDir }, list);
-      if (gone.length > 0) log.info({ gone, confDir }, 'the conflist of another network plugin of this node is taken away');
+      if (gone.length > 0) log.info({ gone, confDir }, 'removed the conflist of another network plugin of this node');
     }
     this.#attachments.list = { cniVersion: versions.own, name, plugins };
   }
@@ -169,19 +169,19 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     const { confDir, confFile } = this.#config;
-    if (!this.#attachments.list || !this.#serving) return { ready: false, message: 'the node has not been set up yet' };
+    if (!this.#attachments.list || !this.#serving) return { ready: false, message: 'the network of the node is not set up yet' };
     const other = confDir === null ? undefined : await conflistBefore(confDir, confFile);
     const { used, ranges } = this.#serving.allocator;
     return {
       ready: true,
-      message: `${used} addresses in use, of ${ranges.join(', ') || 'no block'}${other === undefined ? '' : `; runtimes that read ${confDir} take ${other} before ${confFile}`}`,
+      message: `${used} addresses in use, of ${ranges.join(', ') || 'no block'}${other === undefined ? '' : `; runtimes that read ${confDir} load ${other} before ${confFile}`}`,
     };
   }
 
   #begin(nodeName: string): ActiveNode {
     const { log, clock, dataDir } = this.#context;
     const all = this.#api?.informers.forResource(nodes);
-    const book = new BlockAllocator({
+    const allocator = new BlockAllocator({
       store: this.#shared && this.#api ? new ApiBlocks(this.#api.client, nodeName) : new LocalBlocks(),
       node: nodeName,
       log,
@@ -189,10 +189,10 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
       isGone: (name) => all?.hasSynced === true && all.get(name) === undefined,
       changed: () => this.#serving?.routes?.changed(),
     });
-    return { allocator: book, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
+    return { allocator, socket: new CniSocket(socketPath(dataDir), this.#handler, clock, log) };
   }
 
-  /** The kind is served by now: a cache of it would wait for nothing. */
+  /** Runs after the API server serves ipblocks: an informer of an unserved resource would never sync. */
   #follow(serving: ActiveNode): RouteManager {
     const { log, clock, dataDir } = this.#context;
     const informers = this.#api?.informers;
@@ -204,8 +204,10 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
     return new RouteManager({ config: this.#config, allocator: serving.allocator, peers, informers, clock, log, dataDir });
   }
 
-  /** No pod outlives the machine: what has neither a namespace nor a cable any more was before it started. */
-  async #forgetLost(): Promise<void> {
+  /**
+   * Removes records of endpoints that have neither a network namespace nor a host interface: they are from before the machine's last boot.
+   */
+  async #removeStaleRecords(): Promise<void> {
     for (const endpoint of this.#records.all) {
       if (!(await isNamespace(endpoint.netns)) && !(await this.#plane.has(endpoint.hostInterface))) await this.#records.remove(endpoint);
     }
@@ -218,9 +220,9 @@ export class CalicoNetwork implements NetworkDriver, Lifecycle {
   }
 }
 
-/** Of directories where runtimes may look: those that are there, or else the first. */
+/** Returns the directories that exist, or the first one if none exists. */
 async function existing(directories: readonly string[]): Promise<readonly string[]> {
-  const there = await Promise.all(
+  const found = await Promise.all(
     directories.map((directory) =>
       access(directory).then(
         () => [directory],
@@ -228,5 +230,5 @@ async function existing(directories: readonly string[]): Promise<readonly string
       ),
     ),
   );
-  return there.flat().length > 0 ? there.flat() : directories.slice(0, 1);
+  return found.flat().length > 0 ? found.flat() : directories.slice(0, 1);
 }

@@ -34,22 +34,22 @@ export default Network.plugin({
   needs: { informers: optional(Informers), client: optional(Client) },
   declares: { namespace: 'pod', podCIDR, serviceCIDR },
   async probe({ binDirs, upstream, routes, bgp }) {
-    if (process.platform !== 'linux') return unavailable(`network namespaces are a thing of Linux, and this is ${process.platform}`);
-    if (process.getuid?.() !== 0) return unavailable('it needs root to make interfaces');
+    if (process.platform !== 'linux') return unavailable(`network namespaces require Linux; the platform is ${process.platform}`);
+    if (process.getuid?.() !== 0) return unavailable('requires root to create network interfaces');
     if (upstream) {
       const { missing } = await findPlugins(binDirs, ['calico', upstream.ipam]);
       if (missing.length > 0)
-        return unavailable(`there are no CNI plugins ${missing.join(', ')} in ${binDirs.join(', ')}, where upstream: wants Calico's own`);
+        return unavailable(`CNI plugins not found: ${missing.join(', ')} in ${binDirs.join(', ')}; upstream requires Calico's own`);
       return available;
     }
     const missing = await missingPrograms();
-    if (missing.length > 0) return unavailable(`there is no ${missing.join(', ')} here (Debian: iproute2, nftables, util-linux)`);
+    if (missing.length > 0) return unavailable(`programs not found: ${missing.join(', ')} (Debian: iproute2, nftables, util-linux)`);
     if (routes === 'bgp') {
       const bird = await access(bgp.program, constants.X_OK).then(
         () => true,
         () => false,
       );
-      if (!bird) return unavailable(`routes: bgp needs BIRD 2, and there is no ${bgp.program} (Debian: bird2)`);
+      if (!bird) return unavailable(`routes: bgp requires BIRD 2; ${bgp.program} not found (Debian: bird2)`);
     }
     return available;
   },

@@ -17,10 +17,13 @@ import type { CalicoConfig } from './config/calico-config.ts';
 
 const parallel = 8;
 const required = ['calico', 'portmap', 'loopback'];
-/** What upstream's manifests declare. */
+/** The version in upstream's manifests. */
 const conflistVersion = '0.3.1';
 
-/** Calico's own binaries, where they are installed: a conflist for runtimes that call CNI themselves, by exec for the others. Routes and pools are their calico-node's. */
+/**
+ * Connects pods with Calico's own binaries: writes a conflist for runtimes that call CNI themselves and runs the binaries for other
+ * runtimes. Routes and pools are managed by their calico-node.
+ */
 export class UpstreamNetwork implements NetworkDriver, Lifecycle {
   readonly traits: NetworkDriver['traits'];
   readonly #config: CalicoConfig;
@@ -42,7 +45,7 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
       parallel,
       graceMs: config.gcGraceSeconds * 1000,
       context,
-      // what its runtimes made is in Calico's own datastore, where its controllers collect it
+      // attachments of runtimes are in Calico's own datastore, where calico-kube-controllers collects them
       foreign: () => Promise.resolve([]),
     });
   }
@@ -51,17 +54,16 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
     return this.#attachments.load();
   }
   async stop(): Promise<void> {
-    // pods go on, and nothing here runs by itself
+    // pods keep running and this driver has no background work
   }
 
   async setup(node: NodeNetwork, { signal }: NetworkCallOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     const { upstream, binDirs, name, confDir, confFile } = this.#config;
-    if (!upstream) throw new NetworkError('InvalidConfig', 'upstream: Calico was not asked for');
+    if (!upstream) throw new NetworkError('InvalidConfig', 'upstream is not configured');
     const { found, missing } = await findPlugins(binDirs, [...required, upstream.ipam, 'bandwidth']);
     const absent = missing.filter((type) => type !== 'bandwidth');
-    if (absent.length > 0)
-      throw new NetworkError('PluginMissing', `there are no CNI plugins ${absent.join(', ')} in ${binDirs.join(', ')}`);
+    if (absent.length > 0) throw new NetworkError('PluginMissing', `CNI plugins not found: ${absent.join(', ')} in ${binDirs.join(', ')}`);
     const plugins = [
       upstreamPlugin(upstream, node.nodeName, this.#config.mtu ?? node.mtu),
       ...chainedPlugins(this.#config, new Set(found.keys())),
@@ -86,12 +88,12 @@ export class UpstreamNetwork implements NetworkDriver, Lifecycle {
   }
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     const { list } = this.#attachments;
-    if (!list) return { ready: false, message: 'the node has not been set up yet' };
+    if (!list) return { ready: false, message: 'the network of the node is not set up yet' };
     try {
       await this.#chain.status(list);
     } catch (error) {
       return { ready: false, message: asNetworkError(error).message };
     }
-    return { ready: true, message: "addresses are given by Calico's own binaries" };
+    return { ready: true, message: "addresses are assigned by Calico's own IPAM" };
   }
 }

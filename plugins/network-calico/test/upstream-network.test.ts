@@ -22,7 +22,10 @@ interface Called {
   readonly stdin: Readonly<Record<string, unknown>>;
 }
 
-/** Writes down what it is given, and answers as Calico's do: versions up to 1.0.0, a /32 of an address, no routes. Fails where `refuse` is there. */
+/**
+ * Returns a CNI plugin that records its input and replies as Calico's plugins do: versions up to 1.0.0, a /32 address, no routes. It fails
+ * if the file `refuse` exists.
+ */
 const fake = (directory: string) => `#!/bin/sh
 given=$(cat)
 type=$(basename "$0")
@@ -51,7 +54,7 @@ const attachment: Attachment = {
   portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'TCP' }],
 };
 
-describe("with upstream's own binaries", () => {
+describe("Calico's own binaries", () => {
   let directory: string;
   let settings: CalicoConfig;
   let driver: UpstreamNetwork;
@@ -115,7 +118,7 @@ describe("with upstream's own binaries", () => {
     });
   });
 
-  it('runs them for runtimes that do not, with what the conflist says', async () => {
+  it('runs the binaries for runtimes without CNI, with the entries of the conflist', async () => {
     await driver.setup(node);
     expect((await driver.add(attachment)).ips).toEqual(['10.244.128.7']);
     await driver.check(attachment);
@@ -139,7 +142,7 @@ describe("with upstream's own binaries", () => {
     expect((await of('DEL')).map(({ type }) => type)).toEqual(['portmap', 'calico']);
   });
 
-  it('takes back what failed half way, and says what they said', async () => {
+  it("reverts a partly failed ADD and reports the binary's message", async () => {
     await driver.setup(node);
     await writeFile(join(directory, 'refuse'), '');
     await expect(driver.add(attachment)).rejects.toMatchObject({
@@ -149,7 +152,7 @@ describe("with upstream's own binaries", () => {
     expect((await calls()).filter(({ command }) => command === 'DEL').map(({ type }) => type)).toContain('calico');
   });
 
-  it('takes what a restarted agent knows of down by its records', async () => {
+  it('deletes attachments by their records after a restart of the kubelet', async () => {
     await driver.setup(node);
     await driver.add(attachment);
     await driver.stop();
@@ -161,10 +164,10 @@ describe("with upstream's own binaries", () => {
     );
   });
 
-  it('says which of them are missing', async () => {
+  it('reports missing binaries', async () => {
     await rm(join(directory, 'bin', 'calico'));
     await expect(driver.setup(node)).rejects.toMatchObject({ code: 'PluginMissing', message: expect.stringContaining('calico') });
     const answer = await plugin.probe?.(settings);
-    expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/CNI plugins calico|root|Linux/) });
+    expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/CNI plugins not found: calico|root|Linux/) });
   });
 });

@@ -5,7 +5,7 @@ import type { AddressRange } from './loopback-range.ts';
  * longest ago first, so that an address is not reused while clients still talk to its previous pod.
  */
 export class AddressPool {
-  readonly #taken = new Set<number>();
+  readonly #allocated = new Set<number>();
   #ranges: readonly AddressRange[] = [];
   #range = 0;
   #next = 0;
@@ -25,23 +25,23 @@ export class AddressPool {
     for (let range = this.#ranges[this.#range]; range; range = this.#ranges[++this.#range], this.#next = range?.first ?? 0) {
       while (this.#next <= range.last) {
         const address = this.#next++;
-        if (!this.#taken.has(address)) return this.#take(address);
+        if (!this.#allocated.has(address)) return this.#take(address);
       }
     }
     for (const address of this.#returned) {
       this.#returned.delete(address);
-      if (!this.#taken.has(address)) return this.#take(address);
+      if (!this.#allocated.has(address)) return this.#take(address);
     }
     return undefined;
   }
 
   /** Marks an address as allocated. */
   hold(address: number): void {
-    this.#taken.add(address);
+    this.#allocated.add(address);
   }
 
   free(address: number): void {
-    if (!this.#taken.delete(address)) return;
+    if (!this.#allocated.delete(address)) return;
     const index = this.#ranges.findIndex(({ first, last }) => address >= first && address <= last);
     const passed = index >= 0 && (index < this.#range || (index === this.#range && address < this.#next));
     if (passed) this.#returned.add(address);
@@ -50,12 +50,12 @@ export class AddressPool {
   get size(): number {
     return this.#ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   }
-  get taken(): number {
-    return this.#taken.size;
+  get allocated(): number {
+    return this.#allocated.size;
   }
 
   #take(address: number): number {
-    this.#taken.add(address);
+    this.#allocated.add(address);
     return address;
   }
 }

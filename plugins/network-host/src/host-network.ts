@@ -69,7 +69,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     if (foreign.length > 0)
       this.#context.log.info(
         { podCIDRs: foreign, range: own[0] ?? this.#options.podCIDR },
-        "this node's pod ranges are not loopback addresses; the plugin uses its own",
+        "the node's pod CIDRs are not loopback addresses; using the configured range",
       );
     const ranges = (own.length > 0 ? own : [this.#options.podCIDR]).map(loopbackRange);
     this.#pool.use(ranges);
@@ -82,9 +82,9 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     if (attachment.netns !== undefined)
       throw new NetworkError(
         'InvalidConfig',
-        'network-host supports only sandboxes that share the network of the node, and this one has its own namespace',
+        'network-host supports only sandboxes in the network namespace of the node; this sandbox has its own',
       );
-    if (this.#mode === 'unset') throw new NetworkError('TryAgain', 'network-host has not been told of its node yet');
+    if (this.#mode === 'unset') throw new NetworkError('TryAgain', 'network-host: the network of the node is not set up yet');
     signal?.throwIfAborted();
     if (this.#mode === 'shared') return { ips: ['127.0.0.1'] };
     const key = keyOf(attachment);
@@ -104,7 +104,7 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
     const known = this.#held.get(keyOf(attachment));
     if (!known) throw new NetworkError('Broken', `${attachment.containerId} has no address`);
     if (!(await this.#files.has(known.address, attachment)))
-      throw new NetworkError('Broken', `the record of ${known.address} for ${attachment.containerId} is gone`);
+      throw new NetworkError('Broken', `the record of ${known.address} for ${attachment.containerId} does not exist`);
   }
 
   async del(attachment: Attachment): Promise<void> {
@@ -113,10 +113,10 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   }
 
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
-    if (this.#mode === 'unset') return { ready: false, message: 'the node is not set up yet' };
+    if (this.#mode === 'unset') return { ready: false, message: 'the network of the node is not set up yet' };
     if (this.#mode === 'shared')
-      return { ready: true, message: 'this platform binds 127.0.0.1 only: all pods share that address and its ports' };
-    return { ready: true, message: `${this.#pool.taken} of ${this.#pool.size} addresses in use` };
+      return { ready: true, message: 'this platform binds only 127.0.0.1: all pods share that address and its ports' };
+    return { ready: true, message: `${this.#pool.allocated} of ${this.#pool.size} addresses in use` };
   }
 
   async gc(valid: readonly Key[]): Promise<void> {
@@ -168,12 +168,12 @@ export class HostNetwork implements NetworkDriver, Lifecycle {
   /** Runs one operation per attachment at a time. */
   async #serialize<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#busy.get(key);
-    const mine = before ? before.then(work, work) : work();
-    this.#busy.set(key, mine);
+    const run = before ? before.then(work, work) : work();
+    this.#busy.set(key, run);
     try {
-      return await mine;
+      return await run;
     } finally {
-      if (this.#busy.get(key) === mine) this.#busy.delete(key);
+      if (this.#busy.get(key) === run) this.#busy.delete(key);
     }
   }
 }

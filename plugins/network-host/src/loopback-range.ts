@@ -1,3 +1,5 @@
+import { cidrSize, parseCIDR } from '@oarlock/api/net/cidr';
+import { familyOf, formatIPNumber, parseIPNumber } from '@oarlock/api/net/ip-number';
 import { NetworkError } from '@oarlock/spi/network';
 
 /** An IPv4 range as numbers, both ends included. */
@@ -7,15 +9,11 @@ export interface AddressRange {
   readonly last: number;
 }
 
-export function formatAddress(value: number): string {
-  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.');
-}
+export const formatAddress = (value: number): string => formatIPNumber(BigInt(value), 'IPv4');
 
 /** Parses an IPv4 address. Returns undefined if it is invalid. */
 export function parseAddress(text: string): number | undefined {
-  const parts = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text)?.slice(1).map(Number);
-  if (!parts || parts.some((part) => part > 255)) return undefined;
-  return parts.reduce((sum, part) => sum * 256 + part, 0);
+  return familyOf(text) === 'IPv4' ? Number(parseIPNumber(text)) : undefined;
 }
 
 const loopback = 127;
@@ -24,9 +22,8 @@ const reservedEnd = 0x7f00ffff;
 
 /** Returns true if a range is in 127.0.0.0/8. */
 export function isLoopbackRange(cidr: string): boolean {
-  const [base = '', bits = ''] = cidr.split('/');
-  const value = parseAddress(base);
-  return value !== undefined && value >>> 24 === loopback && Number(bits) >= 8 && Number(bits) <= 32;
+  const range = parseCIDR(cidr);
+  return range?.family === 'IPv4' && Number(range.address >> 24n) === loopback && range.prefixLength >= 8;
 }
 
 /**
@@ -34,12 +31,9 @@ export function isLoopbackRange(cidr: string): boolean {
  * @throws NetworkError `InvalidConfig` for other ranges, and for one that overlaps 127.0.0.0/16
  */
 export function loopbackRange(cidr: string): AddressRange {
-  const [base = '', bits = ''] = cidr.split('/');
-  const value = parseAddress(base);
-  if (value === undefined || !/^\d+$/.test(bits) || !isLoopbackRange(cidr))
-    throw new NetworkError('InvalidConfig', `${cidr} is not an IPv4 range in 127.0.0.0/8`);
-  const size = 2 ** (32 - Number(bits));
-  const start = value - (value % size);
-  if (start <= reservedEnd) throw new NetworkError('InvalidConfig', `${cidr} overlaps 127.0.0.0/16, which belongs to the host`);
-  return size > 2 ? { cidr, first: start + 1, last: start + size - 2 } : { cidr, first: start, last: start + size - 1 };
+  const range = parseCIDR(cidr);
+  if (range === undefined || !isLoopbackRange(cidr)) throw new NetworkError('InvalidConfig', `${cidr} is not an IPv4 range in 127.0.0.0/8`);
+  const [first, last] = [Number(range.first), Number(range.last)];
+  if (first <= reservedEnd) throw new NetworkError('InvalidConfig', `${cidr} overlaps 127.0.0.0/16, which belongs to the host`);
+  return cidrSize(range) > 2n ? { cidr, first: first + 1, last: last - 1 } : { cidr, first, last };
 }

@@ -53,10 +53,10 @@ async function open(own: boolean): Promise<NetworkFixture> {
       await exited;
     },
     countResources: async () => ({ files: (await readdir(join(dataDir, 'allocations'))).length }),
-    ...(!own && { unsupported: { addresses: 'the platform binds 127.0.0.1 only' } }),
+    ...(!own && { unsupported: { addresses: 'the platform binds only 127.0.0.1' } }),
     dispose: () => rm(dataDir, { recursive: true, force: true }),
   };
 }
 
 networkContract('network-host', () => open(true));
-networkContract('network-host without addresses of its own', () => open(false));
+networkContract('network-host with a shared address', () => open(false));

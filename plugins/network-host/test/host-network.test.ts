@@ -36,8 +36,8 @@ async function open(canBind: () => Promise<boolean> = async () => true): Promise
   return driver;
 }
 
-describe('ranges', () => {
-  it("uses the node's range when it is a loopback range, else its own", async () => {
+describe('address ranges', () => {
+  it("are the node's pod CIDRs if they are loopback addresses, else the configured range", async () => {
     const driver = await open();
     await driver.setup({ ...node, podCIDRs: ['10.244.3.0/24', '127.150.1.0/24'] });
     expect((await driver.add(attachment('a'))).ips).toEqual(['127.150.1.1']);
@@ -52,7 +52,7 @@ describe('ranges', () => {
     expect(plugin.config.safeParse({ podCIDR: '127.64.0.0/11' }).success).toBe(true);
     expect(plugin.config.safeParse({ podCidr: '127.64.0.0/11' }).success).toBe(false);
   });
-  it('reports 127.0.0.1 where nothing else can be bound, and says so', async () => {
+  it('are replaced by 127.0.0.1 if no other address can be bound, with a status message', async () => {
     const driver = await open(async () => false);
     await driver.setup(node);
     expect(await driver.add(attachment('a'))).toEqual({ ips: ['127.0.0.1'] });
@@ -60,8 +60,8 @@ describe('ranges', () => {
   });
 });
 
-describe('a conflist', () => {
-  it("that another network plugin of this node left goes, and nobody else's", async () => {
+describe('conflist', () => {
+  it('of another network plugin of this node is removed; files of other programs stay', async () => {
     const directory = join(dataDir, 'net.d');
     const list = { cniVersion: '1.0.0', name: 'left', plugins: [] };
     await writeConflist({ directory, file: '10-left.conflist', dataDir: join(dirname(dataDir), 'network-bridge') }, list);
@@ -73,8 +73,8 @@ describe('a conflist', () => {
   });
 });
 
-describe('the pool', () => {
-  it('reuses the address that was free longest, and only when the fresh ones are gone', () => {
+describe('address pool', () => {
+  it('reuses the address that was released first, after all unused ones', () => {
     const pool = new AddressPool();
     pool.use([loopbackRange('127.1.0.0/29')]);
     const [a, b] = [pool.take() ?? 0, pool.take() ?? 0];
@@ -84,7 +84,7 @@ describe('the pool', () => {
     expect(rest).not.toContain(a);
     expect([pool.take(), pool.take(), pool.take()]).toEqual([b, a, undefined]);
   });
-  it('does not give out what is held, nor an address returned twice', () => {
+  it('does not assign allocated addresses, and releases each address once', () => {
     const pool = new AddressPool();
     pool.hold(0x7f010001);
     pool.use([loopbackRange('127.1.0.0/30'), loopbackRange('127.2.0.0/30')]);
@@ -95,8 +95,8 @@ describe('the pool', () => {
   });
 });
 
-describe('files', () => {
-  it('are private, one per address, and survive what a crash leaves', async () => {
+describe('allocation files', () => {
+  it('are private, one per address, and readable after a crash', async () => {
     const directory = join(dataDir, 'allocations');
     await mkdir(directory, { mode: 0o700 });
     await writeFile(join(directory, '.new-1'), '{"cont');
@@ -114,20 +114,20 @@ describe('files', () => {
     await rm(join(directory, '127.128.0.2'));
     await expect(driver.check(attachment('new'))).rejects.toMatchObject({ code: 'Broken' });
   });
-  it('keep two drivers over one directory apart', async () => {
+  it('separate two drivers with the same directory', async () => {
     const [one, two] = [await open(), await open()];
     for (const driver of [one, two]) await driver.setup(node);
-    const given = await Promise.all(Array.from({ length: 40 }, (_, index) => (index % 2 ? one : two).add(attachment(`c${index}`))));
-    expect(new Set(given.map((result) => result.ips[0])).size).toBe(40);
+    const assigned = await Promise.all(Array.from({ length: 40 }, (_, index) => (index % 2 ? one : two).add(attachment(`c${index}`))));
+    expect(new Set(assigned.map((result) => result.ips[0])).size).toBe(40);
   });
 });
 
-it('lets two pods listen on one port', async ({ skip }) => {
+it('two pods can listen on the same port', async ({ skip }) => {
   const host = new PluginHost({ clock: systemClock, dataDir }).add({ plugin });
   await host.start();
   const driver = host.get(Network);
   await driver.setup(node);
-  if (!(await driver.status()).message.includes('in use')) skip('this platform binds 127.0.0.1 only');
+  if (!(await driver.status()).message.includes('in use')) skip('this platform binds only 127.0.0.1');
   const ips = [(await driver.add(attachment('a'))).ips[0], (await driver.add(attachment('b'))).ips[0]];
   const first = createServer();
   const port = await new Promise<number>((resolve) => {

@@ -109,9 +109,9 @@ export class NftablesPolicies implements NetworkPolicies {
   }
 
   /** Waits until the policies that existed before the pod are known. @throws Error after a timeout */
-  async #known(namespace: string, asked: AbortSignal | undefined): Promise<void> {
+  async #known(namespace: string, callSignal: AbortSignal | undefined): Promise<void> {
     const enough = new AbortController();
-    const signal = AbortSignal.any([enough.signal, this.#stop.signal, ...(asked ? [asked] : [])]);
+    const signal = AbortSignal.any([enough.signal, this.#stop.signal, ...(callSignal ? [callSignal] : [])]);
     const patience = this.#options.clock.sleep(patienceMs, signal);
     try {
       await Promise.race([

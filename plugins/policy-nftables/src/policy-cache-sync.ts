@@ -34,7 +34,7 @@ export class PolicyCacheSync {
   constructor(options: PolicyCacheSyncOptions) {
     this.#options = options;
     const changed = () => {
-      for (const told of this.#waiting) told();
+      for (const notify of this.#waiting) notify();
     };
     this.#off = options.cache.addEventHandler({ onAdd: changed, onUpdate: changed, onDelete: changed });
   }
@@ -99,15 +99,15 @@ export class PolicyCacheSync {
       () => false,
       () => false,
     );
-    let told = () => {};
+    let cacheChanged = () => {};
     const caughtUp = new Promise<boolean>((resolve) => {
-      told = () => void (!this.#isBehind(namespace, now) && resolve(true));
-      this.#waiting.add(told);
+      cacheChanged = () => void (!this.#isBehind(namespace, now) && resolve(true));
+      this.#waiting.add(cacheChanged);
     });
     try {
       return await Promise.race([caughtUp, late]);
     } finally {
-      this.#waiting.delete(told);
+      this.#waiting.delete(cacheChanged);
       over.abort();
     }
   }

@@ -89,9 +89,9 @@ export class Ruleset {
   }
 
   #set(id: string, touched: ReadonlySet<string>, engine: PolicyEngine, first: string[], last: string[]): void {
-    const wanted = engine.sets.get(id);
+    const desired = engine.sets.get(id);
     let present = this.#sets.get(id);
-    if (wanted === undefined) {
+    if (desired === undefined) {
       if (present !== undefined) for (const family of this.#families) last.push(`delete set inet ${table} ${setName(id, family)}`);
       this.#sets.delete(id);
       return;
@@ -104,8 +104,8 @@ export class Ruleset {
     for (const family of this.#families) {
       const [added, gone]: [string[], string[]] = [[], []];
       for (const element of touched) {
-        if (familyOf(element) !== family || wanted.has(element) === present.has(element)) continue;
-        if (wanted.has(element)) {
+        if (familyOf(element) !== family || desired.has(element) === present.has(element)) continue;
+        if (desired.has(element)) {
           added.push(element);
           present.add(element);
         } else {
@@ -162,13 +162,13 @@ const rulesOf = ({ chains }: Isolation): string[] => [...chains.map((chain) => `
 
 /** Returns the rules of one condition: one for each address family and each protocol of its ports. */
 function ruleOf(
-  { peers, block, portRanges: ranges, endpoints: doors }: AllowRule,
+  { peers, block, portRanges: ranges, endpoints: endpointSet }: AllowRule,
   direction: Direction,
   present: readonly Family[],
 ): string[] {
   const { peer } = addressFields[direction];
   const ports = ranges === undefined ? [''] : portMatches(ranges);
-  const both = block === undefined && peers === undefined && doors === undefined;
+  const both = block === undefined && peers === undefined && endpointSet === undefined;
   const of = block === undefined ? present : [familyOf(block.cidr)].filter((family) => present.includes(family));
   return (both ? [undefined] : of).flatMap((family) => {
     const matches: string[] = [];
@@ -177,7 +177,7 @@ function ruleOf(
       if (peers !== undefined) matches.push(`${ip} ${peer} @${setName(peers, family)}`);
       if (block !== undefined) matches.push(`${ip} ${peer} ${block.cidr}`);
       if (block !== undefined && block.except.length > 0) matches.push(`${ip} ${peer} != { ${block.except.join(', ')} }`);
-      if (doors !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${setName(doors, family)}`);
+      if (endpointSet !== undefined) matches.push(`${ip} daddr . meta l4proto . th dport @${setName(endpointSet, family)}`);
     }
     return ports.map((port) => [...matches, ...(port === '' ? [] : [port]), 'accept'].join(' '));
   });

@@ -20,7 +20,7 @@ const deny = (name: string): NetworkPolicy => ({
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
-  describe('policies whose watch is late', () => {
+  describe('policies with a delayed watch', () => {
     let api: MemoryApi;
     let client: Client;
     let informers: SharedInformerFactory;
@@ -28,7 +28,7 @@ else
     let hold: Promise<void>;
     let letGo: () => void;
 
-    /** As that of the API, except that events of policies wait while they are held. */
+    /** Delays watch events of policies while `held` is set. */
     const lagging = (of: Client): Client => ({
       ...of,
       list: (resource, options) => of.list(resource, options),
@@ -45,7 +45,7 @@ else
     const protect = (namespace: string, ip: string) =>
       policies.protect({ namespace, name: 'new', uid: `of-${ip}`, labels: { app: 'new' }, ips: [ip] });
     const guarded = async () => (await execa('nft', ['list', 'map', 'inet', 'oarlock-policy', 'ingress-v4'])).stdout;
-    /** Those that have been resolved by the time that a pod of another namespace, which was asked for later, is protected. */
+    /** Resolves when a later call for another namespace is protected; returns whether `work` resolved before. */
     const over = (work: Promise<void>) => {
       let is = false;
       work.then(
@@ -78,7 +78,7 @@ else
       await nft('add table inet oarlock-policy\n');
     });
 
-    it('are waited for before the first packet of a pod that came after them', async () => {
+    it('block a later pod until they are in the cache', async () => {
       late();
       await client.create(networkPolicies, deny('closed'));
       const protecting = protect('a', '10.1.0.1');
@@ -89,11 +89,11 @@ else
       expect(await guarded()).toContain('10.1.0.1 : ');
     });
 
-    it('are waited for when they change and when they go', async () => {
-      const made = await client.create(networkPolicies, deny('closed'));
+    it('block a pod until updates and deletions are in the cache', async () => {
+      const created = await client.create(networkPolicies, deny('closed'));
       await protect('a', '10.1.0.1');
       late();
-      await client.update(networkPolicies, { ...made, spec: { podSelector: { matchLabels: { app: 'old' } } } });
+      await client.update(networkPolicies, { ...created, spec: { podSelector: { matchLabels: { app: 'old' } } } });
       const changing = protect('a', '10.1.0.2');
       expect(await over(changing)()).toBe(false);
       letGo();
@@ -112,17 +112,17 @@ else
       expect(await guarded()).not.toContain('10.1.0.4');
     });
 
-    it('are not waited for when they came and went unseen', async () => {
+    it('do not block forever if they were created and deleted unseen', async () => {
       late();
       await client.create(networkPolicies, deny('brief'));
       const protecting = protect('a', '10.1.0.1');
       expect(await over(protecting)()).toBe(false);
       await client.delete(networkPolicies, { namespace: 'a', name: 'brief' });
-      await protecting; // it asks again by itself
+      await protecting; // lists again
       expect(await guarded()).not.toContain('10.1.0.1');
     });
 
-    it('are asked for once for all pods that wait', async () => {
+    it('are listed once for all waiting pods', async () => {
       const before = api.requests.length;
       await Promise.all(Array.from({ length: 50 }, (_, at) => protect('a', `10.1.1.${at}`)));
       const lists = api.requests.slice(before).filter(({ verb, resource }) => verb === 'list' && resource === networkPolicies);
@@ -130,10 +130,10 @@ else
       expect(lists.length).toBeGreaterThanOrEqual(1);
     });
 
-    it('hold as they are known while the API does not answer', async () => {
+    it('do not block while the API is unavailable', async () => {
       await client.create(networkPolicies, deny('closed'));
       await protect('a', '10.1.0.1');
-      api.failNext({ verb: 'list', resource: networkPolicies }, new Error('nobody is there'));
+      api.failNext({ verb: 'list', resource: networkPolicies }, new Error('connection refused'));
       await protect('a', '10.1.0.2');
       expect(await guarded()).toContain('10.1.0.2 : ');
     });

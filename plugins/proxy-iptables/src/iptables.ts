@@ -1,11 +1,13 @@
-import { execa } from 'execa';
+import { systemClock } from '@oarlock/primitives/clock';
+import { runProgram, type ProgramResult } from '@oarlock/primitives/run-program';
 import type { Family } from '@oarlock/service-rules/port-rules';
 
 const timeoutMs = 60_000;
-const maxOutput = 1 << 20;
+/** Limit of the output of iptables-save, whose size grows with the number of Services. */
+const maxRulesBytes = 1 << 28;
 const waitSeconds = '10';
 
-export type IptablesErrorCode = 'NotInstalled' | 'Refused' | 'TimedOut';
+export type IptablesErrorCode = 'NotInstalled' | 'Failed' | 'TimedOut';
 export class IptablesError extends Error {
   override readonly name = 'IptablesError';
   readonly code: IptablesErrorCode;
@@ -17,18 +19,23 @@ export class IptablesError extends Error {
 
 const commands: Readonly<Record<Family, string>> = { ip: 'iptables', ip6: 'ip6tables' };
 
+async function execute(file: string, args: readonly string[], options: { readonly stdin?: string } = {}): Promise<ProgramResult> {
+  let result: ProgramResult;
+  try {
+    result = await runProgram(systemClock, file, args, { ...options, timeoutMs, maxOutputBytes: maxRulesBytes });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
+    throw new IptablesError('NotInstalled', `${file} is not installed`, { cause });
+  }
+  if (result.killed !== undefined) throw new IptablesError('TimedOut', `${file}: ${result.killed}`);
+  return result;
+}
+
 async function run(file: string, args: readonly string[], input = ''): Promise<boolean> {
-  const { failed, exitCode, stderr, timedOut, code } = await execa(file, args, {
-    input,
-    reject: false,
-    timeout: timeoutMs,
-    maxBuffer: maxOutput,
-  });
-  if (!failed) return true;
-  if (code === 'ENOENT') throw new IptablesError('NotInstalled', `${file} is not installed`);
-  if (timedOut) throw new IptablesError('TimedOut', `${file} did not end within ${timeoutMs / 1000} s`);
+  const { exitCode, stderr } = await execute(file, args, { stdin: input });
+  if (exitCode === 0) return true;
   if (input === '') return false;
-  throw new IptablesError('Refused', `${file} refused (exit code ${exitCode}): ${String(stderr).split('\n').slice(0, 4).join(' ')}`);
+  throw new IptablesError('Failed', `${file} failed (exit code ${exitCode}): ${stderr.split('\n').slice(0, 4).join(' ')}`);
 }
 
 /** Runs iptables-restore without flushing other chains. Each table changes atomically. @throws IptablesError */
@@ -43,13 +50,8 @@ export function has(family: Family, table: string, chain: string, rule: readonly
 
 /** Returns the chains of a table whose names have a prefix. */
 export async function chains(family: Family, table: string, prefix: string): Promise<readonly string[]> {
-  const { stdout, failed, code } = await execa(`${commands[family]}-save`, ['-t', table], {
-    reject: false,
-    timeout: timeoutMs,
-    maxBuffer: 1 << 28,
-  });
-  if (code === 'ENOENT') throw new IptablesError('NotInstalled', `${commands[family]}-save is not installed`);
-  if (failed) return []; // the kernel has no such table
+  const { stdout, exitCode } = await execute(`${commands[family]}-save`, ['-t', table]);
+  if (exitCode !== 0) return []; // the kernel has no such table
   return stdout
     .split('\n')
     .filter((line) => line.startsWith(`:${prefix}`))

@@ -1,4 +1,5 @@
-import { execa } from 'execa';
+import { systemClock } from '@oarlock/primitives/clock';
+import { runProgram } from '@oarlock/primitives/run-program';
 import { available, unavailable } from '@oarlock/kernel/plugin';
 import { kernelProxyConfig, kernelProxyOptions } from '@oarlock/service-rules/kernel-proxy-config';
 import { Cluster } from '@oarlock/spi/cluster';
@@ -11,14 +12,16 @@ export default Proxy.plugin({
   config: kernelProxyConfig,
   needs: { facts: Cluster },
   async probe() {
-    if (process.platform !== 'linux') return unavailable('iptables is a part of Linux');
-    if (process.getuid?.() !== 0) return unavailable('changing packet rules needs root');
-    const { failed, code, stderr } = await execa('iptables', ['-w', '1', '-t', 'nat', '-S', 'PREROUTING'], {
-      reject: false,
-      timeout: 2000,
-    });
-    if (code === 'ENOENT') return unavailable('iptables is not installed (Debian package iptables)');
-    return failed ? unavailable(`iptables does not work here: ${String(stderr).split('\n')[0]}`) : available;
+    if (process.platform !== 'linux') return unavailable('iptables requires Linux');
+    if (process.getuid?.() !== 0) return unavailable('requires root to change packet rules');
+    try {
+      const args = ['-w', '1', '-t', 'nat', '-S', 'PREROUTING'];
+      const { exitCode, stderr, killed } = await runProgram(systemClock, 'iptables', args, { timeoutMs: 2000 });
+      return exitCode === 0 ? available : unavailable(`iptables does not work on this machine: ${killed ?? stderr.split('\n')[0]}`);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      return unavailable('iptables is not installed (Debian package iptables)');
+    }
   },
   create: ({ config, facts }, { log }) => iptablesProxy({ ...kernelProxyOptions(config, facts), log }),
 });

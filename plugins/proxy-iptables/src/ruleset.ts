@@ -48,7 +48,7 @@ export const hooks: readonly Hook[] = [
   ),
 ];
 
-/** Lines of `iptables-restore`: first what is filled, then what leads there, then what nothing leads to any more. */
+/** Lines of `iptables-restore` in order: fill chains, redirect packets to them, remove unreferenced chains. */
 export interface Lines {
   /** Chain declarations, before the rules that refer to them; a declaration flushes the chain. */
   readonly declare: string[];
@@ -68,30 +68,30 @@ export function textOf({ declare, release, build, open, drop, filter }: Lines): 
 }
 
 const emptied = (chain: string) => `:${chain} - [0:0]`;
-/** iptables over nf_tables takes for many lines in one change far more than for the same lines in several. */
+/** iptables over nf_tables is much slower for many lines in one transaction than for the same lines in several. */
 const portsAtOnce = 250;
 const linesAtOnce = 1000;
 
 /**
- * The texts that bring in all ports anew, to be run one after the other. Chains are filled first; packets come to the new ones when `SERVICES` is
- * turned to the new dispatch chain, in one step. `stale`: chains of the nat table that were there before.
+ * Yields the texts that replace the rules of all ports, to be applied in order. Chains are filled first; `SERVICES` then switches to the
+ * new dispatch chain in one step. `stale`: existing chains of the nat table.
  */
 export function* replacement(ports: readonly ServicePort[], options: RulesetOptions, stale: readonly string[]): Generator<string> {
   const { family, nodePortAddresses, dispatch } = options;
-  const made = new Set([services, nodePorts, postrouting, mark, dispatch]);
+  const newChains = new Set([services, nodePorts, postrouting, mark, dispatch]);
   yield tableText('nat', [emptied(mark), `-A ${mark} -j MARK --or-mark ${masqueradeBit}`, emptied(dispatch)]);
-  const doors: string[] = [];
+  const frontendLines: string[] = [];
   const filter: string[] = [];
   for (let from = 0; from < ports.length; from += portsAtOnce) {
     const lines = noLines();
     for (const after of ports.slice(from, from + portsAtOnce)) portLines({ before: undefined, after }, options, lines);
-    for (const line of lines.declare) made.add(line.slice(1, line.indexOf(' ')));
-    doors.push(...lines.open.map((line) => line.replace('-I', '-A')));
+    for (const line of lines.declare) newChains.add(line.slice(1, line.indexOf(' ')));
+    frontendLines.push(...lines.open.map((line) => line.replace('-I', '-A')));
     filter.push(...lines.filter.map((line) => line.replace('-I', '-A')));
     yield tableText('nat', [...lines.declare, ...lines.build]);
   }
-  const onNode = doors.filter((line) => line.startsWith(`-A ${nodePorts} `));
-  const atServices = doors.filter((line) => !line.startsWith(`-A ${nodePorts} `));
+  const onNode = frontendLines.filter((line) => line.startsWith(`-A ${nodePorts} `));
+  const atServices = frontendLines.filter((line) => !line.startsWith(`-A ${nodePorts} `));
   for (let from = 0; from < atServices.length; from += linesAtOnce) yield tableText('nat', atServices.slice(from, from + linesAtOnce));
   const own = nodePortAddresses.filter(ofFamily(family));
   const node = nodePortAddresses.length === 0 ? [`! -d ${family === 'ip' ? '127.0.0.0/8' : '::1/128'}`] : own.map((range) => `-d ${range}`);
@@ -101,7 +101,7 @@ export function* replacement(ports: readonly ServicePort[], options: RulesetOpti
     `-A ${postrouting} -j MARK --xor-mark ${masqueradeBit}`,
     `-A ${postrouting} -j MASQUERADE --random-fully`,
     `-A ${services} -j ${dispatch}`,
-    // after the addresses of Services: whose address is also the node's is theirs
+    // after the Services' addresses: an address that both a Service and the node have belongs to the Service
     ...node.map((to) => `-A ${services} ${to} -m addrtype --dst-type LOCAL -j ${nodePorts}`),
     ...onNode,
   ]);
@@ -112,11 +112,11 @@ export function* replacement(ports: readonly ServicePort[], options: RulesetOpti
   ]);
   yield* removal(
     'nat',
-    stale.filter((chain) => !made.has(chain)),
+    stale.filter((chain) => !newChains.has(chain)),
   );
 }
 
-/** All are emptied before the first goes: they name each other. */
+/** Removes chains. All are flushed before the first is deleted, because they refer to each other. */
 export function* removal(table: Hook['table'], chains: readonly string[]): Generator<string> {
   for (const lines of [chains.map(emptied), chains.map((chain) => `-X ${chain}`)])
     for (let from = 0; from < lines.length; from += linesAtOnce) yield tableText(table, lines.slice(from, from + linesAtOnce));
@@ -128,13 +128,13 @@ interface CompiledPort {
   readonly plan: PortRules;
   readonly inner: string;
   readonly outer: string | undefined;
-  /** The short cut from external doors to all endpoints. */
+  /** The chain for local traffic to external frontends, which uses all endpoints. */
   readonly all: string | undefined;
-  /** Lets those through to `outer` that may come to a load balancer. */
+  /** The chain that forwards allowed load balancer sources to `outer`. */
   readonly gate: string | undefined;
-  /** Endpoint chain to endpoint. */
+  /** Endpoints by the name of their chain. */
   readonly endpoints: ReadonlyMap<string, ProxyEndpoint>;
-  /** Rules that lead to the chains, and rules for what no chain has turned to an endpoint. */
+  /** Rules that lead to the chains, and rules for packets that no chain translated. */
   readonly frontends: ReadonlySet<string>;
   readonly rejections: ReadonlySet<string>;
 }
@@ -146,17 +146,17 @@ function compilePort(port: PortChange['before'], { family, dispatch }: RulesetOp
   const inner = `${prefix}S-${id}`;
   const outer = plan.frontends.some(({ kind }) => kind !== 'cluster') ? `${prefix}X-${id}` : undefined;
   const gate = plan.loadBalancerSources && `${prefix}F-${id}`;
-  const doors = new Set<string>();
-  const refusals = new Set<string>();
+  const frontends = new Set<string>();
+  const rejections = new Set<string>();
   for (const { kind, address, port: number, hasEndpoints: open } of plan.frontends) {
     const at = `${address === undefined ? '' : `-d ${address}/${family === 'ip' ? 32 : 128} `}-p ${plan.protocol} -m ${plan.protocol} --dport ${number}`;
     const to = kind === 'cluster' ? inner : kind === 'load-balancer' ? (gate ?? outer) : outer;
-    const refusal = `${kind === 'node-port' ? rejectNodePortsChain : rejectChain} ${at}`;
-    if (open) doors.add(`${kind === 'node-port' ? nodePorts : dispatch} ${at} -j ${to}`);
-    // what the nat table did not turn to an endpoint still has this address; to drop is not for that table
-    if (!open) refusals.add(`${refusal} -j REJECT`);
+    const match = `${kind === 'node-port' ? rejectNodePortsChain : rejectChain} ${at}`;
+    if (open) frontends.add(`${kind === 'node-port' ? nodePorts : dispatch} ${at} -j ${to}`);
+    // untranslated packets still have this address; the nat table must not drop packets
+    if (!open) rejections.add(`${match} -j REJECT`);
     else if (to === gate || (kind === 'cluster' ? plan.internalEndpoints : plan.externalEndpoints).length === 0)
-      refusals.add(`${refusal} -j DROP`);
+      rejections.add(`${match} -j DROP`);
   }
   return {
     plan,
@@ -165,22 +165,22 @@ function compilePort(port: PortChange['before'], { family, dispatch }: RulesetOp
     all: plan.routesLocalTrafficToCluster && outer !== undefined ? `${prefix}A-${id}` : undefined,
     gate,
     endpoints: new Map(plan.reachableEndpoints.map((endpoint) => [`${prefix}E-${digest(`${id} ${endpointName(endpoint)}`)}`, endpoint])),
-    frontends: doors,
-    rejections: refusals,
+    frontends: frontends,
+    rejections: rejections,
   };
 }
 
 const entryChains = ({ inner, outer, all, gate }: CompiledPort) => [inner, outer, all, gate].filter((chain) => chain !== undefined);
 const chainsOf = (one: CompiledPort | undefined) => (one === undefined ? [] : [...entryChains(one), ...one.endpoints.keys()]);
 
-/** Adds the lines that bring one port from what is programmed to what is wanted. A chain that stays as it is, is not named. */
+/** Adds the lines that change one port from the programmed state to the desired one. Unchanged endpoint chains are not declared. */
 export function portLines(change: PortChange, options: RulesetOptions, lines: Lines): void {
   const before = compilePort(change.before, options);
   const after = compilePort(change.after, options);
   const same =
     before && after && before.plan.affinitySeconds === after.plan.affinitySeconds && before.plan.protocol === after.plan.protocol;
   const has = new Set(chainsOf(after));
-  for (const door of before?.frontends ?? []) if (!after?.frontends.has(door)) lines.release.push(`-D ${door}`);
+  for (const frontend of before?.frontends ?? []) if (!after?.frontends.has(frontend)) lines.release.push(`-D ${frontend}`);
   for (const rule of before?.rejections ?? []) if (!after?.rejections.has(rule)) lines.filter.push(`-D ${rule}`);
   for (const chain of chainsOf(before)) {
     if (has.has(chain)) continue;
@@ -196,14 +196,14 @@ export function portLines(change: PortChange, options: RulesetOptions, lines: Li
   for (const chain of entryChains(after)) lines.declare.push(`:${chain} - [0:0]`);
   lines.build.push(...entryLines(after, options));
   // before the node ports, which may be at the same address
-  for (const door of after.frontends) if (!before?.frontends.has(door)) lines.open.push(`-I ${door}`);
+  for (const frontend of after.frontends) if (!before?.frontends.has(frontend)) lines.open.push(`-I ${frontend}`);
   for (const rule of after.rejections) if (!before?.rejections.has(rule)) lines.filter.push(`-I ${rule}`);
 }
 
 function endpointLines({ affinitySeconds, protocol }: PortRules, chain: string, endpoint: ProxyEndpoint): string[] {
   const remember = affinitySeconds === undefined ? '' : `-m recent --name ${chain} --set --rsource `;
   return [
-    // a pod that reaches itself through the Service has to see the answer come from the Service
+    // hairpin traffic is masqueraded: the pod must receive the reply from the Service
     `-A ${chain} -s ${endpoint.ip} -j ${mark}`,
     `-A ${chain} ${remember}-p ${protocol} -j DNAT --to-destination ${endpointName(endpoint)}`,
   ];
@@ -214,7 +214,7 @@ function entryLines(one: CompiledPort, { family, podCIDRs, masqueradeAll }: Rule
   const pods = podCIDRs.filter(ofFamily(family));
   const lines: string[] = [];
   if (masqueradeAll) lines.push(`-A ${inner} -j ${mark}`);
-  // marked, and for those of one range unmarked again: a rule knows one range
+  // mark all packets and unmark those of the other pod CIDRs, because a rule matches one range
   else if (pods.length > 0)
     lines.push(
       `-A ${inner} ! -s ${pods[0]} -j ${mark}`,
@@ -238,8 +238,8 @@ function balance(
   chain: string,
   endpoints: readonly ProxyEndpoint[],
 ): string[] {
-  const wanted = new Set(endpoints);
-  const chains = [...known].filter(([, endpoint]) => wanted.has(endpoint)).map(([name]) => name);
+  const selected = new Set(endpoints);
+  const chains = [...known].filter(([, endpoint]) => selected.has(endpoint)).map(([name]) => name);
   const sticky =
     affinitySeconds === undefined
       ? []

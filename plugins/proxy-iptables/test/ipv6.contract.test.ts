@@ -4,7 +4,7 @@ import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/netwo
 import { execa } from 'execa';
 import { iptablesProxy } from '../src/iptables-proxy.ts';
 
-/** How many rules and chains there are, of ours and of others. */
+/** Returns the number of rules and chains, of this proxy and of other programs. */
 async function census(): Promise<Record<string, number>> {
   const lines = (await execa('ip6tables-save')).stdout.split('\n');
   return { chains: lines.filter((line) => line.startsWith(':')).length, rules: lines.filter((line) => line.startsWith('-A')).length };

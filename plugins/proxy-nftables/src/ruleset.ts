@@ -21,14 +21,14 @@ const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const endpointChain = (id: string, { ip, port }: Pick<ProxyEndpoint, 'ip' | 'port'>) => `ep-${digest(`${id} ${ip} ${port}`)}`;
 const affinitySet = (chain: string) => `aff-${chain.slice(3)}`;
 
-/** One element or a set of several: sets without a name are slow to make. */
+/** Returns one element, or an anonymous set of several: creating anonymous sets is slow. */
 const oneOf = (values: readonly string[]) => (values.length === 1 ? (values[0] ?? '') : `{ ${values.join(', ')} }`);
 
-/** The whole table: where packets enter, the maps that lead to each port of a Service, and their chains. Replaces whatever there was. */
+/** Returns the complete table: hooks, the maps from frontends to chains, and the chains of all ports. Replaces the previous table. */
 export function tableText(ports: readonly ServicePort[], options: RulesetOptions): string {
   const { family, nodePortAddresses } = options;
   const own = nodePortAddresses.filter(ofFamily(family));
-  // what leaves the loopback address has no way back; of a family without a range no address is meant
+  // packets from loopback addresses cannot be routed back; without a range of this family no address matches
   const node =
     nodePortAddresses.length === 0
       ? `${family} daddr != ${family === 'ip' ? '127.0.0.0/8' : '::1'} fib daddr type local`
@@ -82,8 +82,8 @@ ${onNode('@unserved-node-ports reject')}  }
 const chainText = (chain: string, rules: readonly string[]) => `  chain ${chain} {\n${rules.map((rule) => `    ${rule}\n`).join('')}  }\n`;
 
 /**
- * nft commands in the order they have to run in: what one Service gives up another may take in the same transaction, a chain is filled before
- * a packet can come to it, and emptied before it goes.
+ * nft commands in order: addresses released by one Service may be used by another in the same transaction; a chain is filled before packets
+ * can reach it, and unreferenced before it is deleted.
  */
 export interface Steps {
   readonly release: string[];
@@ -96,14 +96,16 @@ export const inOrder = ({ release, build, open, drop }: Steps): readonly string[
 
 type ElementPlace = 'services' | 'node-ports' | 'unserved' | 'unserved-node-ports';
 
-/** What stands in the table for one port. */
+/** The elements and chains of one port. */
 interface CompiledPort {
   readonly plan: PortRules;
-  /** Chains that end at one endpoint, with the declaration of the set of clients that stick to it. */
+  /** Chains of single endpoints, with the declaration of the set of clients with session affinity. */
   readonly endpoints: ReadonlyMap<string, { readonly rules: readonly string[]; readonly affinity: string | undefined }>;
-  /** Chains that choose: for cluster addresses, for all other doors, and for the short cut from these to all endpoints. */
+  /**
+   * Chains that select endpoints: for cluster IPs, for all other frontends, and for local traffic to the latter, which uses all endpoints.
+   */
   readonly entries: ReadonlyMap<string, readonly string[]>;
-  /** Elements of the maps and sets that packets are looked up in. */
+  /** Elements of the maps and sets in which packets are looked up. */
   readonly frontends: ReadonlyMap<string, { readonly place: ElementPlace; readonly key: string; readonly text: string }>;
 }
 
@@ -118,35 +120,35 @@ function compilePort(port: ServicePort | undefined, options: RulesetOptions): Co
       ? undefined
       : `type ${family === 'ip' ? 'ipv4_addr' : 'ipv6_addr'}; flags dynamic,timeout; timeout ${affinitySeconds}s;`;
   const chainOf = new Map(plan.reachableEndpoints.map((endpoint) => [endpoint, endpointChain(id, endpoint)]));
-  const doors = plan.frontends.map((door) => {
-    const onNode = door.kind === 'node-port';
-    const key = `${onNode ? '' : `${door.address} . `}${plan.protocol} . ${door.port}`;
-    const chain = `${door.kind === 'cluster' ? 'svc' : 'ext'}-${id}`;
-    const place: ElementPlace = door.hasEndpoints ? (onNode ? 'node-ports' : 'services') : onNode ? 'unserved-node-ports' : 'unserved';
-    return { place, key, text: door.hasEndpoints ? `${key} : goto ${chain}` : key };
+  const frontends = plan.frontends.map((frontend) => {
+    const onNode = frontend.kind === 'node-port';
+    const key = `${onNode ? '' : `${frontend.address} . `}${plan.protocol} . ${frontend.port}`;
+    const chain = `${frontend.kind === 'cluster' ? 'svc' : 'ext'}-${id}`;
+    const place: ElementPlace = frontend.hasEndpoints ? (onNode ? 'node-ports' : 'services') : onNode ? 'unserved-node-ports' : 'unserved';
+    return { place, key, text: frontend.hasEndpoints ? `${key} : goto ${chain}` : key };
   });
   return {
     plan,
     endpoints: new Map([...chainOf].map(([endpoint, chain]) => [chain, { rules: endpointRules(plan, chain, endpoint, family), affinity }])),
     entries: entryRules(plan, id, chainOf, options),
-    frontends: new Map(doors.map((door) => [`${door.place} ${door.text}`, door])),
+    frontends: new Map(frontends.map((frontend) => [`${frontend.place} ${frontend.text}`, frontend])),
   };
 }
 
-/** Adds the commands that bring one port from what is programmed to what is wanted. They are part of one transaction. */
+/** Adds the commands that change one port from the programmed state to the desired one, as part of one transaction. */
 export function portRules(change: PortChange, options: RulesetOptions, { release, build, open, drop }: Steps): void {
   const t = `${options.family} ${table}`;
   const before = compilePort(change.before, options);
   const after = compilePort(change.after, options);
   for (const [name, { place, key }] of before?.frontends ?? [])
     if (!after?.frontends.has(name)) release.push(`delete element ${t} ${place} { ${key} }`);
-  // an endpoint's chain is made anew when anything that stands in it changes
+  // an endpoint's chain is recreated when its rules change
   const same =
     before && after && before.plan.affinitySeconds === after.plan.affinitySeconds && before.plan.protocol === after.plan.protocol;
   for (const chain of before?.entries.keys() ?? []) build.push(`flush chain ${t} ${chain}`);
   for (const [chain, { affinity }] of before?.endpoints ?? []) {
     if (same && after.endpoints.has(chain)) continue;
-    // one that comes back at once has to be gone before it is built
+    // a chain that is recreated must be deleted before it is built
     const lines = after?.endpoints.has(chain) ? build : drop;
     lines.push(`flush chain ${t} ${chain}`, `delete chain ${t} ${chain}`);
     if (affinity !== undefined) lines.push(`delete set ${t} ${affinitySet(chain)}`);
@@ -171,7 +173,7 @@ function endpointRules(
   family: Family,
 ): readonly string[] {
   return [
-    // a pod that reaches itself through the Service has to see the answer come from the Service
+    // hairpin traffic is masqueraded: the pod must receive the reply from the Service
     `${family} saddr ${endpoint.ip} jump masquerade-mark`,
     ...(affinitySeconds === undefined ? [] : [`update @${affinitySet(chain)} { ${family} saddr }`]),
     `meta l4proto ${protocol} dnat to ${endpointName(endpoint)}`,
@@ -212,9 +214,9 @@ function entryRules(
   return entries.set(`ext-${id}`, [...outer, ...choose(plan.externalEndpoints)]);
 }
 
-/** One after the other takes its share of what is left. A map without a name would be one look, but takes ten times as long to make. */
+/** Each chain gets its share of the remaining probability. An anonymous map needs one lookup, but takes ten times as long to create. */
 function balance(chains: readonly string[], { affinitySeconds }: PortRules, family: Family): string[] {
-  // others may serve it, this node does not
+  // other nodes may have endpoints, this node has none
   if (chains.length === 0) return ['drop'];
   const sticky = affinitySeconds === undefined ? [] : chains.map((to) => `${family} saddr @${affinitySet(to)} goto ${to}`);
   return [

@@ -1,21 +1,20 @@
-import { BlockList, isIPv6 } from 'node:net';
+import { isIPv6, type BlockList } from 'node:net';
+import { blockListOf } from '@oarlock/api/net/cidr';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 
 const maxAffinities = 100_000;
 
-/** Which of a port's addresses a client came to: external ones and node ports have a traffic policy of their own, load balancer addresses also sources. */
+/**
+ * The kind of frontend of a connection: external ones and node ports have their own traffic policy, load balancer addresses also source
+ * ranges.
+ */
 export type Frontend = 'cluster' | 'external' | 'load-balancer';
 
 /** If undefined, all sources are allowed. */
 function sourcesOf({ loadBalancerSourceRanges: ranges }: ServicePort): BlockList | undefined {
   if (ranges.length === 0) return undefined;
-  const list = new BlockList();
-  for (const range of ranges) {
-    const [address = '', bits = ''] = range.split('/');
-    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
-  }
-  return list;
+  return blockListOf(ranges);
 }
 
 /** Selects endpoints of a port in turn; with session affinity, a client keeps its endpoint while it exists and the timeout has not passed. */
@@ -40,11 +39,11 @@ export class Balancer {
     this.#sources = sourcesOf(port);
   }
 
-  /** Undefined: nobody serves it here, or the client may not come to this door. */
-  pick(client: string, door: Frontend): ProxyEndpoint | undefined {
-    if (door === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
+  /** Selects an endpoint. Returns undefined if there is none on this node, or if the client's address is not allowed. */
+  pick(client: string, frontend: Frontend): ProxyEndpoint | undefined {
+    if (frontend === 'load-balancer' && this.#sources?.check(client, isIPv6(client) ? 'ipv6' : 'ipv4') === false) return undefined;
     const { endpoints, affinitySeconds, internalLocal, externalLocal } = this.#port;
-    const onlyLocal = door === 'cluster' ? internalLocal : externalLocal;
+    const onlyLocal = frontend === 'cluster' ? internalLocal : externalLocal;
     const eligible = endpoints.filter(({ local, localOnly }) => (onlyLocal ? local : localOnly !== true));
     if (eligible.length === 0) return undefined;
     if (affinitySeconds === undefined) return eligible[this.#next++ % eligible.length];

@@ -2,20 +2,20 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Balancer, Frontend } from './balancer.ts';
 
 const connectTimeoutMs = 5_000;
-const attempts = 3; // endpoints tried before a connection is given up
+const attempts = 3; // number of endpoints to try before the connection is closed
 
 /** Forwards connections of one address and port. Connections survive changes of endpoints that they do not use. */
 export class TcpListener {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  private constructor(balancer: Balancer, door: Frontend) {
-    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, door));
+  private constructor(balancer: Balancer, frontend: Frontend) {
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => this.#serve(client, balancer, frontend));
   }
 
-  /** @throws the error of listen(2): the address is not local, in use, or requires a privilege */
-  static async open(ip: string, port: number, balancer: Balancer, door: Frontend): Promise<TcpListener> {
-    const listener = new TcpListener(balancer, door);
+  /** Listens. @throws the error of listen(2): the address is not local, in use, or requires a privilege */
+  static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend): Promise<TcpListener> {
+    const listener = new TcpListener(balancer, frontend);
     await new Promise<void>((resolve, reject) => {
       listener.#server.once('error', reject);
       listener.#server.listen({ host: ip, port }, () => {
@@ -35,15 +35,15 @@ export class TcpListener {
     await closed;
   }
 
-  #serve(client: Socket, balancer: Balancer, door: Frontend): void {
+  #serve(client: Socket, balancer: Balancer, frontend: Frontend): void {
     this.#hold(client);
-    // the errors of either side end both; there is nobody to tell but the two
+    // an error of either side closes both
     client.on('error', () => client.destroy());
-    this.#dial(client, balancer, door, attempts);
+    this.#dial(client, balancer, frontend, attempts);
   }
 
-  #dial(client: Socket, balancer: Balancer, door: Frontend, left: number): void {
-    const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', door) : undefined;
+  #dial(client: Socket, balancer: Balancer, frontend: Frontend, left: number): void {
+    const endpoint = left > 0 && !client.destroyed ? balancer.pick(client.remoteAddress ?? '', frontend) : undefined;
     if (endpoint === undefined) {
       client.resetAndDestroy();
       return;
@@ -52,7 +52,7 @@ export class TcpListener {
     this.#hold(server);
     const failed = () => {
       server.destroy();
-      this.#dial(client, balancer, door, left - 1);
+      this.#dial(client, balancer, frontend, left - 1);
     };
     server.once('error', failed);
     server.once('timeout', failed);

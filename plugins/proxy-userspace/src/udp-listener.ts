@@ -4,9 +4,9 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
 import type { Balancer, Frontend } from './balancer.ts';
 
-const idleMs = 60_000; // as the kernel forgets a UDP flow that nothing uses
+const idleMs = 60_000; // as the kernel's timeout of idle UDP flows
 const maxFlows = 16_384;
-const maxWaiting = 64; // datagrams that wait for a new flow's socket
+const maxWaiting = 64; // maximum datagrams queued while a new flow's socket opens
 
 interface Flow {
   readonly socket: Socket;
@@ -16,7 +16,10 @@ interface Flow {
   readonly waiting: Buffer[];
 }
 
-/** One address and port for datagrams. A client's datagrams go to one endpoint while the flow lives; the flow of an endpoint that went is ended. */
+/**
+ * Forwards datagrams of one address and port. A client's datagrams go to one endpoint while its flow exists; flows of removed endpoints are
+ * closed.
+ */
 export class UdpListener {
   readonly #socket: Socket;
   readonly #flows = new Map<string, Flow>();
@@ -24,16 +27,16 @@ export class UdpListener {
   readonly #clock: Clock;
   readonly #frontend: Frontend;
 
-  private constructor(socket: Socket, balancer: Balancer, door: Frontend, clock: Clock) {
+  private constructor(socket: Socket, balancer: Balancer, frontend: Frontend, clock: Clock) {
     this.#socket = socket;
     this.#balancer = balancer;
-    this.#frontend = door;
+    this.#frontend = frontend;
     this.#clock = clock;
     socket.on('message', (data, from) => this.#pass(data, from));
   }
 
-  /** @throws the error of bind(2) */
-  static async open(ip: string, port: number, balancer: Balancer, door: Frontend, clock: Clock): Promise<UdpListener> {
+  /** Opens the socket. @throws the error of bind(2) */
+  static async open(ip: string, port: number, balancer: Balancer, frontend: Frontend, clock: Clock): Promise<UdpListener> {
     const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4' });
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
@@ -42,10 +45,10 @@ export class UdpListener {
         resolve();
       });
     });
-    // an ICMP answer to one datagram is no reason to stop serving the others
+    // an ICMP error for one datagram does not affect others
     socket.on('error', () => {});
     socket.unref();
-    return new UdpListener(socket, balancer, door, clock);
+    return new UdpListener(socket, balancer, frontend, clock);
   }
 
   /** Ends flows to endpoints that no longer exist. */

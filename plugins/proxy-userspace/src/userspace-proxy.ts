@@ -30,9 +30,9 @@ export class UserspaceProxy implements ServiceProxy {
   }
 
   async apply({ replace, set, removed }: ProxyChanges): Promise<void> {
-    const wanted = new Set(set.map(({ key }) => key));
-    for (const key of replace ? [...this.#served.keys()].filter((known) => !wanted.has(known)) : removed) await this.#remove(key);
-    // what one Service gives up another may take in the same change
+    const desiredKeys = new Set(set.map(({ key }) => key));
+    for (const key of replace ? [...this.#served.keys()].filter((known) => !desiredKeys.has(known)) : removed) await this.#remove(key);
+    // an address that one Service releases may be used by another in the same change
     for (const port of set) await this.#removePort(port);
     for (const port of set) await this.#setPort(port);
   }
@@ -74,21 +74,22 @@ export class UserspaceProxy implements ServiceProxy {
     return new Map(all.map((address) => [`${protocol} ${address.frontend} ${address.ip} ${address.port}`, address]));
   }
 
-  /** One address that cannot be served does not keep the others from being served; it is tried again when the Service changes. */
-  async #listen(served: ServedPort, name: string, port: ServicePort, { ip, port: number, frontend: door }: Address): Promise<void> {
+  /** Opens a listener. A failure affects only this address; it is tried again when the Service changes. */
+  async #listen(served: ServedPort, name: string, port: ServicePort, { ip, port: number, frontend }: Address): Promise<void> {
     try {
-      if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, door));
-      else if (port.protocol === 'UDP') served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, door, this.#clock));
-      else this.#log.warn({ service: port.key }, 'SCTP needs a proxy in the kernel: this port is not served');
+      if (port.protocol === 'TCP') served.listeners.set(name, await TcpListener.open(ip, number, served.balancer, frontend));
+      else if (port.protocol === 'UDP')
+        served.listeners.set(name, await UdpListener.open(ip, number, served.balancer, frontend, this.#clock));
+      else this.#log.warn({ service: port.key }, 'SCTP is not supported by the userspace proxy');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       const why =
         code === 'EACCES'
-          ? 'ports below 1024 need a privilege that this process does not have'
+          ? 'ports below 1024 require a privilege that this process does not have'
           : code === 'EADDRNOTAVAIL'
-            ? 'the address is not one of this host'
+            ? 'the address is not local to this host'
             : (error as Error).message;
-      this.#log.warn({ service: port.key, address: `${ip}:${number}`, error: why }, 'a service address is not served');
+      this.#log.warn({ service: port.key, address: `${ip}:${number}`, error: why }, 'could not listen on a Service address');
     }
   }
 

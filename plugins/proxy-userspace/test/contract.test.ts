@@ -6,9 +6,9 @@ import { proxyContract } from '@oarlock/spi/proxy/contract';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import { UserspaceProxy } from '../src/userspace-proxy.ts';
 
-const listening = '0A'; // TCP_LISTEN as the kernel prints it
+const listening = '0A'; // TCP_LISTEN in /proc/net/tcp
 
-/** What this process listens on, and its UDP sockets. Connections come to their end in their own time. */
+/** Counts the listening sockets and the UDP sockets of this process. Connections are not counted: they close later. */
 async function sockets(): Promise<number> {
   const links = await Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')));
   const own = new Set(links.map((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1]));
@@ -31,7 +31,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-// on other systems only 127.0.0.1 is there to bind
+// other systems can bind only 127.0.0.1
 const unavailable = process.platform === 'linux' ? {} : { unavailable: 'addresses of 127.0.0.0/8 can be bound on Linux only' };
 
 proxyContract(

@@ -15,13 +15,13 @@ const port = (more: Partial<Parameters<typeof servicePort>[1]> = {}) =>
     ...more,
   });
 
-describe('the balancer', () => {
+describe('balancer', () => {
   let clock: FakeClock;
   beforeEach(() => {
     clock = new FakeClock();
   });
 
-  it('takes one after the other, and goes on where it was when the endpoints change', () => {
+  it('selects endpoints in turn, and continues after a change of the endpoints', () => {
     const balancer = new Balancer(port(), clock);
     expect([1, 2, 3, 4].map(() => balancer.pick('c', 'cluster')?.ip)).toEqual(['127.130.9.1', '127.130.9.2', '127.130.9.1', '127.130.9.2']);
     balancer.update(port({ endpoints: [endpoint('127.130.9.3', 8080)] }));
@@ -30,7 +30,7 @@ describe('the balancer', () => {
     expect(balancer.pick('c', 'cluster')).toBeUndefined();
   });
 
-  it('forgets a client after its time, counted from its last connection', async () => {
+  it('forgets a client after the timeout, counted from its last connection', async () => {
     const balancer = new Balancer(port({ affinitySeconds: 10 }), clock);
     const first = balancer.pick('c', 'cluster')?.ip;
     await clock.advance(9_000);
@@ -41,18 +41,18 @@ describe('the balancer', () => {
     expect(balancer.pick('c', 'cluster')?.ip).not.toBe(first);
   });
 
-  it('asks for the source at load balancer addresses only, of both families', () => {
+  it('checks source ranges at load balancer addresses only, of both families', () => {
     const balancer = new Balancer(port({ loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8::/32'] }), clock);
-    const doors = (client: string) =>
-      (['cluster', 'external', 'load-balancer'] as const).map((door) => balancer.pick(client, door) !== undefined);
-    expect(doors('192.0.2.9')).toEqual([true, true, true]);
-    expect(doors('198.51.100.9')).toEqual([true, true, false]);
-    expect(doors('2001:db8::7')).toEqual([true, true, true]);
-    expect(doors('2001:db9::7')).toEqual([true, true, false]);
+    const frontends = (client: string) =>
+      (['cluster', 'external', 'load-balancer'] as const).map((frontend) => balancer.pick(client, frontend) !== undefined);
+    expect(frontends('192.0.2.9')).toEqual([true, true, true]);
+    expect(frontends('198.51.100.9')).toEqual([true, true, false]);
+    expect(frontends('2001:db8::7')).toEqual([true, true, true]);
+    expect(frontends('2001:db9::7')).toEqual([true, true, false]);
   });
 });
 
-describe.runIf(process.platform === 'linux')('the userspace proxy', () => {
+describe.runIf(process.platform === 'linux')('userspace proxy', () => {
   let proxy: UserspaceProxy;
   let warned: Record<string, unknown>[];
   let servers: Server[];
@@ -92,7 +92,7 @@ describe.runIf(process.platform === 'linux')('the userspace proxy', () => {
     return error?.code ?? Buffer.concat(chunks).toString();
   };
 
-  it('goes on to the next endpoint when one does not take connections', async () => {
+  it('tries the next endpoint if a connection fails', async () => {
     await serve('127.130.9.2');
     await proxy.apply({
       replace: true,
@@ -102,23 +102,23 @@ describe.runIf(process.platform === 'linux')('the userspace proxy', () => {
     for (let round = 0; round < 4; round++) expect(await dial('127.97.9.1', 28_081)).toBe('127.130.9.2');
   });
 
-  it('resets a connection that no endpoint takes', async () => {
+  it('resets a connection if no endpoint accepts it', async () => {
     await proxy.apply({ replace: true, removed: [], set: [port({ port: 28_082, endpoints: [endpoint('127.130.9.1', 28_080)] })] });
     expect(await dial('127.97.9.1', 28_082)).toBe('ECONNRESET');
   });
 
-  it('says which address it cannot serve, and serves the others', async () => {
+  it('logs addresses on which it cannot listen, and serves the others', async () => {
     await serve('127.130.9.1');
     await proxy.apply({
       replace: true,
       removed: [],
       set: [port({ port: 28_083, clusterIPs: ['203.0.113.7', '127.97.9.1'], endpoints: [endpoint('127.130.9.1', 28_080)] })],
     });
-    expect(warned).toEqual([{ service: 'd/web:http', address: '203.0.113.7:28083', error: 'the address is not one of this host' }]);
+    expect(warned).toEqual([{ service: 'd/web:http', address: '203.0.113.7:28083', error: 'the address is not local to this host' }]);
     expect(await dial('127.97.9.1', 28_083)).toBe('127.130.9.1');
   });
 
-  it('says that SCTP is not served', async () => {
+  it('logs that SCTP is not supported', async () => {
     await proxy.apply({ replace: true, removed: [], set: [port({ protocol: 'SCTP' })] });
     expect(warned).toHaveLength(1);
   });

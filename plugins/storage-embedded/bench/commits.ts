@@ -1,5 +1,5 @@
 /**
- * What durable commits cost, by the number of writers and of objects; how long a start takes; how long the event loop stands still. Run with:
+ * Measures durable commits by the number of writers and objects, the time of a start, and the longest block of the event loop. Run with:
  * node --expose-gc --conditions=@oarlock/source --import @oxc-node/core/register plugins/storage-embedded/bench/commits.ts [directory]
  */
 import { mkdtemp, open, rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - began;
 }
 
-/** Commits by several writers, each waiting for its own; latencies of all of them. */
+/** Runs commits of several sequential writers; returns the latencies of all. */
 async function write(storage: EmbeddedStorage, writers: number, count: number, at: (index: number) => number) {
   const latencies: number[] = [];
   let next = 0;

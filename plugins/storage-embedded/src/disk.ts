@@ -65,9 +65,9 @@ class SystemFile implements DiskFile {
   write(bytes: Uint8Array, position: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const rest = (from: number): void =>
-        write(this.#fd, bytes, from, bytes.length - from, position + from, (error, written) => {
+        write(this.#fd, bytes, from, bytes.length - from, position + from, (error, bytesWritten) => {
           if (error) reject(error);
-          else if (from + written < bytes.length) rest(from + written);
+          else if (from + bytesWritten < bytes.length) rest(from + bytesWritten);
           else resolve();
         });
       rest(0);

@@ -86,7 +86,7 @@ export class EmbeddedStorage implements StorageDriver {
       batches: this.#batches,
       logBytes: this.#wal?.bytes ?? 0,
       segments: this.#wal?.segments ?? 0,
-      snapshots: this.#snapshotter?.taken ?? 0,
+      snapshots: this.#snapshotter?.snapshots ?? 0,
       snapshotBytes: this.#snapshotter?.bytes ?? 0,
       isRejecting: this.#failure !== undefined,
     };
@@ -212,9 +212,9 @@ export class EmbeddedStorage implements StorageDriver {
     });
     while (this.#queue.length > 0) {
       const batch = new CommitBatch(this.#store, this.#options.clock);
-      let taken = 0;
-      while (taken < this.#queue.length && !batch.full) batch.add(this.#queue[taken++] as Job);
-      this.#queue.splice(0, taken);
+      let count = 0;
+      while (count < this.#queue.length && !batch.full) batch.add(this.#queue[count++] as Job);
+      this.#queue.splice(0, count);
       try {
         await this.#write(wal, batch);
       } catch (error) {

@@ -35,7 +35,7 @@ export class Snapshotter {
   #retryAt = 0;
   #stopped = false;
   /** Number of snapshots since the start. */
-  taken = 0;
+  snapshots = 0;
 
   constructor(options: SnapshotterOptions, current: RecoveredState['snapshot']) {
     this.#options = options;
@@ -94,7 +94,7 @@ export class Snapshotter {
     }
     const before = this.#current;
     this.#current = { path, bytes };
-    this.taken += 1;
+    this.snapshots += 1;
     await wal.remove(held.revision);
     if (before && before.path !== path) await disk.remove(before.path);
     log.debug({ revision: held.revision, bytes }, 'snapshot completed');

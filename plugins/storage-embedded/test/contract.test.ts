@@ -22,7 +22,7 @@ const open = (sizes: { readonly segmentBytes?: number; readonly snapshotBytes?: 
     cost: () => driver.stats.steps,
     reopen: async () => {
       disk.crash();
-      // the lock's holder, this process, is alive
+      // the holder of the lock, this process, is alive
       await rm(join(directory.path, 'lock'));
       const again = new EmbeddedStorage(options);
       drivers.push(again);
@@ -37,5 +37,5 @@ const open = (sizes: { readonly segmentBytes?: number; readonly snapshotBytes?: 
 };
 
 storageContract('storage-embedded', open({}), { runs: 50 });
-// as small as they get, so that files are changed and snapshots made all the time
+// the minimum sizes, so that new files and snapshots are created all the time
 storageContract('storage-embedded in small files', open({ segmentBytes: 4096, snapshotBytes: 1 }), { runs: 10 });

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import plugin from '../src/plugin.ts';
 import { makeDirectory } from './support/directory.ts';
 
-it('says how much it takes on its disk, under the name that Kubernetes has for it', async () => {
+it('reports its disk usage in the metric that Kubernetes has for it', async () => {
   const directory = await makeDirectory();
   const host = new PluginHost().add({ plugin, config: { directory: directory.path } });
   try {

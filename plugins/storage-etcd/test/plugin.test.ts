@@ -14,7 +14,7 @@ const faults = (config: unknown) =>
     .map(({ code, message, path }) => ({ code, message, path }));
 
 describe('config', () => {
-  it('has defaults, and takes what is needed for TLS', () => {
+  it('has defaults, and accepts TLS settings', () => {
     expect(plugin.config.parse({})).toMatchObject({ endpoints: ['http://127.0.0.1:2379'], prefix: '/oarlock' });
     expect(
       faults({
@@ -39,13 +39,13 @@ describe('config', () => {
     [{ endpoints: ['https://a:1'], certFile: '/a.crt' }, 'certFile and keyFile together'],
     [{ endpoints: ['http://a:1'], caFile: '/ca.crt' }, 'expected https'],
     [{ keepaliveSeconds: 1 }, '>=10'],
-  ])('refuses %j', (config, message) => {
+  ])('rejects %j', (config, message) => {
     expect(faults(config)).toMatchObject([{ code: 'ConfigInvalid', message: expect.stringContaining(message) }]);
   });
 });
 
 describe('probe', () => {
-  it('says why there is no etcd', async () => {
+  it('reports why etcd is unavailable', async () => {
     expect(await plugin.probe?.(plugin.config.parse({ endpoints: ['http://127.0.0.1:1', 'https://127.0.0.1:2'] }))).toEqual({
       available: false,
       reason: expect.stringMatching(/127\.0\.0\.1:1 is not reachable: .*ECONNREFUSED.*; .*127\.0\.0\.1:2 is not reachable: .*ECONNREFUSED/),
@@ -56,7 +56,7 @@ describe('probe', () => {
     });
   });
 
-  it('does not wait for a server that says nothing', async () => {
+  it('does not wait for an unresponsive server', async () => {
     const server = createServer(() => {});
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)(`on a real etcd${missing ? ` (skipped: ${
     await server.remove();
   });
 
-  it('is let in over TLS with the right certificate only', async () => {
+  it('connects over TLS only with the right certificate', async () => {
     const tls = await makeTlsFiles();
     const server = await EtcdServer.start({ tls: tls.server });
     const place = (config: object) =>

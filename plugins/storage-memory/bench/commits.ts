@@ -1,5 +1,5 @@
 /**
- * What commits, reads and watches cost. Run with:
+ * Measures commits, reads and watches. Run with:
  * node --conditions=@oarlock/source --import @oxc-node/core/register plugins/storage-memory/bench/commits.ts
  */
 import { setMaxListeners } from 'node:events';

@@ -11,7 +11,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 const put = (storage: MemoryStorage, key: string, value: Uint8Array = bytes(key)) => storage.commit([{ key, value }], []);
 
 describe('MemoryStorage', () => {
-  it('hands over the bytes that were written, not a copy', async () => {
+  it('returns the written bytes without a copy', async () => {
     const storage = new MemoryStorage();
     const value = bytes('1');
     const batches = storage.watch('', { after: 0, signal: new AbortController().signal })[Symbol.asyncIterator]();
@@ -23,7 +23,7 @@ describe('MemoryStorage', () => {
     expect(change?.type === 'put' && change.entry.value).toBe(value);
   });
 
-  it('delivers the commits of one turn as one batch, the same one to every watch of a prefix', async () => {
+  it('delivers the commits of one event loop turn as one batch, shared by all watches of a prefix', async () => {
     const storage = new MemoryStorage();
     const signal = new AbortController().signal;
     const watches = ['/a/', '/a/', '/'].map((prefix) => storage.watch(prefix, { after: 0, signal })[Symbol.asyncIterator]());
@@ -36,7 +36,7 @@ describe('MemoryStorage', () => {
     expect([one?.revision, all?.revision]).toEqual([3, 3]);
   });
 
-  it('compacts by itself, by number and by bytes, and keeps nothing of what it forgot', async () => {
+  it('compacts automatically by number and bytes, and frees the compacted history', async () => {
     const few = new MemoryStorage({ historyChanges: 1000 });
     for (let at = 0; at < 5000; at += 1) {
       await put(few, `/k${at % 10}`);
@@ -59,7 +59,7 @@ describe('MemoryStorage', () => {
     expect(gone.stats).toMatchObject({ keys: 0, history: 0, historyBytes: 0 });
   });
 
-  it('keeps one deadline for a key, however often it is written', async () => {
+  it('keeps one deadline per key, for any number of writes', async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     for (let at = 0; at < 1000; at += 1) {
@@ -73,7 +73,7 @@ describe('MemoryStorage', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('forgets a watch that ended', async () => {
+  it('releases a watch that ended', async () => {
     const storage = new MemoryStorage();
     const abort = new AbortController();
     setMaxListeners(0, abort.signal);
@@ -83,7 +83,7 @@ describe('MemoryStorage', () => {
     expect(storage.stats.watches).toBe(0);
   });
 
-  it('is unavailable once it is stopped', async () => {
+  it('is unavailable after stop', async () => {
     const storage = new MemoryStorage();
     const next = storage.watch('/', { after: 0, signal: new AbortController().signal })[Symbol.asyncIterator]();
     await next.next();
@@ -94,7 +94,7 @@ describe('MemoryStorage', () => {
     await expect(storage.get('/a')).rejects.toMatchObject({ code: 'Unavailable' });
   });
 
-  it('refuses a time to live that is not a whole number of seconds', async () => {
+  it('rejects a time to live that is not a positive integer', async () => {
     const storage = new MemoryStorage();
     for (const ttlSeconds of [0, -1, 1.5, Number.NaN])
       await expect(storage.commit([{ key: '/a', value: bytes('1'), ttlSeconds }], [])).rejects.toBeInstanceOf(TypeError);
@@ -102,8 +102,8 @@ describe('MemoryStorage', () => {
   });
 });
 
-describe('the plugin', () => {
-  it('is placed, configured and measured', async () => {
+describe('plugin', () => {
+  it('is composed, configured and measured', async () => {
     const host = new PluginHost().add({ plugin, config: { historyChanges: 2000 } });
     await host.start();
     const storage = host.get(Storage);
@@ -115,7 +115,7 @@ describe('the plugin', () => {
     await host.stop();
   });
 
-  it('refuses config that it does not know', () => {
+  it('rejects unknown config keys', () => {
     expect(new PluginHost().add({ plugin, config: { historychanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
     expect(new PluginHost().add({ plugin, config: { historyChanges: 1 } }).check()).toMatchObject([{ code: 'ConfigInvalid' }]);
   });

@@ -7,18 +7,18 @@ const isRoot = process.getuid?.() === 0;
 
 volumeContract('volume-csi', async (): Promise<VolumeFixture> => {
   const world = await World.open();
-  let made = 0;
+  let worlds = 0;
   const driver = await world.plugin();
   return {
     driver,
     sample: async (name) => {
-      const { metadata } = await world.claim(`claim-${++made}`);
+      const { metadata } = await world.claim(`claim-${++worlds}`);
       const persistentVolume = await vi.waitFor(() => {
         const volume = world.api.object(persistentVolumes, { name: `pvc-${metadata?.uid}` });
         if (volume === undefined) throw new Error('not provisioned yet');
         return volume;
       }, waiting);
-      return { volume: { name, persistentVolumeClaim: { claimName: `claim-${made}` } }, persistentVolume };
+      return { volume: { name, persistentVolumeClaim: { claimName: `claim-${worlds}` } }, persistentVolume };
     },
     broken: (name) => ({
       volume: { name, persistentVolumeClaim: { claimName: 'lost' } },

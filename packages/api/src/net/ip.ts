@@ -1,4 +1,5 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
+import { parseCIDR } from './cidr.ts';
 
 /** Returns 4 or 6, or 0 if the text is not an IP address. Addresses with a zone (`fe80::1%eth0`) are not. */
 export function ipFamily(text: string): 0 | 4 | 6 {
@@ -6,12 +7,12 @@ export function ipFamily(text: string): 0 | 4 | 6 {
   return isIPv6(text) && !text.includes('%') ? 6 : 0;
 }
 
-/** Returns the family of `address/prefix`, or 0 if the text is not a CIDR. */
+/**
+ * Returns the family of a CIDR as validation of API objects accepts it, or 0 for other text: a prefix length with leading zeros is rejected, and
+ * the family is that of the notation, so that an IPv4-mapped IPv6 network is IPv6.
+ */
 export function cidrFamily(text: string): 0 | 4 | 6 {
-  const slash = text.indexOf('/');
-  const prefix = text.slice(slash + 1);
-  const family = slash < 0 || !/^(0|[1-9][0-9]{0,2})$/.test(prefix) ? 0 : ipFamily(text.slice(0, slash));
-  return family !== 0 && Number(prefix) <= (family === 4 ? 32 : 128) ? family : 0;
+  return parseCIDR(text) === undefined || /\/0\d/.test(text) ? 0 : ipFamily(text.slice(0, text.indexOf('/')));
 }
 
 function addressMatcher(...subnets: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[]): (address: string) => boolean {

@@ -175,6 +175,14 @@ describe('what is wrong with', () => {
       ],
     ],
     [
+      'ranges in another notation',
+      { ...cluster, apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', spec: { cidrs: ['10.0.0.1/24', '2001:0db8::/64'] } },
+      [
+        'spec.cidrs[0]: Invalid value: "10.0.0.1/24": must be in canonical form',
+        'spec.cidrs[1]: Invalid value: "2001:0db8::/64": must be in canonical form',
+      ],
+    ],
+    [
       'a flow',
       {
         ...cluster,

@@ -14,17 +14,17 @@ vi.setConfig({ testTimeout: 30_000 });
 const v1 = 'client.authentication.k8s.io/v1';
 const certificates = await makeCertificates();
 
-// a program that counts how often it was called, keeps what it was told, and answers what `status` says
+// a credential plugin that counts its calls, stores its input, and prints the content of the file `answer`
 const program = `#!/bin/sh
 cd "$(dirname "$0")"
 printf . >> calls
 printf '%s' "$KUBERNETES_EXEC_INFO" > info
-printf '%s %s' "$1" "$GREETING" > said
+printf '%s %s' "$1" "$GREETING" > input
 [ -f fails ] && { echo 'no ticket' >&2; exit 3; }
 cat answer
 `;
 
-describe('credentials of a program that a kubeconfig names', () => {
+describe('exec credentials of a kubeconfig', () => {
   let folder: string;
   let clock: FakeClock;
   const closers: (() => void | Promise<void>)[] = [];
@@ -89,14 +89,14 @@ describe('credentials of a program that a kubeconfig names', () => {
     return { front, list };
   };
 
-  it('are asked for once, with what the program needs to know, and again when they have expired', async () => {
+  it('are requested once, with KUBERNETES_EXEC_INFO, and again when they have expired', async () => {
     const { front, list } = await world();
     await answer({ token: 't1', expirationTimestamp: new Date(clock.now() + 60_000).toISOString() });
     await Promise.all([list(), list()]);
     await list();
     expect(await calls()).toBe(1);
     expect(front.seen.map(({ headers }) => headers['authorization'])).toEqual(['Bearer t1', 'Bearer t1', 'Bearer t1']);
-    expect(await readFile(join(folder, 'said'), 'utf8')).toBe('--now hello');
+    expect(await readFile(join(folder, 'input'), 'utf8')).toBe('--now hello');
     expect(JSON.parse(await readFile(join(folder, 'info'), 'utf8'))).toEqual({
       apiVersion: v1,
       kind: 'ExecCredential',
@@ -118,7 +118,7 @@ describe('credentials of a program that a kubeconfig names', () => {
     expect(front.seen.at(-1)?.headers['authorization']).toBe('Bearer t2');
   });
 
-  it('are asked for again when the server refuses them, once', async () => {
+  it('are requested once again when the server rejects them', async () => {
     const { front, list } = await world();
     front.intercept = (_request, response, { headers }) => {
       if (headers['authorization'] === 'Bearer good') return false;
@@ -134,7 +134,7 @@ describe('credentials of a program that a kubeconfig names', () => {
     expect(await calls()).toBe(3);
   });
 
-  it('may be a certificate, which is shown by the next connection', async () => {
+  it('can be a client certificate, which the next connection uses', async () => {
     const { front, list } = await world();
     await answer({ clientCertificateData: certificates.client.cert, clientKeyData: certificates.client.key });
     await list();
@@ -142,7 +142,7 @@ describe('credentials of a program that a kubeconfig names', () => {
     expect(front.seen.at(-1)?.headers['authorization']).toBeUndefined();
   });
 
-  it('fail with what the program says to whoever runs it, and come when it is right again', async () => {
+  it("fail with the plugin's error output, and work again when the plugin works", async () => {
     const { list } = await world();
     await answer({ token: 't1' });
     await writeFile(join(folder, 'fails'), '');
@@ -173,7 +173,7 @@ describe('credentials of a program that a kubeconfig names', () => {
       JSON.stringify({ apiVersion: v1, kind: 'ExecCredential', status: { token: 'secret', expirationTimestamp: 'soon' } }),
       'status.expirationTimestamp',
     ],
-  ])('are refused when the program answers %s, and not quoted', async (_what, text, message) => {
+  ])('are rejected without being quoted if the plugin prints %s', async (_what, text, message) => {
     const { credentials } = (await kubeconfig('https://x')).options;
     await writeFile(join(folder, 'answer'), text);
     const error = await credentials?.get().catch((thrown: Error) => thrown);
@@ -182,11 +182,12 @@ describe('credentials of a program that a kubeconfig names', () => {
     expect((error as Error).message).not.toContain('secret');
   });
 
-  it('say how to get a program that is not there, and what the kubeconfig has wrong', async () => {
-    const { credentials } = (await kubeconfig('https://x', { command: 'no-such-program-here', installHint: 'get it from us' })).options;
+  it('report the install hint of a missing plugin, and invalid settings of the kubeconfig', async () => {
+    const { credentials } = (await kubeconfig('https://x', { command: 'no-such-program-here', installHint: 'install it from example.com' }))
+      .options;
     await expect(credentials?.get()).rejects.toMatchObject({
       code: 'NotFound',
-      message: 'exec: no-such-program-here cannot be run: get it from us',
+      message: 'exec: no-such-program-here cannot be run: install it from example.com',
     });
     const wrong: readonly (readonly [object, string])[] = [
       [{ apiVersion: 'client.authentication.k8s.io/v1alpha1' }, 'exec.apiVersion'],
@@ -201,7 +202,7 @@ describe('credentials of a program that a kubeconfig names', () => {
         code: 'Malformed',
         message: expect.stringContaining(message) as string,
       });
-    // as client-go has it, the older version need not say
+    // interactiveMode is optional in v1beta1, as in client-go
     await kubeconfig('https://x', {
       apiVersion: 'client.authentication.k8s.io/v1beta1',
       interactiveMode: undefined,

@@ -6,7 +6,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { memoryApi } from '@oarlock/testing/memory-api';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-describe('credentials of a service account', () => {
+describe('service account credentials', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let asked: number;
@@ -15,7 +15,7 @@ describe('credentials of a service account', () => {
     api = memoryApi({ clock });
     asked = 0;
   });
-  /** The server of the test knows no tokens: a client that does, for accounts that there are. */
+  /** A client that supports token requests of existing accounts; the memory API does not. */
   const client = (): Client =>
     new Proxy(api.client(), {
       get(target, key) {
@@ -32,7 +32,7 @@ describe('credentials of a service account', () => {
     });
   const source = () => new ServiceAccountCredentials({ client: client(), clock, namespace: 'kube-system', name: 'loop' });
 
-  it('are asked for once, also by many at once, and the account is made if there is none', async () => {
+  it('are requested once for concurrent callers, and a missing service account is created', async () => {
     const credentials = source();
     const all = await Promise.all([credentials.get(), credentials.get()]);
     expect(all).toEqual([{ token: 'token 2' }, { token: 'token 2' }]);
@@ -40,7 +40,7 @@ describe('credentials of a service account', () => {
     expect(api.object(serviceAccounts, { namespace: 'kube-system', name: 'loop' })).toBeDefined();
   });
 
-  it('are asked for anew when four fifths of their life are over, or when the server refuses them', async () => {
+  it('are requested again after 80 % of their lifetime, or when the server rejects them', async () => {
     const credentials = source();
     await credentials.get();
     await clock.advance(47 * 60_000);
@@ -51,7 +51,7 @@ describe('credentials of a service account', () => {
     expect(await credentials.get()).toEqual({ token: 'token 4' });
   });
 
-  it('fail when they are refused', async () => {
+  it('fail if the request is rejected', async () => {
     api.failNext({ verb: 'create', resource: serviceAccounts }, failure('Forbidden', 'no'));
     await expect(source().get()).rejects.toMatchObject({ reason: 'Forbidden' });
   });

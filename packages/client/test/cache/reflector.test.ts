@@ -21,8 +21,8 @@ const bookmark = (resourceVersion: number, initialEnd = false): WatchEvent => ({
   },
 });
 
-/** What the server does at one call: a list, a refusal, or a watch made of batches, waits (ms), and an end (error or plain). */
-type Step = { list: ObjectList } | { refuse: Error } | { watch: (readonly WatchEvent[] | number | Error)[] };
+/** The server's response to one call: a list, an error, or a watch of batches, pauses (ms), and an end (an error or undefined). */
+type Step = { list: ObjectList } | { fail: Error } | { watch: (readonly WatchEvent[] | number | Error)[] };
 const list = (resourceVersion: number, items: KubeObject[], more?: string): Step => ({
   list: { metadata: { resourceVersion: String(resourceVersion), ...(more && { continue: more }) }, items },
 });
@@ -35,23 +35,23 @@ const noStreams = failure(
   'sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled',
 );
 
-/** Plays the script against a reflector and writes down every call, every word to the sink and every delay. */
+/** Runs the script against a reflector and records each call, each call of the sink and each delay. */
 async function transcript(steps: Step[], options: Partial<ReflectorOptions<KubeObject>> = {}): Promise<string> {
   const clock = new FakeClock({ start: 0 });
   const lines: string[] = [];
-  const say = (line: string) => lines.push(`${String(clock.now()).padStart(7)}  ${line}`);
+  const record = (line: string) => lines.push(`${String(clock.now()).padStart(7)}  ${line}`);
   const abort = new AbortController();
   const script = [...steps];
   const next = (call: string): Step => {
     const step = script.shift();
-    say(`-> ${call}`);
+    record(`-> ${call}`);
     if (step === undefined) {
       abort.abort();
       throw abort.signal.reason;
     }
-    if ('refuse' in step) {
-      say(`<- ${step.refuse.message}`);
-      throw step.refuse;
+    if ('fail' in step) {
+      record(`<- ${step.fail.message}`);
+      throw step.fail;
     }
     return step;
   };
@@ -69,11 +69,11 @@ async function transcript(steps: Step[], options: Partial<ReflectorOptions<KubeO
       for (const part of step.watch) {
         if (typeof part === 'number') await clock.sleep(part);
         else if (part instanceof Error) {
-          say(`<- ${part.message}`);
+          record(`<- ${part.message}`);
           throw part;
         } else yield part;
       }
-      say('<- end of watch');
+      record('<- end of watch');
     },
   } as unknown as Client;
   const name = ({ metadata }: KubeObject) => `${metadata?.name ?? ''}@${metadata?.resourceVersion ?? ''}`;
@@ -84,10 +84,10 @@ async function transcript(steps: Step[], options: Partial<ReflectorOptions<KubeO
     random: () => 0.5,
     store: {
       async replace(items) {
-        say(`   replace ${items.map(name).join(' ')}`);
+        record(`   replace ${items.map(name).join(' ')}`);
       },
       async apply(events) {
-        say(`   apply ${events.map(({ type, object }) => `${type} ${name(object)}`).join(', ')}`);
+        record(`   apply ${events.map(({ type, object }) => `${type} ${name(object)}`).join(', ')}`);
       },
     },
     ...options,
@@ -106,7 +106,7 @@ describe('Reflector', () => {
   const golden = async (file: string, steps: Step[], options?: Partial<ReflectorOptions<KubeObject>>) =>
     expect(await transcript(steps, options)).toMatchFileSnapshot(`golden/${file}.txt`);
 
-  it('streams the initial state, follows, and resumes from the last event or bookmark', () =>
+  it('streams the initial state, continues with changes, and resumes from the last event or bookmark', () =>
     golden('reflector-stream', [
       {
         watch: [
@@ -121,7 +121,7 @@ describe('Reflector', () => {
       { watch: [5000] },
     ]));
 
-  it('takes changes into the initial state that come before its end', () =>
+  it('merges changes that arrive before the end of the initial state', () =>
     golden('reflector-stream-changes', [
       {
         watch: [
@@ -133,16 +133,16 @@ describe('Reflector', () => {
       },
     ]));
 
-  it('begins the stream anew when it breaks before its end', () =>
+  it('restarts the stream if it breaks before the end of the initial state', () =>
     golden('reflector-stream-broken', [
       { watch: [[event('ADDED', 'a', 3)], lost] },
       { watch: [[event('ADDED', 'a', 3)]] },
       { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] },
     ]));
 
-  it('lists where the server does not stream, for good', () =>
+  it('uses lists permanently if the server does not support WatchList', () =>
     golden('reflector-list', [
-      { refuse: noStreams },
+      { fail: noStreams },
       list(7, [object('a', 3), object('b', 5)]),
       { watch: [[event('MODIFIED', 'b', 9)], 1000, expired('too old resource version: 9 (20)')] },
       list(21, [object('a', 3)], 'page-2'),
@@ -150,21 +150,21 @@ describe('Reflector', () => {
       { watch: [1000] },
     ]));
 
-  it('lists all at once when pages expire', () =>
+  it('lists without pages if the continue token expires', () =>
     golden(
       'reflector-list-expired-pages',
       [
         list(7, [object('a', 3)]),
         { watch: [expired('too old resource version')] },
         list(8, [object('a', 3)], 'page-2'),
-        { refuse: expired('the provided continue parameter is too old') },
+        { fail: expired('the provided continue parameter is too old') },
         list(9, [object('a', 3), object('b', 9)]),
         { watch: [1000] },
       ],
       { streamInitialList: false },
     ));
 
-  it('reads anew at once when the watch has expired, and waits when that happens again', () =>
+  it('lists again immediately if the watch expired, and with a backoff if that repeats', () =>
     golden('reflector-expired', [
       { watch: [[event('ADDED', 'a', 3), bookmark(7, true)], 2000, expired('too old resource version: 7 (20)')] },
       { watch: [[event('ADDED', 'a', 21), bookmark(21, true)], expired('too old resource version: 21 (30)')] },
@@ -173,16 +173,16 @@ describe('Reflector', () => {
       { watch: [[bookmark(51, true)], 2000] },
     ]));
 
-  it('reads anew from a server that lost its state', () =>
+  it('lists again if the server lost its state', () =>
     golden('reflector-server-went-back', [
       { watch: [[event('ADDED', 'a', 89), bookmark(90, true)], 2000, lost] },
-      { refuse: tooLarge },
+      { fail: tooLarge },
       { watch: [[event('ADDED', 'z', 2), bookmark(3, true)], 2000] },
     ]));
 
-  it('waits longer with each failure, up to 30 s, and forgets failures when events come', () =>
+  it('increases the backoff with each failure, up to 30 s, and resets it on events', () =>
     golden('reflector-backoff', [
-      ...Array.from({ length: 8 }, (): Step => ({ refuse: lost })),
+      ...Array.from({ length: 8 }, (): Step => ({ fail: lost })),
       { watch: [[bookmark(1, true)], 2000] },
       { watch: [] },
       { watch: [] },
@@ -191,45 +191,45 @@ describe('Reflector', () => {
       { watch: [1000] },
     ]));
 
-  it('waits for a kind that the server does not have, and says so once', async () => {
+  it('waits for a resource that the server does not have, with one log message', async () => {
     const missing = () => failure('NotFound', 'the server could not find the requested resource');
-    const said: string[] = [];
+    const logged: string[] = [];
     const log = {
       ...silentLogger,
       child: () => log,
-      info: (_fields: object, message: string) => said.push(message),
+      info: (_fields: object, message: string) => logged.push(message),
     } as unknown as typeof silentLogger;
     const asked: string[] = [];
-    const lacks = [true, false]; // discovery may be ahead of what it tells of
-    const told = await transcript(
-      [{ refuse: missing() }, { refuse: missing() }, { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] }],
+    const isMissing = [true, false]; // discovery may list a resource before the server serves it
+    const transcriptText = await transcript(
+      [{ fail: missing() }, { fail: missing() }, { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000] }],
       {
         log,
         discovery: {
-          isMissing: async ({ resource }) => asked.push(`lacks ${resource}`) > 0 && lacks.shift() === true,
+          isMissing: async ({ resource }) => asked.push(`lacks ${resource}`) > 0 && isMissing.shift() === true,
           whenServed: async (all) => void asked.push(`when ${all.map(({ resource }) => resource).join()}`),
         },
       },
     );
     expect(asked).toEqual(['lacks configmaps', 'when configmaps', 'lacks configmaps']);
-    expect(said).toEqual(['the server does not serve this kind; waiting until it does']);
-    // it has no objects until it is there
-    expect(told.match(/ {3}replace.*/g)).toEqual(['   replace ', '   replace a@3']);
+    expect(logged).toEqual(['the server does not serve this kind; waiting until it does']);
+    // the store is empty until the resource is served
+    expect(transcriptText.match(/ {3}replace.*/g)).toEqual(['   replace ', '   replace a@3']);
   });
 
-  it('keeps what it has read of a kind that the server has lost, and waits for it', async () => {
+  it('keeps its objects if the server stops serving the resource, and waits for it', async () => {
     const lost = failure('NotFound', 'the server could not find the requested resource');
-    const told = await transcript(
+    const log = await transcript(
       [
         { watch: [[event('ADDED', 'a', 3), bookmark(3, true)], 2000, lost] },
         { watch: [[event('ADDED', 'b', 9), bookmark(9, true)], 2000] },
       ],
       { discovery: { isMissing: async () => true, whenServed: async () => undefined } },
     );
-    expect(told.match(/ {3}replace.*/g)).toEqual(['   replace a@3', '   replace b@9']);
+    expect(log.match(/ {3}replace.*/g)).toEqual(['   replace a@3', '   replace b@9']);
   });
 
-  it('ends with a fault of its sink', async () => {
+  it('rejects if its sink throws', async () => {
     const sink = { replace: () => Promise.reject(new Error('no room')), apply: () => Promise.resolve() };
     await expect(transcript([{ watch: [[bookmark(1, true)]] }], { store: sink })).rejects.toThrow('no room');
   });

@@ -24,20 +24,20 @@ const names = (objects: readonly KubeObject[]) => objects.map(({ metadata }) => 
 const spanContext: SpanContext = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 };
 
 function listening(informer: SharedIndexInformer<KubeObject>): string[] {
-  const told: string[] = [];
+  const events: string[] = [];
   const at = ({ metadata }: KubeObject) => `${metadata?.name}@${metadata?.resourceVersion}`;
   informer.addEventHandler({
-    onAdd: (o) => told.push(`added ${at(o)}`),
-    onDelete: (o) => told.push(`deleted ${at(o)}`),
-    onUpdate: (o, old) => told.push(o === old ? `refreshed ${at(o)}` : `updated ${at(old)} ${at(o)}`),
+    onAdd: (o) => events.push(`added ${at(o)}`),
+    onDelete: (o) => events.push(`deleted ${at(o)}`),
+    onUpdate: (o, old) => events.push(o === old ? `refreshed ${at(o)}` : `updated ${at(old)} ${at(o)}`),
   });
-  return told;
+  return events;
 }
 
-describe('CachedInformer', () => {
-  it('tells each difference once: a new list against what is cached, deletes with the last state', async () => {
+describe('SharedIndexInformer', () => {
+  it('notifies each difference once: a new list against the cache, deletes with the last state', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
-    const told = listening(informer);
+    const events = listening(informer);
     await informer.replace([object('a', 1), object('b', 2), object('c', 3)]);
     await informer.apply([
       { type: 'MODIFIED', object: object('a', 4) },
@@ -46,7 +46,7 @@ describe('CachedInformer', () => {
     ]);
     const again = object('b', 2);
     await informer.replace([object('a', 9), again, object('d', 8)]);
-    expect(told).toEqual([
+    expect(events).toEqual([
       'added a@1',
       'added b@2',
       'added c@3',
@@ -60,15 +60,15 @@ describe('CachedInformer', () => {
     expect(informer.size).toBe(3);
   });
 
-  it('tells of an object that was made anew under the same name as gone and come', async () => {
+  it('notifies a recreated object of the same name as a delete and an add', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
-    const told = listening(informer);
+    const events = listening(informer);
     await informer.replace([object('a', 1)]);
     await informer.replace([object('a', 5, { uid: 'other' })]);
-    expect(told).toEqual(['added a@1', 'deleted a@1', 'added a@5']);
+    expect(events).toEqual(['added a@1', 'deleted a@1', 'added a@5']);
   });
 
-  it('hands the cause and the very objects on, tells late handlers what is cached, and stops on request', async () => {
+  it('passes the span context and the same objects, notifies late handlers of cached objects, and stops on request', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
     const added = object('a', 1);
     await informer.apply([{ type: 'ADDED', object: added, spanContext }]);
@@ -84,28 +84,28 @@ describe('CachedInformer', () => {
     expect(seen).toHaveLength(4);
   });
 
-  it('goes on when a handler fails', async () => {
+  it('continues if a handler throws', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
     informer.addEventHandler({
       onAdd() {
         throw new Error('mine');
       },
     });
-    const told = listening(informer);
+    const events = listening(informer);
     await informer.replace([object('a', 1), object('b', 1)]);
-    expect(told).toHaveLength(2);
+    expect(events).toHaveLength(2);
     expect(informer.hasSynced).toBe(true);
   });
 
-  it('indexes by namespace and by functions that are called once per version', async () => {
+  it('indexes by namespace and by functions that run once per version', async () => {
     const informer = new SharedIndexInformer<KubeObject>(pods);
     let calls = 0;
-    const byTeam = (o: KubeObject) => {
+    const byLabel = (o: KubeObject) => {
       calls += 1;
       return Object.values(o.metadata?.labels ?? {});
     };
-    informer.addIndexer('team', byTeam);
-    informer.addIndexer('team', byTeam);
+    informer.addIndexer('team', byLabel);
+    informer.addIndexer('team', byLabel);
     expect(() => informer.addIndexer('team', () => [])).toThrow('exists already');
     await informer.replace([
       object('a', 1, { labels: { x: 'red', y: 'blue' } }),
@@ -128,7 +128,7 @@ describe('CachedInformer', () => {
     expect(new SharedIndexInformer(nodes).list('e')).toEqual([]);
   });
 
-  it('lets the event loop turn while it tells thousands of events', async () => {
+  it('yields to the event loop while it notifies thousands of events', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
     const busy = () => {
       const until = performance.now() + 0.05;
@@ -148,7 +148,7 @@ describe('CachedInformer', () => {
     expect(turns).toBeGreaterThan(30); // 200 ms of work in slices of 5 ms
   });
 
-  it('rejects whoever waits when it is closed, or when the signal aborts', async () => {
+  it('rejects waiting callers when it is closed, or when the signal aborts', async () => {
     const informer = new SharedIndexInformer<KubeObject>(configMaps);
     const abort = new AbortController();
     const aborted = informer.whenSynced(abort.signal);
@@ -160,8 +160,8 @@ describe('CachedInformer', () => {
   });
 });
 
-describe('SharedInformers', () => {
-  it("makes one informer per resource and scope, with the server's own objects", async () => {
+describe('SharedInformerFactory', () => {
+  it("creates one informer per resource and scope, which shares the server's objects", async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     api.seed(configMaps, object('a', 1, { labels: { on: 'yes' } }), object('b', 1));
@@ -186,16 +186,16 @@ describe('SharedInformers', () => {
     await expect(informers.forResource(pods).whenSynced()).rejects.toThrow('stopped');
   });
 
-  it('knows after a refresh what was written before it, however silent its watch was', async () => {
+  it('refresh makes earlier writes visible, even if the watch delivers no events', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const { client, stallWatches: deafen } = stalledClient(api.client());
     const informers = new SharedInformerFactory({ client, clock, random: sequence(1) });
     const maps = informers.forResource(configMaps);
-    const told = listening(maps as SharedIndexInformer<KubeObject>);
+    const events = listening(maps as SharedIndexInformer<KubeObject>);
     informers.start();
     api.seed(configMaps, object('a', 1));
-    await maps.refresh(); // before the first list: that will do
+    await maps.refresh(); // before the first list: the list suffices
     expect(names(maps.list())).toEqual(['a']);
     deafen();
     await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'b' } });
@@ -204,18 +204,18 @@ describe('SharedInformers', () => {
     expect(names(maps.list())).toEqual(['a']);
     await Promise.all([maps.refresh(), maps.refresh()]);
     expect(names(maps.list())).toEqual(['b']);
-    expect(told.map((each) => each.split('@')[0])).toEqual(['added a', 'added b', 'deleted a']);
-    // and follows from there
+    expect(events.map((each) => each.split('@')[0])).toEqual(['added a', 'added b', 'deleted a']);
+    // the watch continues from there
     await api.client().create(configMaps, { metadata: { namespace: 'd', name: 'c' } });
     await clock.settle();
     expect(names(maps.list())).toEqual(['b', 'c']);
     expect(api.requests.filter(({ verb }) => verb === 'watch')).toHaveLength(2);
     await informers.stop();
-    await maps.refresh(); // nothing is read any more
+    await maps.refresh(); // no further list
     expect(clock.pending).toBe(0);
   });
 
-  it('ends a refresh when the server refuses to tell, and when nobody wants it any more', async () => {
+  it('ends a refresh when the server rejects the list, and when all callers aborted', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const { client, stallWatches: deafen } = stalledClient(api.client());
@@ -244,7 +244,7 @@ describe('SharedInformers', () => {
     await informers.stop();
   });
 
-  it('has what the server has, and told every difference, whatever happens to the connection', async () => {
+  it("converges to the server's state, and notifies every difference, despite connection failures", async () => {
     const step = fc.record({
       op: fc.constantFrom('put', 'delete', 'drop', 'compact', 'bookmark', 'pass'),
       name: fc.constantFrom('a', 'b', 'c', 'd'),

@@ -9,7 +9,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 const pod: KubeObject = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'web', uid: 'u1', resourceVersion: '7' } };
 
-describe('EventWriter', () => {
+describe('EventBroadcaster', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let writer: EventBroadcaster;
@@ -52,7 +52,7 @@ describe('EventWriter', () => {
     expect(api.objects(events, 'default')).toHaveLength(1);
   });
 
-  it('counts what is seen again on the first event, by patch', async () => {
+  it('increments the count of a repeated event by patch', async () => {
     const recorder = writer.recorder('c');
     recorder.event(pod, 'Normal', 'Pulled', 'same');
     recorder.event({ ...pod, metadata: { ...pod.metadata, resourceVersion: '9' } }, 'Normal', 'Pulled', 'same');
@@ -66,12 +66,12 @@ describe('EventWriter', () => {
     expect(api.requests.map(({ verb }) => verb)).toEqual(['create', 'patch', 'patch']);
   });
 
-  it('writes what names an action as client-go does to events.k8s.io: those like it are a series', async () => {
+  it('writes events with an action to events.k8s.io as client-go does: similar events form a series', async () => {
     const recorder = writer.recorder('default-scheduler', 'host');
     const preemptor = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: 'd', name: 'vip' } };
-    const tell = (message: string) =>
+    const recordEvent = (message: string) =>
       recorder.event(pod, 'Normal', 'Preempted', message, undefined, { name: 'Preempting', related: preemptor });
-    tell('x'.repeat(2000));
+    recordEvent('x'.repeat(2000));
     await writer.flush();
     const [first] = api.objects(events);
     expect(first).toMatchObject({
@@ -84,19 +84,19 @@ describe('EventWriter', () => {
     });
     expect(Object.keys(first ?? {})).not.toEqual(expect.arrayContaining(['count']));
     await clock.advance(1000);
-    for (let more = 0; more < 3; more += 1) tell('another');
+    for (let more = 0; more < 3; more += 1) recordEvent('another');
     await writer.flush();
-    // the second at once, the others when the series is over
+    // the second immediately, the others when the series ends
     expect(api.objects(events)).toMatchObject([{ series: { count: 2, lastObservedTime: '2026-01-01T00:00:01.000000Z' } }]);
     await clock.advance(6 * 60_000);
     await clock.advance(6 * 60_000);
     expect(api.objects(events)).toMatchObject([{ series: { count: 4 } }]);
-    tell('again');
+    recordEvent('again');
     await writer.flush();
     expect(api.objects(events)).toHaveLength(2);
   });
 
-  it('begins anew when the counted event is gone', async () => {
+  it('creates a new event if the counted one was deleted', async () => {
     const recorder = writer.recorder('c');
     recorder.event(pod, 'Normal', 'Pulled', 'same');
     await writer.flush();
@@ -106,20 +106,20 @@ describe('EventWriter', () => {
     expect(api.objects(events)).toMatchObject([{ count: 2 }]);
   });
 
-  it('combines events that differ in their message only, from the tenth on, until ten quiet minutes have passed', async () => {
+  it('combines events that differ only in their message, from the tenth on, until ten minutes without events', async () => {
     const recorder = writer.recorder('c');
     for (let n = 0; n < 12; n += 1) recorder.event(pod, 'Normal', 'Scaled', `to ${n}`);
     await writer.flush();
-    const written = api.objects(events);
-    expect(written).toHaveLength(10);
-    expect(written.at(-1)).toMatchObject({ message: '(combined from similar events): to 11', count: 3 });
+    const stored = api.objects(events);
+    expect(stored).toHaveLength(10);
+    expect(stored.at(-1)).toMatchObject({ message: '(combined from similar events): to 11', count: 3 });
     await clock.advance(601_000);
     recorder.event(pod, 'Normal', 'Scaled', 'to 99');
     await writer.flush();
     expect(api.objects(events).at(-1)).toMatchObject({ message: 'to 99', count: 1 });
   });
 
-  it('writes at most 25 about an object at once, and one in five minutes after', async () => {
+  it('writes at most 25 events about an object at once, and then one in five minutes', async () => {
     const recorder = writer.recorder('c');
     for (let n = 0; n < 40; n += 1) recorder.event(pod, 'Normal', `Reason${n}`, 'm');
     writer.recorder('other').event(pod, 'Normal', 'Reason', 'm');
@@ -131,7 +131,7 @@ describe('EventWriter', () => {
     expect(api.objects(events)).toHaveLength(27);
   });
 
-  it('tries again while the server cannot be reached, gives up what it refuses, and never throws', async () => {
+  it('retries while the server is unreachable, drops rejected events, and never throws', async () => {
     api.failNext({ verb: 'create' }, failure('ServiceUnavailable', 'down'), 2);
     api.failNext(({ body }) => (body as { reason?: string }).reason === 'No', failure('Forbidden', 'no'));
     const recorder = writer.recorder('c');
@@ -143,7 +143,7 @@ describe('EventWriter', () => {
     expect(api.objects(events).map(({ reason }) => reason)).toEqual(['Yes']);
   });
 
-  it('keeps at most 1000 events of a component waiting', async () => {
+  it('queues at most 1000 events of a component', async () => {
     api.failNext({ verb: 'create' }, failure('ServiceUnavailable', 'down'));
     const recorder = writer.recorder('c');
     for (let n = 0; n < 1500; n += 1) recorder.event({ ...pod, metadata: { ...pod.metadata, uid: `u${n}` } }, 'Normal', 'R', 'm');
@@ -151,7 +151,7 @@ describe('EventWriter', () => {
     expect(api.objects(events)).toHaveLength(1000);
   });
 
-  it('drops what waits when it is stopped', async () => {
+  it('drops queued events when stopped', async () => {
     api.failNext({ verb: 'create' }, failure('ServiceUnavailable', 'down'), 100);
     writer.recorder('c').event(pod, 'Normal', 'R', 'm');
     await clock.settle();
@@ -162,7 +162,7 @@ describe('EventWriter', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('names events within the length of a name', () => {
+  it('truncates event names to the maximum length of a name', () => {
     expect(eventName('a', 255n)).toBe('a.ff');
     const long = eventName('x'.repeat(240) + '.'.repeat(13), 0x18a4c0ffee000000n);
     expect(long.length).toBeLessThanOrEqual(253);

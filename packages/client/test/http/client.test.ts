@@ -43,12 +43,12 @@ describe('httpClient', () => {
   });
 
   const client = (options: Partial<HttpClientOptions> = {}): HttpClient => {
-    const made = httpClient({ server: front.url, ca: certificates.ca, userAgent: 'test/1', ...options });
-    closers.push(() => made.close());
-    return made;
+    const clients = httpClient({ server: front.url, ca: certificates.ca, userAgent: 'test/1', ...options });
+    closers.push(() => clients.close());
+    return clients;
   };
 
-  it('asks under another name over the same connection', async () => {
+  it('sends requests as another user over the same connection', async () => {
     const http = client();
     const kubelet = http.withUserAgent('kubelet/1');
     await http.create(configMaps, { metadata: at('one') });
@@ -57,11 +57,11 @@ describe('httpClient', () => {
     expect(front.connections).toBe(1);
   });
 
-  it('does everything a Client does, over one HTTP/2 connection', async () => {
+  it('implements all methods of Client over one HTTP/2 connection', async () => {
     const http = client({ ...certificates.client });
-    const made = await http.create(deployments, { metadata: at('web'), spec: { replicas: 2, selector: {}, template: {} } });
-    expect(made).toMatchObject({ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { generation: 1 } });
-    expect(Object.isFrozen(made.spec?.selector)).toBe(true);
+    const created = await http.create(deployments, { metadata: at('web'), spec: { replicas: 2, selector: {}, template: {} } });
+    expect(created).toMatchObject({ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { generation: 1 } });
+    expect(Object.isFrozen(created.spec?.selector)).toBe(true);
     await http.patch(deployments, at('web'), 'strategic', { spec: { replicas: 5 } }, { fieldManager: 'm' });
     const scale = await http.get(deployments, at('web'), { subresource: 'scale' });
     expect(scale).toMatchObject({ kind: 'Scale', spec: { replicas: 5 } });
@@ -97,7 +97,7 @@ describe('httpClient', () => {
     expect(JSON.parse(front.seen[7]?.body ?? '')).toEqual({ kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' });
   });
 
-  it('speaks HTTP/1.1 where the server knows nothing newer', async () => {
+  it('uses HTTP/1.1 if the server does not support HTTP/2', async () => {
     const old = await httpsFront(api.handler, certificates, { http2: false });
     closers.push(() => old.close());
     const http = client({ server: old.url });
@@ -117,7 +117,7 @@ describe('httpClient', () => {
     expect(old.seen[0]?.httpVersion).toBe('1.1');
   });
 
-  it('hands causes on, both ways', async () => {
+  it('propagates span contexts in both directions', async () => {
     const http = client();
     const abort = new AbortController();
     const causes: unknown[] = [];
@@ -135,7 +135,7 @@ describe('httpClient', () => {
     expect(causes).toEqual([{ ...spanContext, isRemote: true }]);
   });
 
-  it('throws refusals as StatusError, also those that are no Status', async () => {
+  it('throws rejections as StatusError, including those without a Status', async () => {
     const http = client();
     await expect(http.get(pods, at('x'))).rejects.toMatchObject({
       name: 'StatusError',
@@ -178,7 +178,7 @@ describe('httpClient', () => {
     await expect(watch()).rejects.toMatchObject({ reason: 'Expired', message: 'too old' });
   });
 
-  it('waits as long as a busy server asks it to, ten times', async () => {
+  it('honors Retry-After of a busy server ten times', async () => {
     const slept: number[] = [];
     const clock: Clock = {
       ...systemClock,
@@ -186,16 +186,16 @@ describe('httpClient', () => {
         slept.push(ms);
       },
     };
-    let refusals = 2;
+    let rejections = 2;
     front.intercept = (_request, response) => {
-      if (refusals-- <= 0) return false;
+      if (rejections-- <= 0) return false;
       response.writeHead(429, { 'retry-after': '3' });
       response.end();
       return true;
     };
     await client({ clock }).create(configMaps, { metadata: at('a') });
     expect(slept).toEqual([3000, 3000]);
-    refusals = 100;
+    rejections = 100;
     await expect(client({ clock }).create(configMaps, { metadata: at('b') })).rejects.toMatchObject({ reason: 'TooManyRequests' });
     expect(slept).toHaveLength(12);
     front.intercept = (_request, response) => {
@@ -207,20 +207,20 @@ describe('httpClient', () => {
     expect(slept).toHaveLength(12);
   });
 
-  it('says ServiceUnavailable when it cannot connect or does not trust the server, and why', async () => {
+  it('throws ServiceUnavailable with the reason if it cannot connect or does not trust the server', async () => {
     const untrusted = await client({ ca: (await makeCertificates()).ca })
       .get(nodes, { name: 'n' })
       .catch((error: unknown) => error);
     expect(untrusted).toMatchObject({ reason: 'ServiceUnavailable', cause: { name: 'TransportError', code: 'ConnectFailed' } });
     await front.close();
     closers.splice(closers.indexOf(closers[0]!), 1);
-    const refused = await client()
+    const rejected = await client()
       .get(nodes, { name: 'n' })
       .catch((error: unknown) => error as Error);
-    expect(refused).toMatchObject({ reason: 'ServiceUnavailable', message: expect.stringContaining('ECONNREFUSED') as string });
+    expect(rejected).toMatchObject({ reason: 'ServiceUnavailable', message: expect.stringContaining('ECONNREFUSED') as string });
   });
 
-  it('waits longer and longer between attempts to connect, and shares an attempt', async () => {
+  it('increases the delay between connection attempts, and shares an attempt', async () => {
     const port = Number(new URL(front.url).port);
     await front.close();
     closers.length = 0;
@@ -239,7 +239,7 @@ describe('httpClient', () => {
     expect(slept).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000]);
   });
 
-  it('connects anew when the connection is lost, and repeats what only reads', async () => {
+  it('reconnects when the connection is lost, and repeats requests that only read', async () => {
     const http = client();
     await http.list(configMaps);
     for (const session of front.sessions) session.destroy();
@@ -261,7 +261,7 @@ describe('httpClient', () => {
     expect(front.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });
 
-  it('never takes part of an answer for the whole', async () => {
+  it('never returns a truncated response', async () => {
     front.intercept = (request, response) => {
       response.writeHead(200, { 'content-type': 'text/plain' });
       response.write('part', () => request.stream.close(constants.NGHTTP2_CANCEL));
@@ -270,10 +270,10 @@ describe('httpClient', () => {
     await expect(client().raw('GET', '/text')).rejects.toMatchObject({ reason: 'ServiceUnavailable', cause: { code: 'Lost' } });
   });
 
-  it('repeats a write that the server refused to begin', async () => {
-    let refusals = 1;
+  it('repeats a write that the server did not start to process', async () => {
+    let rejections = 1;
     front.intercept = (request) => {
-      if (refusals-- <= 0) return false;
+      if (rejections-- <= 0) return false;
       request.stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return true;
     };
@@ -281,7 +281,7 @@ describe('httpClient', () => {
     expect(front.seen).toHaveLength(2);
   });
 
-  it('after GOAWAY ends what is under way and begins nothing more on that connection', async () => {
+  it('completes requests in progress after GOAWAY and starts no new ones on that connection', async () => {
     const http = client();
     let answer: (() => void) | undefined;
     front.intercept = (request, response) => {
@@ -303,7 +303,7 @@ describe('httpClient', () => {
     expect(await slow).toEqual({ slow: true });
   });
 
-  it('opens a further connection when watches have used the streams of one up', async () => {
+  it('opens a further connection when watches have used all streams of one', async () => {
     front.server.updateSettings({ maxConcurrentStreams: 10 });
     const http = client();
     await http.list(configMaps);
@@ -318,7 +318,7 @@ describe('httpClient', () => {
     await Promise.all(watches);
   });
 
-  it('reads the token file again when the server refuses the token', async () => {
+  it('reads the token file again when the server rejects the token', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'oarlock-token-'));
     closers.push(() => rm(folder, { recursive: true }));
     const tokenFile = join(folder, 'token');
@@ -337,7 +337,7 @@ describe('httpClient', () => {
     await expect(client({ token: 'three' }).list(configMaps)).rejects.toMatchObject({ reason: 'Unauthorized' });
   });
 
-  it('gives requests up: on abort with its reason, after a time, when the answer is too long, when it is closed', async () => {
+  it('aborts requests: by signal with its reason, on timeout, if the response is too long, when closed', async () => {
     front.intercept = (_request, response, { url }) => {
       if (url === '/long') {
         response.writeHead(200, { 'content-type': 'application/json' });
@@ -364,7 +364,7 @@ describe('httpClient', () => {
     await expect(http.raw('GET', '/never')).rejects.toMatchObject({ cause: { code: 'Closed' } });
   });
 
-  it('gives a connection up that falls silent', async () => {
+  it('closes a connection that does not answer pings', async () => {
     const sockets: Socket[] = [];
     const proxy = createServer((socket) => {
       const up = connectTcp(Number(new URL(front.url).port), '127.0.0.1');
@@ -395,11 +395,11 @@ describe('httpClient', () => {
       session.on('ping', () => {
         pings += 1;
       });
-    await clock.advance(30_000); // something was heard: asks later
+    await clock.advance(30_000); // received data postpones the next ping
     expect(pings).toBe(0);
     await clock.advance(30_000);
     await until(() => pings === 1);
-    await http.list(configMaps); // its answer comes after the answer to the ping
+    await http.list(configMaps); // its response arrives after the ping's
     await clock.advance(29_000);
     expect(failure).toBeUndefined();
     for (const socket of sockets) {
@@ -412,15 +412,15 @@ describe('httpClient', () => {
     await watch;
   });
 
-  it('reads no more of a watch than it is asked for', async () => {
-    let written = 0;
+  it('reads no more of a watch than the consumer requests', async () => {
+    let sentBytes = 0;
     let held = false;
     front.intercept = (_request, response) => {
       response.writeHead(200);
       const line = `${JSON.stringify({ type: 'ADDED', object: { metadata: { name: 'x', annotations: { a: 'y'.repeat(10_000) } } } })}\n`;
       const more = () => {
-        while (written < 200_000_000) {
-          written += line.length;
+        while (sentBytes < 200_000_000) {
+          sentBytes += line.length;
           if (!response.write(line)) {
             held = true;
             response.once('drain', more);
@@ -436,18 +436,18 @@ describe('httpClient', () => {
     const first = await events.next();
     expect(first.value?.[0]).toMatchObject({ type: 'ADDED' });
     await until(() => held);
-    const before = written;
+    const before = sentBytes;
     for (let n = 0; n < 50; n += 1)
       await new Promise<void>((resolve) => {
         setImmediate(resolve);
       });
-    expect(written).toBeLessThan(10_000_000);
-    expect(written - before).toBeLessThan(5_000_000);
+    expect(sentBytes).toBeLessThan(10_000_000);
+    expect(sentBytes - before).toBeLessThan(5_000_000);
     abort.abort();
     await events.return?.(undefined);
   });
 
-  it('keeps informers right through lost connections', async () => {
+  it('keeps informers correct across lost connections', async () => {
     const http = client({ random: () => 0 });
     const quick: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
     const informers = new SharedInformerFactory({ client: http, clock: quick });
@@ -470,7 +470,7 @@ describe('httpClient', () => {
     );
   });
 
-  it('refuses options that make no sense', () => {
+  it('rejects invalid options', () => {
     expect(() => httpClient({ server: 'ftp://x' })).toThrow('neither https nor http');
     expect(() => httpClient({ server: 'http://x', token: 't' })).toThrow('not sent over plain http');
     expect(new TransportError('Lost', 'x').code).toBe('Lost');

@@ -48,7 +48,7 @@ describe('LeaderElector', () => {
   };
   const spec = () => api.object(leases, at)?.spec;
 
-  it('takes the lease, renews it every two seconds and gives it back', async () => {
+  it('acquires the lease, renews it every two seconds and releases it', async () => {
     const a = candidate('a');
     await clock.settle();
     expect(log).toEqual(['a leads']);
@@ -68,23 +68,23 @@ describe('LeaderElector', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('tells of the beginning and the end of a term', async () => {
-    const told: string[] = [];
+  it('records events at the beginning and the end of a term', async () => {
+    const recorded: string[] = [];
     const events = {
       event: (about: KubeObject, type: string, reason: string, message: string) => {
-        told.push(`${about.kind} ${about.metadata?.namespace}/${about.metadata?.name} ${type} ${reason} ${message}`);
+        recorded.push(`${about.kind} ${about.metadata?.namespace}/${about.metadata?.name} ${type} ${reason} ${message}`);
       },
     };
     const a = candidate('a', { events });
     await clock.settle();
     await a.stop();
-    expect(told).toEqual([
+    expect(recorded).toEqual([
       'Lease kube-system/ctl Normal LeaderElection a became leader',
       'Lease kube-system/ctl Normal LeaderElection a stopped leading',
     ]);
   });
 
-  it('lets one lead at a time; the next takes over when the lease is given back', async () => {
+  it('elects one leader at a time; the next one acquires the released lease', async () => {
     const a = candidate('a');
     await clock.settle();
     const leaders: string[] = [];
@@ -99,7 +99,7 @@ describe('LeaderElector', () => {
     await b.stop();
   });
 
-  it('takes over from a leader that falls silent, after the lease duration by its own clock', async () => {
+  it('replaces an unresponsive leader after the lease duration, measured by its own clock', async () => {
     api.seed(leases, {
       metadata: at,
       spec: { holderIdentity: 'dead', leaseDurationSeconds: 15, renewTime: '2031-01-01T00:00:00.000000Z', leaseTransitions: 4 },
@@ -113,7 +113,7 @@ describe('LeaderElector', () => {
     await b.stop();
   });
 
-  it('ends its term at the deadline when it cannot renew, before others may take over, and campaigns again', async () => {
+  it('ends its term at the renew deadline, before the lease expires, and campaigns again', async () => {
     const a = candidate('a');
     await clock.settle();
     api.failNext(({ resource, identity }) => resource === leases && identity.name === 'a', failure('ServiceUnavailable', 'down'), 100);
@@ -134,7 +134,7 @@ describe('LeaderElector', () => {
     await a.stop();
   });
 
-  it('ends its term at the deadline even when the renewal hangs', async () => {
+  it('ends its term at the deadline even if the renewal hangs', async () => {
     let hang = false;
     const client = api.client();
     const stuck = {
@@ -149,11 +149,11 @@ describe('LeaderElector', () => {
     await clock.runUntil(() => log.includes('a ends'), { within: 10_000 });
     expect(clock.monotonic()).toBe(10_000);
     const stopped = a.stop();
-    await clock.advance(2000); // for giving the lease back, which hangs too
+    await clock.advance(2000); // the release of the lease hangs too
     await stopped;
   });
 
-  it('ends its term at once when another holds the lease', async () => {
+  it('ends its term immediately if another candidate holds the lease', async () => {
     const a = candidate('a');
     await clock.settle();
     await api.client().patch(leases, at, 'merge', { spec: { holderIdentity: 'thief', renewTime: '2026-01-01T00:00:01.000000Z' } });
@@ -163,7 +163,7 @@ describe('LeaderElector', () => {
     expect(spec()?.holderIdentity).toBe('thief');
   });
 
-  it('survives a write of others to its own lease', async () => {
+  it('survives a write of another client to its own lease', async () => {
     const a = candidate('a');
     await clock.settle();
     await api.client().patch(leases, at, 'merge', { metadata: { labels: { x: 'y' } } });
@@ -173,13 +173,13 @@ describe('LeaderElector', () => {
     await a.stop();
   });
 
-  it('gives the lease back and rejects when the work fails', async () => {
+  it('releases the lease and rejects if the work fails', async () => {
     const a = candidate('a', { onStartedLeading: () => Promise.reject(new Error('no work')) });
     await expect(a.run).rejects.toThrow('no work');
     expect(spec()?.holderIdentity).toBe('');
   });
 
-  it('refuses times that are not safe', () => {
+  it('rejects unsafe durations', () => {
     expect(() => candidate('a', { leaseDurationMs: 10_000 })).toThrow('duration > deadline');
   });
 });

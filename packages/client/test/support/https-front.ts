@@ -30,9 +30,9 @@ export interface HttpsFront {
   readonly url: string;
   readonly seen: Seen[];
   readonly sessions: Set<ServerHttp2Session>;
-  /** Connections accepted so far. */
+  /** Number of accepted connections. */
   connections: number;
-  /** Answers itself what it returns true for. */
+  /** Handles the requests for which it returns true. */
   intercept: Interceptor | undefined;
   readonly server: Http2SecureServer;
   close(): Promise<void>;
@@ -45,14 +45,14 @@ const patchTypes: Record<string, PatchType> = {
   'application/apply-patch+yaml': 'apply',
 };
 
-/** A bare HTTPS server (h2 and HTTP/1.1) before an `ApiHandler`, with ways to look and to interfere. */
+/** Starts an HTTPS server (h2 and HTTP/1.1) before an `ApiHandler`; tests can inspect and intercept requests. */
 export async function httpsFront(
   handler: ApiHandler,
   { server: { cert, key }, ca }: Certificates,
   { http2 = true }: { http2?: boolean } = {},
 ): Promise<HttpsFront> {
   const tls = { cert, key, ca, requestCert: true, rejectUnauthorized: false };
-  // The two servers differ in types, not in what is used of them here.
+  // the two servers have different types, but the members used here are the same
   const server = http2 ? createSecureServer({ ...tls, allowHTTP1: true }) : (createHttpsServer(tls) as unknown as Http2SecureServer);
   const front: HttpsFront = {
     url: '',

@@ -1,5 +1,7 @@
 import { networkInterfaces } from 'node:os';
-import { connect, createServer, isIPv4, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { parseCIDR } from '@oarlock/api/net/cidr';
+import { formatIPNumber } from '@oarlock/api/net/ip-number';
 
 /**
  * Returns the address that other machines most likely reach this one at: the first IPv4 address that is neither loopback nor link-local. An
@@ -28,26 +30,11 @@ export function addressTowards(server: string, signal: AbortSignal): Promise<str
   });
 }
 
-/** Returns the n-th address of a range: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. */
+/** Returns the n-th address of a range: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. @throws RangeError for text that is not a CIDR */
 export function nthAddress(cidr: string, n: number): string {
-  const [base = '', bits = '32'] = cidr.split('/');
-  if (!isIPv4(base)) return nthIPv6(base, Number(bits), n);
-  const start = base.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-  const size = 2 ** (32 - Number(bits));
-  const value = start - (start % size) + n;
-  return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
-}
-
-function nthIPv6(base: string, prefix: number, n: number): string {
-  const [head = '', tail = ''] = base.split('::');
-  const left = head === '' ? [] : head.split(':');
-  const right = tail === '' ? [] : tail.split(':');
-  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right];
-  const host = BigInt(128 - prefix);
-  const value = ((groups.reduce((sum, group) => (sum << 16n) + BigInt(`0x${group}`), 0n) >> host) << host) + BigInt(n);
-  return Array.from({ length: 8 }, (_, index) => ((value >> BigInt(112 - index * 16)) & 0xffffn).toString(16))
-    .join(':')
-    .replace(/(^|:)0(:0)+(:|$)/, '::');
+  const range = parseCIDR(cidr);
+  if (range === undefined) throw new RangeError(`invalid CIDR address: ${cidr}`);
+  return formatIPNumber(range.first + BigInt(n), range.family);
 }
 
 /** Returns a port that is free now: the URL of the server is written to files before it listens. */

@@ -7,7 +7,7 @@ import { Events, Informers, type EventRecorder, type Informer } from '@oarlock/s
 import { Cloud, type CloudRoutes } from '@oarlock/spi/cloud';
 import { Cluster } from '@oarlock/spi/cluster';
 import { Controllers, watch, type Controller, type ReconcileContext, type ReconcileResult } from '@oarlock/spi/controller';
-import { BlockList, isIPv6 } from 'node:net';
+import { addressOfCIDR, cidrContains, parseCIDRSloppy, type CIDR } from '@oarlock/api/net/cidr';
 import { z } from 'zod';
 
 /** The only key: the cloud lists all routes at once. */
@@ -30,14 +30,11 @@ export class RouteController implements Controller {
   readonly concurrentReconciles = 1;
   readonly watches;
   readonly #options: RouteControllerOptions;
-  readonly #podCIDRs = new BlockList();
+  readonly #podCIDRs: readonly CIDR[];
 
   constructor(options: RouteControllerOptions) {
     this.#options = options;
-    for (const range of options.podCIDRs) {
-      const [base = '', bits] = range.split('/');
-      this.#podCIDRs.addSubnet(base, Number(bits), isIPv6(base) ? 'ipv6' : 'ipv4');
-    }
+    this.#podCIDRs = options.podCIDRs.flatMap((range) => parseCIDRSloppy(range) ?? []);
     this.watches = [
       watch(options.nodes, (node, old) => (old !== undefined && podCIDRsOf(node).join() === podCIDRsOf(old).join() ? [] : [key])),
     ];
@@ -74,8 +71,8 @@ export class RouteController implements Controller {
   }
 
   #isManagedRange(range: string): boolean {
-    const base = range.split('/')[0] ?? '';
-    return this.#podCIDRs.check(base, isIPv6(base) ? 'ipv6' : 'ipv4');
+    const address = addressOfCIDR(range);
+    return address !== undefined && this.#podCIDRs.some((podCIDR) => cidrContains(podCIDR, address));
   }
 
   /** Returns the NetworkUnavailable condition to write, or undefined if it is up to date. */

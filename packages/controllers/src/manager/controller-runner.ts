@@ -1,11 +1,13 @@
 import { setMaxListeners } from 'node:events';
 import type { Resource } from '@oarlock/api/resource';
+import type { ObjectKey } from '@oarlock/api/object';
 import { isStatus } from '@oarlock/api/status';
 import { eventLoop } from '@oarlock/primitives/event-loop';
-import { Workqueue, type WorkItem } from '@oarlock/client/workqueue/workqueue';
+import { workqueueMetrics } from '@oarlock/client/workqueue-metrics';
+import { Workqueue, type WorkItem } from '@oarlock/primitives/workqueue';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
-import { spanContextOf, failSpan, startSpan } from '@oarlock/kernel/tracing';
+import { spanContextOf, failSpan, startSpan, type SpanContext } from '@oarlock/kernel/tracing';
 import type { Client } from '@oarlock/spi/client';
 import type { Controller, ControllerWatch } from '@oarlock/spi/controller';
 import type { Tracer } from '@opentelemetry/api';
@@ -23,6 +25,7 @@ export interface ControllerRunnerOptions {
   readonly workers?: number;
 }
 
+type Queue = Workqueue<ObjectKey, SpanContext>;
 const defaultWorkers = 5;
 const cooldownThresholdMs = 20;
 const maxCooldownMs = 250;
@@ -75,7 +78,7 @@ export class ControllerRunner {
    */
   async run(signal: AbortSignal, hadOtherLeaders = false): Promise<void> {
     const { controller, clock, metrics, workers = controller.concurrentReconciles ?? defaultWorkers } = this.#options;
-    const queue = new Workqueue({ name: controller.name, clock, metrics });
+    const queue: Queue = new Workqueue({ clock, metrics: metrics && workqueueMetrics(metrics, controller.name) });
     const subscribe = ({ informer, keys }: ControllerWatch) =>
       informer.addEventHandler({
         onAdd: (object, spanContext) => {
@@ -108,7 +111,7 @@ export class ControllerRunner {
     }
   }
 
-  async #runWorker(queue: Workqueue, signal: AbortSignal): Promise<void> {
+  async #runWorker(queue: Queue, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     for (let work = await queue.get(); work !== undefined && !signal.aborted; work = await queue.get()) {
       while (eventLoop.shouldYield) await eventLoop.yield();
@@ -121,7 +124,7 @@ export class ControllerRunner {
     }
   }
 
-  async #reconcile(queue: Workqueue, { key, spanContexts, enqueuedAt }: WorkItem, signal: AbortSignal): Promise<void> {
+  async #reconcile(queue: Queue, { key, spanContexts, enqueuedAt }: WorkItem<ObjectKey, SpanContext>, signal: AbortSignal): Promise<void> {
     const { controller, client, clock, tracer } = this.#options;
     const [spanContext, ...links] = spanContexts;
     const span = startSpan(tracer, `reconcile ${controller.name}`, {

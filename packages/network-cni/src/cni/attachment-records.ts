@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 import type { CniResult, NetworkList } from './protocol.ts';
 
@@ -52,8 +53,7 @@ export class AttachmentRecords {
 
   async put(record: AttachmentRecord): Promise<void> {
     const temporary = join(this.#directory, `${partial}${randomUUID()}`);
-    await writeFile(temporary, JSON.stringify(record), { mode: 0o600, flag: 'wx' });
-    await rename(temporary, join(this.#directory, keyOf(record.attachment)));
+    await writeAtomic(join(this.#directory, keyOf(record.attachment)), JSON.stringify(record), { temporary });
     this.#records.set(keyOf(record.attachment), record);
   }
 

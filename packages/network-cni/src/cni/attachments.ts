@@ -60,7 +60,7 @@ export class Attachments {
     validateNames(attachment);
     const { name, context, chain } = this.#options;
     const { list } = this;
-    if (!list) throw new NetworkError('TryAgain', `${name} has not been told of its node yet`);
+    if (!list) throw new NetworkError('TryAgain', `${name}: the network of the node is not set up yet`);
     if (attachment.netns === undefined)
       throw new NetworkError('InvalidConfig', `sandbox ${attachment.containerId} has no network namespace to connect`);
     signal?.throwIfAborted();
@@ -134,13 +134,13 @@ export class Attachments {
       inSpan(context.tracer, 'CNI GC', { spanContext }, async () => {
         const keep = new Set(valid.map(keyOf));
         const failures: unknown[] = [];
-        const mine = this.#records.all;
+        const records = this.#records.all;
         await inBatches(
-          mine.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))),
+          records.filter(({ attachment }) => !keep.has(keyOf(attachment)) && !this.#gate.isBusy(keyOf(attachment))),
           parallel,
           (record) => this.#disconnect(record).catch((error: unknown) => void failures.push(error)),
         );
-        if (this.list) await this.#gcForeign(this.list, valid, mine, failures);
+        if (this.list) await this.#gcForeign(this.list, valid, records, failures);
         if (failures.length > 0) throw asNetworkError(failures[0]);
       }),
     );
@@ -175,9 +175,9 @@ export class Attachments {
   /** Runs DEL. It may be repeated, and succeeds if the namespace no longer exists or never did. */
   async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
     const { netns, ...rest } = attachment;
-    const there = netns !== undefined && (await isNamespace(netns));
-    await this.#options.chain.del(list, there ? attachment : rest, of, result);
-    if (!there && result) await this.#options.namespaceGone?.(result);
+    const namespaceExists = netns !== undefined && (await isNamespace(netns));
+    await this.#options.chain.del(list, namespaceExists ? attachment : rest, of, result);
+    if (!namespaceExists && result) await this.#options.namespaceGone?.(result);
     await this.#records.remove(attachment);
   }
 }

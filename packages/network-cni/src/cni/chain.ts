@@ -127,7 +127,7 @@ export class CniChain {
   }
 
   #call(list: NetworkList, plugin: PluginConfig, attachment: Attachment, prevResult?: CniResult) {
-    const given = runtimeConfig(plugin, attachment);
+    const config = runtimeConfig(plugin, attachment);
     return {
       containerId: attachment.containerId,
       ifName: attachment.ifName,
@@ -137,7 +137,7 @@ export class CniChain {
         ...plugin,
         cniVersion: list.cniVersion,
         name: list.name,
-        ...(given && { runtimeConfig: given }),
+        ...(config && { runtimeConfig: config }),
         ...(prevResult && { prevResult: { ...prevResult, cniVersion: list.cniVersion } }),
       },
     };

@@ -1,6 +1,7 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { NetworkList } from './protocol.ts';
 
 /**
@@ -39,11 +40,11 @@ export async function writeConflist({ directory, file, dataDir }: Conflist, list
   const text = `${JSON.stringify(list, undefined, 2)}\n`;
   await mkdir(directory, { recursive: true, mode: 0o755 });
   const ledger = await readLedger(directory);
-  const { gone, left } = await removeEntries(directory, ledger, (name, written) => written.owner === owner && name !== file);
+  const { gone, left } = await removeEntries(directory, ledger, (name, ownFiles) => ownFiles.owner === owner && name !== file);
   const next: Ledger = { ...left, [file]: { owner, digest: digestOf(text) } };
-  if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeAtomic(directory, ledgerFile, ledgerText(next));
+  if (JSON.stringify(next) !== JSON.stringify(ledger)) await writeAtomic(join(directory, ledgerFile), ledgerText(next));
   // runtimes reload a file that is written
-  if ((await readFile(join(directory, file), 'utf8').catch(ignoreNotFound)) !== text) await writeAtomic(directory, file, text);
+  if ((await readFile(join(directory, file), 'utf8').catch(ignoreNotFound)) !== text) await writeAtomic(join(directory, file), text);
   return gone;
 }
 
@@ -54,11 +55,11 @@ export async function writeConflist({ directory, file, dataDir }: Conflist, list
 export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'directory' | 'dataDir'>): Promise<readonly string[]> {
   const owner = dirname(dataDir);
   const ledger = await readLedger(directory);
-  const { gone, left } = await removeEntries(directory, ledger, (_name, written) => written.owner === owner);
+  const { gone, left } = await removeEntries(directory, ledger, (_name, ownFiles) => ownFiles.owner === owner);
   const count = Object.keys(left).length;
   if (count === Object.keys(ledger).length) return gone;
   if (count === 0) await rm(join(directory, ledgerFile), { force: true });
-  else await writeAtomic(directory, ledgerFile, ledgerText(left));
+  else await writeAtomic(join(directory, ledgerFile), ledgerText(left));
   return gone;
 }
 
@@ -66,17 +67,17 @@ export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'di
 async function removeEntries(
   directory: string,
   ledger: Ledger,
-  isMeant: (name: string, written: LedgerEntry) => boolean,
+  isMeant: (name: string, ownFiles: LedgerEntry) => boolean,
 ): Promise<{ readonly gone: readonly string[]; readonly left: Ledger }> {
   const gone: string[] = [];
   const left: Record<string, LedgerEntry> = {};
-  for (const [name, written] of Object.entries(ledger)) {
-    if (!isMeant(name, written)) {
-      left[name] = written;
+  for (const [name, ownFiles] of Object.entries(ledger)) {
+    if (!isMeant(name, ownFiles)) {
+      left[name] = ownFiles;
       continue;
     }
     const present = await readFile(join(directory, name), 'utf8').catch(ignoreNotFound);
-    if (present === undefined || digestOf(present) !== written.digest) continue;
+    if (present === undefined || digestOf(present) !== ownFiles.digest) continue;
     await rm(join(directory, name), { force: true });
     gone.push(name);
   }
@@ -115,12 +116,6 @@ function isWritten(value: unknown): value is LedgerEntry {
 }
 const ledgerText = (ledger: Ledger) => `${JSON.stringify(ledger, undefined, 2)}\n`;
 const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');
-
-async function writeAtomic(directory: string, file: string, text: string): Promise<void> {
-  const temporary = join(directory, `.${file}.${randomUUID()}`);
-  await writeFile(temporary, text, { mode: 0o600, flag: 'wx' });
-  await rename(temporary, join(directory, file));
-}
 
 function ignoreNotFound(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;

@@ -18,31 +18,31 @@ export class KeyedExecutor {
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const step = () => this.#admitted(work);
     const before = this.#busy.get(key);
-    const mine = before ? before.then(step, step) : step();
-    this.#busy.set(key, mine);
+    const run = before ? before.then(step, step) : step();
+    this.#busy.set(key, run);
     try {
-      return await mine;
+      return await run;
     } finally {
-      if (this.#busy.get(key) === mine) this.#busy.delete(key);
+      if (this.#busy.get(key) === run) this.#busy.delete(key);
     }
   }
 
   /** Runs work when all running work has ended; later work waits for it. */
   async exclusive<T>(work: () => Promise<T>): Promise<T> {
     while (this.#exclusive) await this.#exclusive;
-    const mine = (
+    const run = (
       this.#running === 0
         ? Promise.resolve()
         : new Promise<void>((resolve) => {
             this.#idle = resolve;
           })
     ).then(work);
-    this.#exclusive = mine.then(
+    this.#exclusive = run.then(
       () => undefined,
       () => undefined,
     );
     try {
-      return await mine;
+      return await run;
     } finally {
       this.#exclusive = undefined;
     }

@@ -80,10 +80,10 @@ export function runtimeConfig(
   { capabilities }: PluginConfig,
   { portMappings, bandwidth, annotations }: Attachment,
 ): Record<string, unknown> | undefined {
-  const given: Record<string, unknown> = {};
+  const args: Record<string, unknown> = {};
   const mappings = portMappings.filter(({ hostPort }) => hostPort > 0);
   if (capabilities?.['portMappings'] && mappings.length > 0) {
-    given['portMappings'] = mappings.map(({ hostPort, containerPort, protocol, hostIp }) => ({
+    args['portMappings'] = mappings.map(({ hostPort, containerPort, protocol, hostIp }) => ({
       hostPort,
       containerPort,
       protocol: protocol.toLowerCase(),
@@ -93,13 +93,13 @@ export function runtimeConfig(
   if (capabilities?.['bandwidth'] && bandwidth) {
     // each rate requires a burst; the value is upstream's
     const burst = 2 ** 32 - 1;
-    given['bandwidth'] = {
+    args['bandwidth'] = {
       ...(bandwidth.ingressBits !== undefined && { ingressRate: bandwidth.ingressBits, ingressBurst: burst }),
       ...(bandwidth.egressBits !== undefined && { egressRate: bandwidth.egressBits, egressBurst: burst }),
     };
   }
-  if (capabilities?.[annotationsCapability] && annotations) given[annotationsCapability] = annotations;
-  return Object.keys(given).length > 0 ? given : undefined;
+  if (capabilities?.[annotationsCapability] && annotations) args[annotationsCapability] = annotations;
+  return Object.keys(args).length > 0 ? args : undefined;
 }
 
 /** Returns CNI_ARGS. Names with reserved characters are rejected, not escaped: the API server accepts no such names. */

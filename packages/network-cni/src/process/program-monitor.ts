@@ -33,8 +33,8 @@ export class ProgramMonitor {
   /** Starts the program. Does nothing if it is already running. */
   start(): void {
     if (this.#child || this.#stopped) return;
-    const { clock, log, command, subject: what, onLine: line, onStart: begun } = this.#options;
-    // it has nobody to tell when this process is killed
+    const { clock, log, command, subject: what, onLine: line, onStart: startedAt } = this.#options;
+    // the program ends with this process, even if it is killed
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...command], {
       env: { PATH: defaultPath },
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -52,7 +52,7 @@ export class ProgramMonitor {
       // a program that can never run is not logged repeatedly
       this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2);
     };
-    child.once('spawn', begun);
+    child.once('spawn', startedAt);
     child.once('error', (error) => end(error.message));
     child.once('close', (code, signal) => end(`${command.join(' ')} ended with ${code ?? signal}`));
     createInterface({ input: child.stdout }).on('line', (text) => {

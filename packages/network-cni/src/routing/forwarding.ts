@@ -81,10 +81,10 @@ export class ForwardingRules {
   }
 
   async #ensureIn(iptables: string, link: string): Promise<void> {
-    const shown = await this.#run(iptables, ['-S', 'FORWARD']);
+    const chainRules = await this.#run(iptables, ['-S', 'FORWARD']);
     // iptables or its kernel module is missing: then it drops nothing
-    if (shown === undefined) return;
-    const missing = missingRules(shown, link);
+    if (chainRules === undefined) return;
+    const missing = missingRules(chainRules, link);
     for (const rule of missing) if ((await this.#run(iptables, ['-I', 'FORWARD', ...rule], 'warn')) === undefined) return;
     if (missing.length > 0)
       this.#options.log.info({ iptables, link }, 'FORWARD does not accept all packets: added rules for packets of pods');
@@ -110,8 +110,8 @@ export class ForwardingRules {
 }
 
 /** Returns the rules that a chain lacks, given the output of `iptables -S`. None if the chain accepts everything. */
-export function missingRules(shown: string, link: string): readonly (readonly string[])[] {
-  const lines = shown.trim().split('\n');
+export function missingRules(chainRules: string, link: string): readonly (readonly string[])[] {
+  const lines = chainRules.trim().split('\n');
   if (lines.length === 1 && lines[0] === '-P FORWARD ACCEPT') return [];
   const words = new Set(lines.map((line) => line.replaceAll('"', '')));
   return forwardRules(link).filter((rule) => !words.has(`-A FORWARD ${rule.join(' ')}`));

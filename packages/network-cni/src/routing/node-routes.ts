@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { BlockList } from 'node:net';
+import { addressOfCIDR, cidrContains, parseCIDR } from '@oarlock/api/net/cidr';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { NodeNetwork } from '@oarlock/spi/network';
@@ -98,26 +98,25 @@ export class NodeRoutes {
     this.#dirty = false;
     const own = this.#node;
     if (!own) return;
-    const mine = new Set(own.nodeIPs);
+    const ownAddresses = new Set(own.nodeIPs);
     // several kubelets of one machine share the bridge
     const reach = ({ address, vtep }: Peer) => (this.#options.mode === 'direct' ? address : vtep);
-    const wanted = new Map(
+    const desiredRoutes = new Map(
       this.#options.peers.list(own.nodeName).flatMap((peer) => {
         const by = reach(peer);
-        return by === undefined || mine.has(by) ? [] : [[peer.range, by] as const];
+        return by === undefined || ownAddresses.has(by) ? [] : [[peer.range, by] as const];
       }),
     );
     try {
-      // ranges outside belong to other clusters of this machine
-      const ours = new BlockList();
-      for (const range of own.clusterCIDRs) ours.addSubnet(range.split('/')[0] ?? '', Number(range.split('/')[1]), `ipv${familyOf(range)}`);
-      if (wanted.size > 0) this.#links.start();
+      // CIDRs outside belong to other clusters on this machine
+      const clusterCIDRs = own.clusterCIDRs.flatMap((range) => parseCIDR(range) ?? []);
+      const isInCluster = (range: string) => clusterCIDRs.some((cidr) => cidrContains(cidr, addressOfCIDR(range) ?? ''));
+      if (desiredRoutes.size > 0) this.#links.start();
       if (this.#options.mode === 'vxlan' && this.#deviceLost) await this.#makeDevice(own);
       this.#deviceLost = false;
       const existing = await this.#existing();
-      for (const range of existing.keys())
-        if (!wanted.has(range) && ours.check(range.split('/')[0] ?? '', `ipv${familyOf(range)}`)) await this.#remove(range);
-      const missing = [...wanted].filter(
+      for (const range of existing.keys()) if (!desiredRoutes.has(range) && isInCluster(range)) await this.#remove(range);
+      const missing = [...desiredRoutes].filter(
         ([range, address]) => this.#programmed.get(range) !== address || !this.#leads(existing.get(range), range, address),
       );
       for (const [range, address] of missing) await this.#add(range, address);
@@ -130,7 +129,7 @@ export class NodeRoutes {
 
   #leads(present: Present | undefined, range: string, address: string): boolean {
     const { mode, device } = this.#options;
-    return mode === 'direct' ? present?.gateway === address : present?.gateway === range.split('/')[0] && present?.dev === device;
+    return mode === 'direct' ? present?.gateway === address : present?.gateway === addressOfCIDR(range) && present?.dev === device;
   }
 
   async #existing(): Promise<ReadonlyMap<string, Present>> {
@@ -151,7 +150,7 @@ export class NodeRoutes {
     if (this.#options.mode === 'direct') await this.#run('ip', ['route', 'replace', range, 'via', address, 'proto', protocol]);
     else {
       const { device } = this.#options;
-      const [gateway = ''] = range.split('/');
+      const gateway = addressOfCIDR(range) ?? '';
       const mac = deviceMac(address);
       await this.#run('bridge', ['fdb', 'replace', mac, 'dev', device, 'dst', address]);
       await this.#run('ip', ['neigh', 'replace', gateway, 'lladdr', mac, 'dev', device, 'nud', 'permanent']);
@@ -167,7 +166,7 @@ export class NodeRoutes {
     if (this.#options.mode !== 'vxlan') return;
     const { device, clock } = this.#options;
     // of a peer of an earlier process only the neighbor entry is known
-    await runProgram(clock, 'ip', ['neigh', 'del', range.split('/')[0] ?? '', 'dev', device], { timeoutMs });
+    await runProgram(clock, 'ip', ['neigh', 'del', addressOfCIDR(range) ?? '', 'dev', device], { timeoutMs });
     if (address !== undefined) await runProgram(clock, 'bridge', ['fdb', 'del', deviceMac(address), 'dev', device], { timeoutMs });
   }
 
@@ -175,10 +174,10 @@ export class NodeRoutes {
     const { device, id, port, clock } = this.#options;
     const local = nodeIPs.find((address) => !address.includes(':'));
     if (local === undefined) throw new Error('VXLAN needs an IPv4 address of the node');
-    const shown = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
+    const link = await runProgram(clock, 'ip', ['-d', '-j', 'link', 'show', 'dev', device], { timeoutMs });
     const [known] =
-      shown.exitCode === 0
-        ? (JSON.parse(shown.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
+      link.exitCode === 0
+        ? (JSON.parse(link.stdout) as readonly { linkinfo?: { info_data?: { local?: string; id?: number; port?: number } } }[])
         : [];
     const data = known?.linkinfo?.info_data;
     if (known && (data?.local !== local || data.id !== id || data.port !== port)) await this.#run('ip', ['link', 'del', 'dev', device]);
@@ -191,7 +190,7 @@ export class NodeRoutes {
     // packets of this node to remote pods need a source address that the other node can route back to
     for (const range of firstOfEach(podCIDRs)) {
       const bits = familyOf(range) === 4 ? ['32'] : ['128', 'nodad'];
-      await this.#run('ip', ['addr', 'replace', `${range.split('/')[0]}/${bits[0]}`, 'dev', device, ...bits.slice(1)]);
+      await this.#run('ip', ['addr', 'replace', `${addressOfCIDR(range)}/${bits[0]}`, 'dev', device, ...bits.slice(1)]);
     }
   }
 

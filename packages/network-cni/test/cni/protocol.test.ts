@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** A plugin that notes each call and answers what `body` says, in terms of `call` (environment and config). */
+/** Installs a plugin that records each call and prints the result of `body`, an expression in terms of `call` (environment and config). */
 async function fake(type: string, body: string): Promise<void> {
   const path = join(directory, type);
   await writeFile(
@@ -58,7 +58,7 @@ const list: NetworkList = {
 };
 const result = { cniVersion: '1.1.0', ips: [{ address: '10.1.0.5/24', gateway: '10.1.0.1' }], interfaces: [], extra: 'kept' };
 
-describe('a chain', () => {
+describe('CNI chain', () => {
   const chain = () => new CniChain(new CniPlugins(systemClock, [directory], 120_000));
   beforeEach(async () => {
     for (const type of ['first', 'second', 'third', 'loopback'])
@@ -68,11 +68,11 @@ describe('a chain', () => {
       );
   });
 
-  it('adds in order, each plugin with the result before it, and hands out what was asked', async () => {
+  it('runs ADD in order, each plugin with the previous result, and passes capability arguments', async () => {
     expect(await chain().add(list, attachment)).toMatchObject({ extra: 'kept', by: ['first', 'second'] });
-    const made = (await calls()).filter(({ type }) => type !== 'loopback');
-    expect(made.map(({ type }) => type)).toEqual(['first', 'second']);
-    expect(made[0]).toMatchObject({
+    const created = (await calls()).filter(({ type }) => type !== 'loopback');
+    expect(created.map(({ type }) => type)).toEqual(['first', 'second']);
+    expect(created[0]).toMatchObject({
       CNI_COMMAND: 'ADD',
       CNI_CONTAINERID: 'c1',
       CNI_IFNAME: 'eth0',
@@ -81,27 +81,27 @@ describe('a chain', () => {
       CNI_ARGS: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u1',
       config: { cniVersion: '1.1.0', name: 'net' },
     });
-    expect(made[0]?.config).not.toHaveProperty('prevResult');
-    expect(made[1]?.config).toMatchObject({
+    expect(created[0]?.config).not.toHaveProperty('prevResult');
+    expect(created[1]?.config).toMatchObject({
       prevResult: { extra: 'kept', by: ['first'] },
       runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp', hostIP: '192.0.2.7' }] },
     });
   });
-  it('deletes in reverse, past one that fails', async () => {
+  it('runs DEL in reverse order, also after a plugin failed', async () => {
     await fake('second', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 5, msg: "disk" })); process.exit(1);');
     await expect(chain().del(list, attachment, 'anyone', result)).rejects.toMatchObject({ cniCode: 5, plugin: 'second' });
     expect((await calls()).map(({ type }) => type)).toEqual(['third', 'second', 'first']);
     expect((await calls())[0]?.config['prevResult']).toMatchObject({ extra: 'kept' });
   });
-  it('takes an unknown container for deleted', async () => {
+  it('treats an unknown container as deleted', async () => {
     await fake('first', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 3, msg: "what container" })); process.exit(1);');
     await chain().del(list, attachment, 'ours', result);
   });
-  it('asks for STATUS and GC where the plugins know them', async () => {
+  it('runs STATUS and GC if the plugins support them', async () => {
     await chain().status(list);
     await chain().gc(list, [attachment]);
-    const made = await calls();
-    expect(made.map(({ CNI_COMMAND, type }) => `${CNI_COMMAND} ${type}`)).toEqual([
+    const created = await calls();
+    expect(created.map(({ CNI_COMMAND, type }) => `${CNI_COMMAND} ${type}`)).toEqual([
       'STATUS first',
       'STATUS second',
       'STATUS third',
@@ -109,21 +109,21 @@ describe('a chain', () => {
       'GC second',
       'GC third',
     ]);
-    expect(made.at(-1)?.config['cni.dev/valid-attachments']).toEqual([{ containerID: 'c1', ifname: 'eth0' }]);
+    expect(created.at(-1)?.config['cni.dev/valid-attachments']).toEqual([{ containerID: 'c1', ifname: 'eth0' }]);
     await fake('first', 'console.log(JSON.stringify({ cniVersion: "1.1.0", code: 50, msg: "no" })); process.exit(1);');
     await expect(chain().status(list)).rejects.toMatchObject({ cniCode: 50 });
     await expect(chain().gc(list, [])).rejects.toMatchObject({ command: 'GC' });
   });
 });
 
-describe('plugins', () => {
-  it('agree on the best common version, and on one for conflists', async () => {
+describe('CNI plugins', () => {
+  it('select the best common version, and one for conflists', async () => {
     await fake('a', '');
     await fake('b', '');
     const plugins = new CniPlugins(systemClock, [directory], 120_000);
     expect(await plugins.versions(['a', 'b'])).toEqual({ own: '1.1.0', conflist: '1.0.0' });
   });
-  it('that are not there, print nonsense, crash or hang are told apart', async () => {
+  it('report distinct errors if missing, printing nonsense, crashing or hanging', async () => {
     const plugins = new CniPlugins(systemClock, ['/nowhere', directory], 120_000);
     await expect(plugins.run('none', 'ADD', { stdin: {} })).rejects.toMatchObject({ code: 'PluginMissing' });
     await fake('crash', 'console.error("oh"); process.exit(2);');
@@ -160,7 +160,7 @@ describe('plugins', () => {
   });
 });
 
-it('programs get no environment of ours and an exit code of theirs', async () => {
+it("run without Oarlock's environment and report their own exit code", async () => {
   const outcome = await runProgram(systemClock, '/usr/bin/env', [], { env: { ONLY: '1' }, timeoutMs: 10_000 });
   expect(
     outcome.stdout
@@ -177,8 +177,8 @@ it('programs get no environment of ours and an exit code of theirs', async () =>
   await expect(runProgram(systemClock, '/no/such', [], { timeoutMs: 100 })).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
-describe('the gate', () => {
-  it('keeps pieces of one key in order, a few at once, and none beside an exclusive one', async () => {
+describe('keyed executor', () => {
+  it('runs items of one key in order, a limited number at once, and exclusive work alone', async () => {
     const gate = new KeyedExecutor(2);
     const log: string[] = [];
     let running = 0;

@@ -8,15 +8,15 @@ import { ForwardingRules, missingRules } from '../../src/routing/forwarding.ts';
 
 const text = (direction: string) => `-A FORWARD ${direction} cali+ -m comment --comment "oarlock cali+" -j ACCEPT`;
 
-describe('what FORWARD lacks', () => {
-  it('is nothing where it lets everything through', () => {
+describe('missing FORWARD rules', () => {
+  it('are none if the chain accepts everything', () => {
     expect(missingRules('-P FORWARD ACCEPT\n', 'cali+')).toEqual([]);
   });
-  it('are two rules where it drops, or does something else', () => {
-    for (const shown of ['-P FORWARD DROP\n', '-P FORWARD ACCEPT\n-A FORWARD -j DOCKER-USER\n'])
-      expect(missingRules(shown, 'cali+').map(([direction]) => direction)).toEqual(['-i', '-o']);
+  it('are two rules if the chain drops or has other rules', () => {
+    for (const rules of ['-P FORWARD DROP\n', '-P FORWARD ACCEPT\n-A FORWARD -j DOCKER-USER\n'])
+      expect(missingRules(rules, 'cali+').map(([direction]) => direction)).toEqual(['-i', '-o']);
   });
-  it('is what is not there yet, of this interface', () => {
+  it('are only those of this interface that do not exist yet', () => {
     const both = `-P FORWARD DROP\n${text('-o')}\n${text('-i')}\n`;
     expect(missingRules(both, 'cali+')).toEqual([]);
     expect(missingRules(both, 'calico+')).toHaveLength(2);
@@ -26,7 +26,7 @@ describe('what FORWARD lacks', () => {
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
-  describe('the way through FORWARD', () => {
+  describe('forwarding rules', () => {
     const iptables = (...args: string[]) => execFileSync('iptables', ['-w', '5', ...args], { encoding: 'utf8' });
     const ours = () =>
       [...iptables('-S', 'FORWARD').matchAll(/^-A FORWARD (-[io]) cali\+ .*oarlock cali\+/gm)].map(([, way]) => way).sort();
@@ -38,11 +38,11 @@ else
     afterEach(() => forwarding?.stop());
     const begin = (clock = systemClock) => (forwarding = new ForwardingRules({ clock, log: silentLogger })).accept('cali+', new Set([4]));
 
-    it('costs no packet anything while everything gets through', async () => {
+    it('do not exist while everything is accepted', async () => {
       await begin();
       expect(ours()).toEqual([]);
     });
-    it('is made when a firewall begins to drop, and stays when it begins again', async () => {
+    it('are added when a firewall starts to drop, and again after its reload', async () => {
       await begin();
       iptables('-P', 'FORWARD', 'DROP');
       await expect.poll(ours, { timeout: 20_000 }).toEqual(['-i', '-o']);
@@ -51,12 +51,12 @@ else
       await expect.poll(ours, { timeout: 20_000 }).toEqual(['-i', '-o']);
       iptables('-X', 'FIREWALL');
     });
-    it('is there before anything else where it is needed from the beginning', async () => {
+    it('are added before anything else if they are needed from the start', async () => {
       iptables('-P', 'FORWARD', 'DROP');
       await begin();
       expect(ours()).toEqual(['-i', '-o']);
     });
-    it('is made again within a minute when its rules are taken away and nobody says so', async () => {
+    it('are restored within a minute if they are removed without an event', async () => {
       const clock = new FakeClock();
       iptables('-A', 'FORWARD', '-j', 'DROP');
       await begin(clock);

@@ -20,21 +20,21 @@ const node = (name: string, address: string, ...podCIDRs: string[]): Node => ({
   status: { addresses: [{ type: 'InternalIP', address }] },
 });
 
-describe('the peers of a node', () => {
-  it('are the ranges of others, by an address of the same family, or through a tunnel', () => {
+describe('peers of a node', () => {
+  it('are the pod CIDRs of other nodes, via an address of the same family or a tunnel', () => {
     expect(peersOf([node('a', '10.0.0.1', '10.244.0.0/24'), node('b', '10.0.0.2', '10.244.1.0/24', 'fd00:1::/64')], 'a')).toEqual([
       { address: '10.0.0.2', vtep: '10.0.0.2', range: '10.244.1.0/24' },
       { vtep: '10.0.0.2', range: 'fd00:1::/64' },
     ]);
   });
-  it('have devices with addresses of their own, which are not those of any maker', () => {
+  it('have unique, locally administered MAC addresses on their devices', () => {
     expect(deviceMac('10.0.0.1')).toMatch(/^02(:[0-9a-f]{2}){5}$/);
     expect(deviceMac('10.0.0.1')).not.toBe(deviceMac('10.0.0.2'));
   });
 });
 
-describe('what is said of a link', () => {
-  it('is that it is up, down or gone', () => {
+describe('link events', () => {
+  it('report that a link is up, down or gone', () => {
     const rest = 'mtu 1500 qdisc noqueue state DOWN';
     expect(linkOf(`3: c@d: <BROADCAST,MULTICAST,M-DOWN> ${rest}`)).toEqual({ name: 'c', state: 'down' });
     expect(linkOf(`3: c: <NO-CARRIER,BROADCAST,UP,M-DOWN> ${rest}`)).toEqual({ name: 'c', state: 'up' });
@@ -45,8 +45,8 @@ describe('what is said of a link', () => {
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
-  describe('the ways to pods of other nodes', () => {
-    const shown = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8' });
+  describe('routes to pods of other nodes', () => {
+    const routeLines = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8' });
     const own = {
       nodeName: 'a',
       podCIDRs: ['10.244.0.0/24'],
@@ -54,11 +54,11 @@ else
       serviceCIDRs: ['10.96.0.0/16'],
       nodeIPs: ['10.0.0.1'],
     };
-    it.each(['direct', 'vxlan'] as const)('come and go with the nodes, and come back with a link: %s', async (mode) => {
+    it.each(['direct', 'vxlan'] as const)('follow the nodes, and are restored with a link: %s', async (mode) => {
       ip('link', 'add', 'cable', 'type', 'veth', 'peer', 'name', 'end');
       ip('addr', 'add', '10.0.0.1/24', 'dev', 'cable');
       for (const link of ['cable', 'end', 'lo']) ip('link', 'set', link, 'up');
-      ip('route', 'add', '10.244.9.0/24', 'via', '10.0.0.9', 'proto', '77'); // of a node that went while nobody was here
+      ip('route', 'add', '10.244.9.0/24', 'via', '10.0.0.9', 'proto', '77'); // left from a node that was deleted while no process ran
       ip('route', 'add', '10.9.0.0/24', 'via', '10.0.0.9', 'proto', '77'); // of another cluster
       const api = memoryApi({ clock: new FakeClock() });
       const client = api.client();
@@ -75,7 +75,7 @@ else
       });
       await routes.configure(own);
       const ways = () =>
-        shown('-o', 'route', 'show', 'proto', '77')
+        routeLines('-o', 'route', 'show', 'proto', '77')
           .trim()
           .split('\n')
           .map((line) => line.trim())
@@ -88,12 +88,12 @@ else
       await client.delete(nodes, { name: 'b' });
       await expect.poll(ways, { timeout: 20_000 }).toEqual([way('10.244.2.0/24', '10.0.0.3'), others].sort());
       if (mode === 'vxlan') {
-        expect(shown('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
+        expect(routeLines('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
         expect(execFileSync('bridge', ['fdb', 'show', 'dev', 'test-vx'], { encoding: 'utf8' })).toContain(
           `${deviceMac('10.0.0.3')} dst 10.0.0.3`,
         );
       }
-      // links are watched: somebody listens to the kernel's group of them
+      // the link monitor is a member of the kernel's netlink group
       await expect.poll(() => readFileSync('/proc/net/netlink', 'utf8'), { timeout: 20_000 }).toMatch(/^\S+ +0 +\d+ +\S*1 /m);
       const link = mode === 'direct' ? 'cable' : 'test-vx';
       ip('link', 'set', link, 'down');
@@ -103,8 +103,8 @@ else
       if (mode === 'vxlan') {
         ip('link', 'del', 'test-vx');
         await expect.poll(ways, { timeout: 20_000 }).toContain(way('10.244.2.0/24', '10.0.0.3'));
-        expect(shown('-o', '-4', 'addr', 'show', 'dev', 'test-vx')).toContain('inet 10.244.0.0/32 ');
-        expect(shown('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
+        expect(routeLines('-o', '-4', 'addr', 'show', 'dev', 'test-vx')).toContain('inet 10.244.0.0/32 ');
+        expect(routeLines('neigh', 'show', 'dev', 'test-vx')).toContain(`10.244.2.0 lladdr ${deviceMac('10.0.0.3')} PERMANENT`);
       }
       await routes.stop();
       await api.stop();

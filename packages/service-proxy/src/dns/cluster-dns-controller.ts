@@ -12,7 +12,7 @@ import { endpointSliceIndexKeys, serviceOfSlice, endpointSlicesByService } from 
 export interface ClusterDnsControllerOptions {
   readonly informers: Informers;
   readonly dns: DnsServer;
-  /** Changes that come within so many milliseconds go into one apply. */
+  /** Minimum interval between two applies, in milliseconds; changes within it are combined. */
   readonly minSyncMs: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -20,13 +20,13 @@ export interface ClusterDnsControllerOptions {
 
 const retryDelayMs = 1000;
 
-/** Tells the cluster's DNS which names there are, as Services and their endpoints come and go. */
+/** Applies the DNS records of Services and EndpointSlices to the cluster DNS. */
 export class ClusterDnsController {
   readonly #options: ClusterDnsControllerOptions;
   readonly #services: Informer<Service>;
   readonly #slices: Informer<EndpointSlice>;
   readonly #dirtyServices = new Set<string>();
-  /** The names of each Service, with what was said of them. */
+  /** The records applied for each Service, by name. */
   readonly #appliedRecords = new Map<string, ReadonlyMap<string, string>>();
   readonly #unsubscribe: (() => void)[] = [];
   #isFirstSync = true;
@@ -118,7 +118,7 @@ export class ClusterDnsController {
       }
     } catch (error) {
       this.#error = (error as Error).message;
-      this.#options.log.error({ error: this.#error }, 'names could not be applied; all of them are applied again');
+      this.#options.log.error({ error: this.#error }, 'DNS records could not be applied; all records are applied again');
       this.#isFirstSync = true;
       this.#appliedRecords.clear();
       for (const service of this.#services.list()) this.#dirtyServices.add(objectKey(service));

@@ -8,7 +8,7 @@ type Srv = NonNullable<DnsRecord['srv']>[number];
 
 const protocolOf = (protocol: string | undefined) => (protocol ?? 'TCP').toLowerCase() as Protocol;
 
-/** Every name that a Service brings, by the Kubernetes DNS schema 1.1: its own, and those of its endpoints where it is headless. */
+/** Returns all records of a Service, by the Kubernetes DNS schema 1.1: its own, and those of its endpoints if it is headless. */
 export function dnsRecords(service: Service, slices: readonly EndpointSlice[]): readonly DnsRecord[] {
   const name = `${service.metadata?.name}.${service.metadata?.namespace}.svc`;
   const { type, externalName, clusterIP, clusterIPs, ports = [] } = service.spec ?? {};
@@ -50,7 +50,7 @@ function headless(name: string, slices: readonly EndpointSlice[]): readonly DnsR
   ];
 }
 
-/** Its own name if it has one, else its address with dashes. */
+/** Returns the endpoint's hostname, or else its address with dashes. */
 function hostOf({ hostname }: Endpoint, address: string): string {
   return hostname === undefined || hostname === '' ? address.replaceAll(/[.:]/g, '-') : hostname;
 }

@@ -13,7 +13,7 @@ import type { DnsServer } from '@oarlock/spi/dns';
 export interface DnsServiceOptions {
   readonly client: Client;
   readonly dns: DnsServer;
-  /** The address that pods have in their resolv.conf. */
+  /** The nameserver address in the pods' resolv.conf. */
   readonly serviceIP: string;
   readonly nodeName: string;
   readonly clock: Clock;
@@ -21,11 +21,13 @@ export interface DnsServiceOptions {
 }
 
 const namespace = 'kube-system';
-const name = 'kube-dns'; // what clients, policies and dashboards look for since long before there was another server
+const name = 'kube-dns'; // the name that clients, policies and dashboards expect since kube-dns
 const minRetryMs = 100;
 const maxRetryMs = 30_000;
 
-/** The Service behind which the cluster's DNS is found, and this node's part of its endpoints. Whoever runs a DNS in pods has a selector on theirs. */
+/**
+ * Maintains the Service of the cluster DNS, and the EndpointSlice of this node's server. A DNS in pods has its own Service with a selector.
+ */
 export class DnsService {
   readonly #options: DnsServiceOptions;
   readonly #stop = new AbortController();
@@ -44,7 +46,7 @@ export class DnsService {
     await this.#running;
     const { log } = this.#options;
     await this.#removeEndpoints().catch((error: unknown) => {
-      log.warn({ err: error }, 'the address of this DNS server stays in its Service');
+      log.warn({ err: error }, 'the EndpointSlice of this DNS server could not be removed');
     });
   }
 
@@ -70,11 +72,11 @@ export class DnsService {
       } catch (error) {
         if (signal.aborted) return;
         if (isStatus(error, 'Forbidden', 'Invalid')) {
-          log.warn({ error: (error as Error).message }, `the DNS server of this node is not behind the Service ${name}`);
+          log.warn({ error: (error as Error).message }, `the DNS server of this node could not be added to the Service ${name}`);
           return;
         }
         log.debug({ err: error, retryMs: wait }, `the Service ${name} could not be written`);
-        await clock.sleep(wait, signal).catch(() => undefined); // a stop ends the wait
+        await clock.sleep(wait, signal).catch(() => undefined); // `stop` ends the wait
       }
     }
   }
@@ -98,12 +100,12 @@ export class DnsService {
       },
     } as Service);
     if (Object.keys(service.spec?.selector ?? {}).length > 0) {
-      log.info({ service: `${namespace}/${name}` }, 'the Service selects pods of its own, and is left to them');
+      log.info({ service: `${namespace}/${name}` }, 'the Service has a selector and is left to its pods');
       await this.#removeEndpoints();
       return;
     }
     const port = dns.port ?? 53;
-    const wanted: EndpointSlice = {
+    const desired: EndpointSlice = {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
       metadata: {
@@ -118,13 +120,13 @@ export class DnsService {
         { name: 'dns-tcp', protocol: 'TCP', port },
       ],
     };
-    const present = await this.#make(endpointSlices, wanted);
-    // that of a server that was killed
-    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([wanted.endpoints, wanted.ports])) {
+    const present = await this.#make(endpointSlices, desired);
+    // left by a server that was killed
+    if (JSON.stringify([present.endpoints, present.ports]) !== JSON.stringify([desired.endpoints, desired.ports])) {
       const resourceVersion = present.metadata?.resourceVersion;
       await client.update(endpointSlices, {
-        ...wanted,
-        metadata: { ...wanted.metadata, ...(resourceVersion !== undefined && { resourceVersion }) },
+        ...desired,
+        metadata: { ...desired.metadata, ...(resourceVersion !== undefined && { resourceVersion }) },
       });
     }
   }
@@ -133,7 +135,7 @@ export class DnsService {
     const { client } = this.#options;
     const get = () => client.get(resource, { namespace, name: object.metadata?.name ?? '' });
     try {
-      return await get(); // a node may look, and not make a Service
+      return await get(); // a node may read the Service but not create it
     } catch (error) {
       if (!isStatus(error, 'NotFound')) throw error;
     }

@@ -3,7 +3,7 @@ import type { ServicePort as ServicePortSpec } from '@oarlock/api/types/core-v1'
 import type { Endpoint, EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
 
-/** Who asks: endpoints may be nearer to one node than to another. */
+/** The node of the proxy: endpoints may be closer to one node than to another. */
 export interface ProxyNode {
   readonly name: string;
   /** `topology.kubernetes.io/zone`. */
@@ -15,9 +15,9 @@ interface Candidate extends ProxyEndpoint {
 }
 
 /**
- * Where the traffic of a port goes. By the policy Cluster: ready endpoints, the near ones if the slices say which those are (KEP-4444); where none is
- * ready, those that still serve while they terminate (KEP-1669). With `local`, also those that the policy Local wants, by the same rule among
- * those of this node.
+ * Returns the endpoints of a port. For policy Cluster: ready endpoints, filtered by topology hints (KEP-4444); if none is ready,
+ * terminating endpoints that still serve (KEP-1669). With `local`, also the endpoints of policy Local, by the same rule among those of this
+ * node.
  */
 export function categorizeEndpoints(
   port: ServicePortSpec,
@@ -52,7 +52,7 @@ function candidateEndpoints(port: ServicePortSpec, slices: readonly EndpointSlic
     );
     if (target?.port === undefined || target.port === null) continue;
     for (const { addresses, conditions, nodeName, hints } of slice.endpoints ?? []) {
-      const [ip] = addresses; // all addresses of an endpoint mean the same; the first one is used
+      const [ip] = addresses; // all addresses of an endpoint are equivalent; kube-proxy uses the first one
       if (ip === undefined) continue;
       const ready = conditions?.ready ?? true;
       const candidate = {
@@ -65,7 +65,7 @@ function candidateEndpoints(port: ServicePortSpec, slices: readonly EndpointSlic
         hints,
       };
       const key = `${ip} ${target.port}`;
-      // one that moves from slice to slice is in both for a moment: the ready one counts
+      // an endpoint that moves between slices is briefly in both: the ready one counts
       if (found.get(key)?.ready !== true) found.set(key, candidate);
     }
   }
@@ -77,9 +77,9 @@ function usableEndpoints(endpoints: readonly Candidate[]): readonly Candidate[] 
   return ready.length > 0 ? ready : endpoints.filter(({ serving, terminating }) => serving && terminating);
 }
 
-/** Hints hold when every endpoint has them and one is meant for us: else a node would have nobody to go to. */
+/** Applies hints only if every endpoint has them and at least one is for this node or zone: otherwise the node could have no endpoint. */
 function filterByHints(endpoints: readonly Candidate[], { name, zone }: ProxyNode): readonly Candidate[] {
-  const meant = (
+  const matching = (
     of: (hints: NonNullable<Endpoint['hints']>) => readonly { readonly name: string }[] | null | undefined,
     us: string | undefined,
   ) => {
@@ -87,8 +87,8 @@ function filterByHints(endpoints: readonly Candidate[], { name, zone }: ProxyNod
     if (us === undefined || hinted.some((hints) => hints.length === 0)) return [];
     return endpoints.filter((_, index) => hinted[index]?.some((hint) => hint.name === us));
   };
-  const onNode = meant(({ forNodes }) => forNodes, name);
+  const onNode = matching(({ forNodes }) => forNodes, name);
   if (onNode.length > 0) return onNode;
-  const inZone = meant(({ forZones }) => forZones, zone);
+  const inZone = matching(({ forZones }) => forZones, zone);
   return inZone.length > 0 ? inZone : endpoints;
 }

@@ -1,6 +1,6 @@
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 
-/** The index of EndpointSlices by the key of their Service. */
+/** Index of EndpointSlices by the key of their Service. */
 export const endpointSlicesByService = 'service';
 
 export const serviceOfSlice = (slice: EndpointSlice): string =>

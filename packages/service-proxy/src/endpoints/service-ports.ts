@@ -1,18 +1,25 @@
+import { formatCIDR, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { categorizeEndpoints, type ProxyNode } from './categorize-endpoints.ts';
 
-const defaultAffinitySeconds = 10_800; // of ClientIP affinity, as the API defaults it
+const defaultAffinitySeconds = 10_800; // default of ClientIP affinity, as in the API
 
 const isAddress = (ip: string | undefined): ip is string => ip !== undefined && ip !== '' && ip !== 'None';
 
-/** With any value, kube-proxy leaves a Service alone that has one of these. */
+/** kube-proxy ignores Services with one of these labels, regardless of the value. */
 const isManagedElsewhere = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
 
+/** Returns a source range as rules need it. Validation allows white space around it; stored objects may have octets with leading zeros. */
+function canonicalRange(text: string): string {
+  const range = parseCIDRSloppy(text.trim());
+  return range === undefined ? text : formatCIDR(range);
+}
+
 /**
- * The ports of one Service with where their traffic goes, from its EndpointSlices. Nothing for headless and ExternalName Services and
- * for those that say by a label that another proxy serves them, or none.
+ * Returns the ports of one Service with their endpoints. Empty for headless and ExternalName Services and for Services with a label for
+ * another proxy.
  */
 export function servicePorts(service: Service, slices: readonly EndpointSlice[], node: ProxyNode): ServicePort[] {
   const { spec, metadata, status } = service;
@@ -41,7 +48,7 @@ export function servicePorts(service: Service, slices: readonly EndpointSlice[],
               .map(({ ip }) => ip)
               .filter(isAddress)
           : [],
-      loadBalancerSourceRanges: spec.loadBalancerSourceRanges ?? [],
+      loadBalancerSourceRanges: (spec.loadBalancerSourceRanges ?? []).map(canonicalRange),
       ...(external && port.nodePort ? { nodePort: port.nodePort } : {}),
       ...(spec.sessionAffinity === 'ClientIP' && {
         affinitySeconds: spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds,

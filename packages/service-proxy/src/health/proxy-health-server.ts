@@ -6,7 +6,7 @@ import type { Registry } from 'prom-client';
 
 export interface ProxyHealthServerOptions {
   readonly services: { readonly error: string | undefined; readonly node: Node | undefined };
-  /** Of the proxy; undefined where it does not say. */
+  /** The proxy mode; undefined if the proxy does not report one. */
   readonly mode: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
@@ -16,12 +16,12 @@ export interface ProxyHealthServerOptions {
 
 const toBeDeletedTaint = 'ToBeDeletedByClusterAutoscaler';
 
-/** A node that goes is to get no new connections (KEP-3836). */
+/** A node that is about to be deleted is not eligible for new connections (KEP-3836). */
 function isEligible(node: Node | undefined): boolean {
   return node?.metadata?.deletionTimestamp === undefined && node?.spec?.taints?.some(({ key }) => key === toBeDeletedTaint) !== true;
 }
 
-/** `/healthz`, `/livez`, `/metrics` and `/proxyMode` of kube-proxy. */
+/** Serves `/healthz`, `/livez`, `/metrics` and `/proxyMode` of kube-proxy. */
 export class ProxyHealthServer {
   readonly #options: ProxyHealthServerOptions;
   #servers: readonly Server[] = [];
@@ -30,7 +30,7 @@ export class ProxyHealthServer {
     this.#options = options;
   }
 
-  /** @throws when an address cannot be had */
+  /** Starts the servers. @throws Error if an address cannot be bound */
   async start(): Promise<void> {
     const { healthzBindAddress, metricsBindAddress, registry, mode } = this.#options;
     this.#servers = await Promise.all([

@@ -13,7 +13,10 @@ interface Health {
   readonly server: Server;
 }
 
-/** Tells load balancers, at a Service's `healthCheckNodePort`, whether this node has endpoints of it: with the policy Local others would drop what comes. */
+/**
+ * Serves the health checks of load balancers at a Service's `healthCheckNodePort`: whether this node has local endpoints. With policy Local
+ * a node without endpoints drops traffic.
+ */
 export class ServiceHealthServer {
   readonly #options: ServiceHealthServerOptions;
   readonly #services = new Map<string, Health>();
@@ -62,7 +65,9 @@ export class ServiceHealthServer {
       response.end(`${JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy })}\n`);
     });
     const health: Health = { port, localEndpoints: 0, server };
-    server.on('error', (error) => this.#options.log.warn({ service: key, port, error: error.message }, "a Service's health is not served"));
+    server.on('error', (error) =>
+      this.#options.log.warn({ service: key, port, error: error.message }, 'the health check node port of a Service could not be served'),
+    );
     server.listen(port);
     server.unref();
     this.#services.set(key, health);

@@ -36,7 +36,7 @@ const inKubeSystem = (name: string) => ({ namespace: 'kube-system', name });
 const dnsService = (api: ReturnType<typeof memoryApi>) => api.client().get(services, inKubeSystem('kube-dns'));
 const dnsSlice = (api: ReturnType<typeof memoryApi>) => api.client().get<EndpointSlice>(endpointSlices, inKubeSystem('kube-dns-n1'));
 
-describe('the cluster DNS beside the service proxy', () => {
+describe('cluster DNS of the proxy role', () => {
   let clock: FakeClock;
   let api: ReturnType<typeof memoryApi>;
   let dns: RecordingDns;
@@ -59,13 +59,13 @@ describe('the cluster DNS beside the service proxy', () => {
     await api.stop();
   });
 
-  it('is told of Services as they come, change and go', async () => {
+  it('receives added, changed and deleted Services', async () => {
     const client = api.client();
     await client.create(services, web);
     await host.start();
     await clock.advance(20);
     expect(dns.names.get('web.d.svc')).toEqual(['10.96.0.7']);
-    const made = await client.create(services, { ...web, metadata: { namespace: 'd', name: 'later' }, spec: { clusterIP: 'None' } });
+    const service = await client.create(services, { ...web, metadata: { namespace: 'd', name: 'later' }, spec: { clusterIP: 'None' } });
     await clock.advance(20);
     expect(dns.names.get('later.d.svc')).toEqual([]);
     await client.create(endpointSlices, {
@@ -78,12 +78,12 @@ describe('the cluster DNS beside the service proxy', () => {
     } as EndpointSlice);
     await clock.advance(20);
     expect(Object.fromEntries(dns.names)).toMatchObject({ 'later.d.svc': ['10.244.0.9'], 'later-0.later.d.svc': ['10.244.0.9'] });
-    await client.delete(services, { namespace: 'd', name: made.metadata?.name ?? '' });
+    await client.delete(services, { namespace: 'd', name: service.metadata?.name ?? '' });
     await clock.advance(20);
     expect([...dns.names.keys()].filter((name) => name.includes('later'))).toEqual([]);
   });
 
-  it('is behind the Service kube-dns at the address that pods ask', async () => {
+  it('is an endpoint of the Service kube-dns at the cluster DNS address', async () => {
     await host.start();
     await clock.advance(20);
     expect(await dnsService(api)).toMatchObject({
@@ -104,7 +104,7 @@ describe('the cluster DNS beside the service proxy', () => {
     await expect(dnsSlice(api)).rejects.toMatchObject({ reason: 'NotFound' });
   });
 
-  it('corrects what a server that was killed has left', async () => {
+  it('corrects the EndpointSlice of a server that was killed', async () => {
     await host.start();
     await clock.advance(20);
     const slice = await dnsSlice(api);
@@ -122,7 +122,7 @@ describe('the cluster DNS beside the service proxy', () => {
       metadata: inKubeSystem('kube-dns'),
       spec: { clusterIP: testFacts.dnsServiceIP, selector: { 'k8s-app': 'kube-dns' } },
     });
-    // of a server that was killed before there were pods
+    // left by a server that was killed before the pods existed
     await api.client().create(endpointSlices, {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
@@ -135,7 +135,7 @@ describe('the cluster DNS beside the service proxy', () => {
     await expect(dnsSlice(api)).rejects.toMatchObject({ reason: 'NotFound' });
   });
 
-  it('tells everything again after a failure, and says so meanwhile', async () => {
+  it('applies all records again after a failure, and is unhealthy meanwhile', async () => {
     dns.failures = 1;
     await api.client().create(services, web);
     await host.start();
@@ -147,7 +147,7 @@ describe('the cluster DNS beside the service proxy', () => {
     expect(await role?.checkHealth()).toEqual({ healthy: true });
   });
 
-  it('serves its node alone where it may not write the Service', async () => {
+  it('serves only its node if it may not write the Service', async () => {
     await api.client().create(services, web);
     api.requests.length = 0;
     api.failNext({ resource: services, verb: 'create' }, forbidden(services, 'kube-dns', 'no'));

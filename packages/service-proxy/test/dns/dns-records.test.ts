@@ -13,8 +13,8 @@ const slice = (endpoints: NonNullable<EndpointSlice['endpoints']>, addressType =
   ],
 });
 
-describe('the names of a Service', () => {
-  it('are its cluster addresses, of both families, with its named ports', () => {
+describe('DNS records of a Service', () => {
+  it('are its cluster IPs, of both families, with SRV records of its named ports', () => {
     expect(
       dnsRecords(
         service({
@@ -39,14 +39,14 @@ describe('the names of a Service', () => {
     ]);
   });
 
-  it('have no SRV where ports have no names, and are none before there is an address', () => {
+  it('have no SRV for unnamed ports, and do not exist without a cluster IP', () => {
     expect(dnsRecords(service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }), [])).toEqual([
       { name: 'web.shop.svc', addresses: ['10.96.0.7'] },
     ]);
     expect(dnsRecords(service({ ports: [{ port: 80 }] }), [])).toEqual([]);
   });
 
-  it('are those of its ready endpoints where it is headless: by host name, else by address', () => {
+  it('are those of the ready endpoints of a headless Service: by hostname, else by address', () => {
     const records = dnsRecords(service({ clusterIP: 'None', clusterIPs: ['None'] }), [
       slice([
         { addresses: ['10.244.0.5'], hostname: 'web-0', conditions: { ready: true } },
@@ -69,11 +69,11 @@ describe('the names of a Service', () => {
     ]);
   });
 
-  it('stay when a headless Service has no endpoint, so that the answer is "no address", not "no name"', () => {
+  it('remain for a headless Service without endpoints, so that the response is NODATA, not NXDOMAIN', () => {
     expect(dnsRecords(service({ clusterIP: 'None' }), [])).toEqual([{ name: 'web.shop.svc', addresses: [] }]);
   });
 
-  it('point outside for ExternalName, to a name or an address', () => {
+  it('are a CNAME or an address for ExternalName', () => {
     expect(dnsRecords(service({ type: 'ExternalName', externalName: 'db.example.com' }), [])).toEqual([
       { name: 'web.shop.svc', addresses: [], cname: 'db.example.com' },
     ]);

@@ -24,8 +24,8 @@ const slice = (endpoints: Endpoint[], more: Partial<EndpointSlice> = {}): Endpoi
 });
 const ips = (of: Service, slices: readonly EndpointSlice[]) => servicePorts(of, slices, { name: 'n1' })[0]?.endpoints.map(({ ip }) => ip);
 
-describe('the ports of a Service', () => {
-  it('are keyed by name, one for each port, with all that is known of the Service', () => {
+describe('ports of a Service', () => {
+  it("are keyed by name, one for each port, with the Service's settings", () => {
     const ports = servicePorts(
       service(
         {
@@ -74,7 +74,12 @@ describe('the ports of a Service', () => {
     });
   });
 
-  it('are none for Services that a proxy does not serve', () => {
+  it('have source ranges in canonical form', () => {
+    const of = service({ type: 'LoadBalancer', loadBalancerSourceRanges: [' 198.51.100.7/24 ', '010.0.0.0/8', '2001:0DB8::/32'] });
+    expect(servicePorts(of, [], { name: 'n1' })[0]?.loadBalancerSourceRanges).toEqual(['198.51.100.0/24', '10.0.0.0/8', '2001:db8::/32']);
+  });
+
+  it('are empty for Services that the proxy ignores', () => {
     for (const [title, of] of Object.entries({
       headless: service({ clusterIP: 'None', clusterIPs: ['None'] }),
       external: service({ type: 'ExternalName', externalName: 'x.example' }),
@@ -88,7 +93,7 @@ describe('the ports of a Service', () => {
       expect(servicePorts(of, [slice([at('10.244.0.1')])], { name: 'n1' }), title).toEqual([]);
   });
 
-  it('have a node port only where the type says so', () => {
+  it('have a node port only for types with node ports', () => {
     expect(
       servicePorts(service({ type: 'ClusterIP', ports: [{ port: 80, nodePort: 30080 }], externalTrafficPolicy: 'Local' }), [], {
         name: 'n1',
@@ -99,7 +104,7 @@ describe('the ports of a Service', () => {
     );
   });
 
-  it('take the affinity that is stated', () => {
+  it('have the configured session affinity', () => {
     expect(
       servicePorts(service({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 7 } } }), [], {
         name: 'n1',
@@ -109,15 +114,15 @@ describe('the ports of a Service', () => {
   });
 });
 
-describe('the endpoints of a port', () => {
-  it('come from every slice, once each, in the same order whatever order they came in', () => {
+describe('endpoints of a port', () => {
+  it("are those of every slice, once each, independent of the slices' order", () => {
     const one = slice([at('10.244.0.3'), at('10.244.0.1')]);
     const two = slice([at('10.244.0.2'), at('10.244.0.1')]);
     expect(ips(service(), [one, two])).toEqual(['10.244.0.1', '10.244.0.2', '10.244.0.3']);
     expect(servicePorts(service(), [one, two], { name: 'n1' })).toEqual(servicePorts(service(), [two, one], { name: 'n1' }));
   });
 
-  it('match by port name and protocol, and are at the target port', () => {
+  it('match by port name and protocol, at the target port', () => {
     const of = service({
       ports: [
         { name: 'http', port: 80 },
@@ -135,13 +140,13 @@ describe('the endpoints of a port', () => {
     ).toEqual([[8080], [5353], []]);
   });
 
-  it('of unnamed ports match too, and slices of other things do not', () => {
+  it('match unnamed ports too, but not slices of other Services', () => {
     const of = service({ ports: [{ port: 80 }] });
     expect(ips(of, [slice([at('10.244.0.1')], { ports: [{ port: 8080 }] })])).toEqual(['10.244.0.1']);
     expect(ips(of, [slice([at('x.example')], { ports: [{ port: 8080 }], addressType: 'FQDN' })])).toEqual([]);
   });
 
-  it('are the ready ones; without any, those that still serve while they end', () => {
+  it('are the ready ones, or else those that serve while terminating', () => {
     const ready = at('10.244.0.1');
     const notReady = at('10.244.0.2', { ready: false, serving: false, terminating: false });
     const ending = at('10.244.0.3', { ready: false, serving: true, terminating: true });
@@ -152,14 +157,14 @@ describe('the endpoints of a port', () => {
     expect(ips(service(), [slice([notReady, ended])])).toEqual([]);
   });
 
-  it('know whether they are on this node', () => {
+  it('include whether they are on this node', () => {
     const [port] = servicePorts(service(), [slice([at('10.244.0.1', undefined, 'n1'), at('10.244.0.2', undefined, 'n2')])], {
       name: 'n1',
     });
     expect(port?.endpoints.map(({ local }) => local)).toEqual([true, false]);
   });
 
-  it('are those that the policy Local wants, too, though the policy Cluster has better ones', () => {
+  it('include those of policy Local, even if policy Cluster selects others', () => {
     const slices = [slice([at('10.244.0.1'), at('10.244.0.2', { ready: false, serving: true, terminating: true }, 'n1')])];
     expect(servicePorts(service({ internalTrafficPolicy: 'Local' }), slices, { name: 'n1' })[0]?.endpoints).toEqual([
       { ip: '10.244.0.1', port: 8080, local: false, ready: true, serving: true, terminating: false },
@@ -168,12 +173,12 @@ describe('the endpoints of a port', () => {
     expect(ips(service(), slices)).toEqual(['10.244.0.1']);
   });
 
-  it('are chosen in each family by itself', () => {
+  it('are selected for each family separately', () => {
     const six = slice([at('fd00::1', { ready: false, serving: true, terminating: true })], { addressType: 'IPv6' });
     expect(ips(service(), [slice([at('10.244.0.1')]), six])).toEqual(['10.244.0.1', 'fd00::1']);
   });
 
-  describe('that are hinted at', () => {
+  describe('endpoints with topology hints', () => {
     const hinted = (ip: string, zone: string, node: string): Endpoint => ({
       ...at(ip, undefined, node),
       hints: { forZones: [{ name: zone }], forNodes: [{ name: node }] },
@@ -189,7 +194,7 @@ describe('the endpoints of a port', () => {
       expect(near(both, { name: 'n9' })).toHaveLength(3);
     });
 
-    it('are all when one of them has no hint', () => {
+    it('are all if one of them has no hint', () => {
       expect(near([...both, at('10.244.0.4')], { name: 'n1', zone: 'a' })).toHaveLength(4);
     });
   });

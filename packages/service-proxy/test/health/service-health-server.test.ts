@@ -11,7 +11,7 @@ import { FakeClock } from '@oarlock/testing/fake-clock';
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 
-/** A port that is free now. */
+/** Returns a free port. */
 async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0);
@@ -27,8 +27,8 @@ const get = async (url: string) => {
   return { status: response.status, headers: response.headers, body };
 };
 
-describe("a Service's health port", () => {
-  it('says how many ready endpoints this node has', async () => {
+describe('health check node port', () => {
+  it('reports the number of ready endpoints on this node', async () => {
     let healthy = true;
     const health = new ServiceHealthServer({ healthy: () => healthy, log: silentLogger });
     const port = await freePort();
@@ -57,7 +57,7 @@ describe("a Service's health port", () => {
   });
 });
 
-it('kube-proxy is asked at its own addresses', async () => {
+it("kube-proxy's endpoints are served at their own addresses", async () => {
   const registry = new Registry();
   new ProxyMetrics(registry).observeSync(0.1, 5);
   const services: { error: string | undefined; node: Node | undefined } = { error: undefined, node: undefined };
@@ -80,7 +80,7 @@ it('kube-proxy is asked at its own addresses', async () => {
   };
   expect((await get(`http://${healthz}/healthz`)).status).toBe(503);
   expect((await get(`http://${healthz}/livez`)).status).toBe(200);
-  services.error = 'the kernel says no';
+  services.error = 'the kernel rejected the rules';
   expect((await get(`http://${healthz}/livez`)).status).toBe(503);
   expect((await get(`http://${metrics}/metrics`)).body).toContain('kubeproxy_sync_proxy_rules_last_timestamp_seconds 5');
   expect(await get(`http://${metrics}/proxyMode`)).toMatchObject({ status: 200, body: 'nftables' });

@@ -1,8 +1,8 @@
-/** Chunks that are taken from in lengths of somebody else's choosing, without being copied. */
+/** A list of chunks from which any number of bytes can be removed without copying. */
 export class ChunkList {
   readonly #chunks: readonly Buffer[];
   #next = 0;
-  /** Of the next chunk: what was taken. */
+  /** Bytes of the first chunk that were removed. */
   #offset = 0;
   #length: number;
 
@@ -11,14 +11,14 @@ export class ChunkList {
     this.#length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
   }
 
-  /** Bytes that are left. */
+  /** Number of bytes in the list. */
   get length(): number {
     return this.#length;
   }
 
-  /** The next `length` bytes; fewer when there are no more. */
+  /** Removes and returns the next `length` bytes, or all if there are fewer. */
   take(length: number): readonly Buffer[] {
-    const taken: Buffer[] = [];
+    const pieces: Buffer[] = [];
     let missing = Math.min(length, this.#length);
     this.#length -= missing;
     while (missing > 0) {
@@ -30,8 +30,8 @@ export class ChunkList {
         this.#next += 1;
         this.#offset = 0;
       }
-      if (piece.length > 0) taken.push(piece);
+      if (piece.length > 0) pieces.push(piece);
     }
-    return taken;
+    return pieces;
   }
 }

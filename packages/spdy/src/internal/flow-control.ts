@@ -1,8 +1,8 @@
 import { SpdyError } from '../frames.ts';
 
-/** Of a stream and of the session, until one side says otherwise (SPDY/3.1, section 2.6.8). */
+/** Initial window of a stream and of the session, until SETTINGS change it (SPDY/3.1, section 2.6.8). */
 const initialWindow = 64 * 1024;
-/** Credit is given back in pieces of at least this. */
+/** Minimum increment of a WINDOW_UPDATE. */
 const creditStep = 16 * 1024;
 const session = 0;
 
@@ -13,14 +13,14 @@ interface Window {
 }
 const newWindow = (send: number): Window => ({ send, receive: initialWindow, owed: 0 });
 
-/** What may be sent and received on each stream, and on all of them together. Where windows are not kept, anything may. */
+/** Tracks how many bytes may be sent and received on each stream and on the session. Without flow control nothing is limited. */
 export class FlowControl {
   readonly #kept: boolean;
   readonly #credit: (stream: number, delta: number) => void;
   readonly #windows = new Map([[session, newWindow(initialWindow)]]);
   #peerInitial = initialWindow;
 
-  /** `credit` tells the peer that it may send so much more; stream 0 is the session. */
+  /** `credit` sends a WINDOW_UPDATE to the peer; stream 0 is the session. */
   constructor(kept: boolean, credit: (stream: number, delta: number) => void) {
     this.#kept = kept;
     this.#credit = credit;
@@ -33,7 +33,7 @@ export class FlowControl {
     this.#windows.delete(stream);
   }
 
-  /** Bytes that may be sent now. */
+  /** Returns the number of bytes that may be sent now. */
   sendable(stream: number): number {
     if (!this.#kept) return Number.POSITIVE_INFINITY;
     return Math.min(this.#windows.get(stream)?.send ?? 0, this.#sessionWindow.send);
@@ -48,7 +48,7 @@ export class FlowControl {
     this.#sessionWindow.send -= bytes;
   }
 
-  /** Whether the peer kept to the stream's window. @throws SpdyError `Protocol` when it did not keep to the session's */
+  /** Returns whether the peer respected the stream's window. @throws SpdyError `Protocol` if it exceeded the session's window */
   received(stream: number, bytes: number): boolean {
     if (!this.#kept) return true;
     const window = this.#windows.get(stream);
@@ -57,11 +57,11 @@ export class FlowControl {
       one.receive -= bytes;
       one.owed += bytes;
     }
-    if (this.#sessionWindow.receive < 0) throw new SpdyError('Protocol', 'the peer sent more than the window of the session');
+    if (this.#sessionWindow.receive < 0) throw new SpdyError('Protocol', 'the peer exceeded the window of the session');
     return window === undefined || window.receive >= 0;
   }
 
-  /** What was received has been taken. */
+  /** Returns credit for bytes that the consumer has read. */
   consumed(stream: number): void {
     if (!this.#kept) return;
     for (const id of [stream, session]) {
@@ -73,15 +73,15 @@ export class FlowControl {
     }
   }
 
-  /** The peer takes more. @throws SpdyError `Protocol` when that is more than a window can be */
+  /** Handles a WINDOW_UPDATE. @throws SpdyError `Protocol` if the window exceeds the maximum */
   handleWindowUpdate(stream: number, delta: number): void {
     const window = this.#kept ? this.#windows.get(stream) : undefined;
     if (!window) return;
     window.send += delta;
-    if (window.send > 0x7fffffff) throw new SpdyError('Protocol', 'the peer opened a window too far');
+    if (window.send > 0x7fffffff) throw new SpdyError('Protocol', 'the peer exceeded the maximum window size');
   }
 
-  /** The peer has said what its windows are to begin with; those that are open change by the difference. */
+  /** Applies the peer's initial window size; the windows of open streams change by the difference. */
   setPeerInitialWindow(size: number): void {
     for (const [id, window] of this.#windows) if (id !== session) window.send += size - this.#peerInitial;
     this.#peerInitial = size;

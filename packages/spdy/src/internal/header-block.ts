@@ -2,57 +2,57 @@ import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { headerDictionary, headerDictionaryId } from './header-dictionary.ts';
 import { SpdyError } from '../frames.ts';
 
-/** Names are lower case. A name that came several times has its values joined by NUL, as on the wire. */
+/** Names are lower case. A repeated name has its values joined by NUL, as on the wire. */
 export type Headers = Readonly<Record<string, string>>;
 
-// zlib's window
-const reach = 32 * 1024;
-/** Of a header block, unpacked. Blocks of the streaming protocols have a few hundred bytes. */
+// window size of zlib
+const windowSize = 32 * 1024;
+/** Maximum size of a header block after decompression. Blocks of the streaming protocols have a few hundred bytes. */
 const largestBlock = 64 * 1024;
 const zlibHeader = Buffer.from([0x78, 0xbb, 0, 0, 0, 0]);
 zlibHeader.writeUInt32BE(headerDictionaryId, 2);
 
-/** The last 32 KiB that went through: all that one block can refer to in earlier ones. */
-const slide = (window: Buffer, plain: Buffer): Buffer => Buffer.concat([window, plain]).subarray(-reach);
+/** Returns the last 32 KiB of the stream: later blocks can refer to these bytes. */
+const slide = (window: Buffer, plain: Buffer): Buffer => Buffer.concat([window, plain]).subarray(-windowSize);
 
 /**
- * All header blocks of one direction are one zlib stream, flushed after each block. A flushed piece can be handled by itself when what it
- * may refer to is given as its dictionary; so the calls stay synchronous, and blocks cannot get out of order.
+ * Compresses header blocks. All header blocks of one direction are one zlib stream, flushed after each block. A flushed block is processed
+ * separately with the preceding window as its dictionary, so that calls are synchronous and blocks stay in order.
  */
 export class HeaderCompressor {
   #window = headerDictionary;
-  #begun = false;
+  #headerWritten = false;
   compress(headers: Headers): Buffer {
     const plain = encodeBlock(headers);
     const packed = deflateRawSync(plain, { dictionary: this.#window, finishFlush: constants.Z_SYNC_FLUSH });
     this.#window = slide(this.#window, plain);
-    if (this.#begun) return packed;
-    this.#begun = true;
+    if (this.#headerWritten) return packed;
+    this.#headerWritten = true;
     return Buffer.concat([zlibHeader, packed]);
   }
 }
 
 export class HeaderDecompressor {
   #window = headerDictionary;
-  #begun = false;
+  #headerRead = false;
   /** @throws SpdyError `Protocol` */
   decompress(packed: Buffer): Headers {
     let body = packed;
-    if (!this.#begun) {
+    if (!this.#headerRead) {
       body = packed.subarray(this.#skipZlibHeader(packed));
-      this.#begun = true;
+      this.#headerRead = true;
     }
     let plain: Buffer;
     try {
       plain = inflateRawSync(body, { dictionary: this.#window, finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: largestBlock });
     } catch (cause) {
-      throw new SpdyError('Protocol', 'a header block cannot be unpacked', { cause });
+      throw new SpdyError('Protocol', 'a header block cannot be decompressed', { cause });
     }
     this.#window = slide(this.#window, plain);
     return decodeBlock(plain);
   }
 
-  /** RFC 1950, section 2.2: two bytes, and four more that name the dictionary when there is one. */
+  /** RFC 1950, section 2.2: two bytes, and four more that identify the dictionary, if any. */
   #skipZlibHeader(packed: Buffer): number {
     const flags = packed[1] ?? 0;
     if (packed.length < 2 || ((packed[0] ?? 0) & 0x0f) !== 8 || packed.readUInt16BE(0) % 31 !== 0)
@@ -62,7 +62,7 @@ export class HeaderDecompressor {
       return 2;
     }
     if (packed.length < 6 || packed.readUInt32BE(2) !== headerDictionaryId)
-      throw new SpdyError('Protocol', 'header blocks use another dictionary than SPDY/3');
+      throw new SpdyError('Protocol', 'header blocks use a dictionary other than that of SPDY/3');
     return 6;
   }
 }
@@ -91,7 +91,7 @@ function encodeBlock(headers: Headers): Buffer {
 function decodeBlock(plain: Buffer): Headers {
   let offset = 0;
   const take = (length: number): Buffer => {
-    if (offset + length > plain.length) throw new SpdyError('Protocol', 'a header block is cut short');
+    if (offset + length > plain.length) throw new SpdyError('Protocol', 'a header block is truncated');
     offset += length;
     return plain.subarray(offset - length, offset);
   };

@@ -1,5 +1,5 @@
-// SPDY/3, section 2.6.10.1: what both ends' compressors of header blocks start from. Header names (and a few values) in the form a block
-// has them, each after its length; then strings that are common in values.
+// SPDY/3, section 2.6.10.1: the initial dictionary of header block compression. Header names (and a few values) as in a block, each with
+// its length; then common strings of values.
 const words = `options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow
   authorization cache-control connection content-base content-encoding content-language content-length content-location content-md5
   content-range content-type date etag expect expires from host if-match if-modified-since if-none-match if-range if-unmodified-since
@@ -34,5 +34,5 @@ const sized = (word: string): Buffer => {
 
 export const headerDictionary: Buffer = Buffer.concat([...words.map(sized), Buffer.from(codes + values.join(''), 'latin1')]);
 
-/** Adler-32 of the dictionary, by which a zlib stream names it (RFC 1950, DICTID). */
+/** Adler-32 of the dictionary, which identifies it in a zlib stream (RFC 1950, DICTID). */
 export const headerDictionaryId = 0xe3c6a7c2;

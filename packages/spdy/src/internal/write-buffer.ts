@@ -2,11 +2,11 @@ import type { Duplex } from 'node:stream';
 
 type Done = (error?: Error | null) => void;
 
-/** Bytes that may wait for the socket before nobody is asked for more. */
+/** Bytes that may wait for the socket before `whenDrained` delays its callers. */
 const highWaterMark = 256 * 1024;
 const nothing = Buffer.alloc(0);
 
-/** What goes out over a socket: all of one turn of the event loop in one piece, and word of when there is room for more. */
+/** Buffers writes to a socket: the writes of one turn of the event loop are sent in one piece. Reports when more may be written. */
 export class WriteBuffer {
   readonly #socket: Duplex;
   #corked = false;
@@ -16,7 +16,10 @@ export class WriteBuffer {
     this.#socket = socket;
   }
 
-  /** `sent`: the socket has let go of it. After the end nothing is sent, and nobody hears of it: the streams' own end is near. */
+  /**
+   * Sends bytes; `sent` is called when the socket has written them. After the end nothing is sent and no error is reported: the streams end
+   * as well.
+   */
   send(bytes: Buffer, sent?: Done): void {
     if (this.#closed || !this.#socket.writable) return;
     if (!this.#corked) {
@@ -28,7 +31,7 @@ export class WriteBuffer {
     else this.#socket.write(bytes);
   }
 
-  /** Calls at once while little waits, else when all that was sent before is gone. */
+  /** Calls `done` immediately if few bytes are buffered, otherwise when all bytes so far are written. */
   whenDrained(done: Done): void {
     if (this.#closed || !this.#socket.writable) return;
     if (this.#socket.writableLength < highWaterMark) done();

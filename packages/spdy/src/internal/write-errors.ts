@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * Node ends a socket at the first write that fails, with all that was not read from it: a peer that said its last words and went would be
- * cut off by whatever is written then. So a failed write stays undone; reading goes on to the end, which comes soon.
+ * Keeps a socket readable after a write error. Node.js destroys a socket on the first failed write and discards unread data: the last data
+ * of a peer that closed would be lost. Here a failed write is reported and dropped; reading continues to the end.
  */
 export function keepReadingAfterWriteError(socket: Duplex, failed: () => void): void {
   const write = socket._write.bind(socket);

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
 import { gvkOf } from '@oarlock/api/kinds';
 import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
@@ -7,7 +8,7 @@ import { failure, isStatus } from '@oarlock/api/status';
 import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
 import type { PatchType } from '@oarlock/spi/client';
 
-/** Returns the patched object; `current` stays as it is. */
+/** Returns the patched object; `current` is not modified. */
 export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: unknown): unknown {
   try {
     switch (type) {
@@ -22,7 +23,7 @@ export function applyMemoryPatch(current: KubeObject, type: PatchType, patch: un
     }
   } catch (cause) {
     if (isStatus(cause)) throw cause;
-    throw failure('Invalid', cause instanceof Error ? cause.message : String(cause));
+    throw failure('Invalid', errorText(cause));
   }
-  throw failure('UnsupportedMediaType', `the memory API takes no ${type} patch here`);
+  throw failure('UnsupportedMediaType', `the memory API does not support ${type} patches of this resource`);
 }

@@ -20,9 +20,9 @@ interface Table {
 
 export interface StreamOptions {
   readonly filter: (object: KubeObject) => boolean;
-  /** Changes after this revision; absent: begin with what is there as ADDED. */
+  /** Streams changes after this revision; absent: first sends the existing objects as ADDED. */
   readonly after?: number | undefined;
-  /** With the initial objects: say where they end. */
+  /** Whether a bookmark marks the end of the initial objects. */
   readonly initialEventsEnd: boolean;
   readonly signal: AbortSignal | undefined;
 }
@@ -30,7 +30,7 @@ export interface StreamOptions {
 const keptChanges = 10_000;
 const maxQueued = 100_000;
 
-/** Frozen objects under keys with one order of revisions, and streams of their changes. */
+/** Stores frozen objects by key with one sequence of revisions, and streams their changes. */
 export class MemoryStore {
   readonly #tables = new Map<string, Table>();
   readonly #touch: () => void;
@@ -77,7 +77,7 @@ export class MemoryStore {
     return object;
   }
 
-  /** @throws StatusError `Expired` when changes after `after` are forgotten, `Timeout` when it lies in the future */
+  /** Opens a watch. @throws StatusError `Expired` if changes after `after` are compacted, `Timeout` if `after` is in the future */
   open(resource: Resource, { filter, after, initialEventsEnd, signal }: StreamOptions): Stream {
     const table = this.#table(resource);
     if (after !== undefined && after > this.#revision) {
@@ -104,12 +104,12 @@ export class MemoryStore {
     for (const stream of this.#table(resource).streams) stream.push({ type: 'BOOKMARK', object: this.#bookmark(resource) });
   }
 
-  /** Ends open streams as a server that goes away does: with what they were told before, and without a word. */
+  /** Ends open streams as a lost connection does: queued events are delivered, then the stream ends without an error. */
   endStreams(resource?: Resource): void {
     for (const table of resource ? [this.#table(resource)] : this.#tables.values()) for (const stream of table.streams) stream.end();
   }
 
-  /** Forgets all changes, so that whoever resumes from before is told `Expired`. */
+  /** Compacts the history: a watch that resumes at an earlier revision fails with `Expired`. */
   compact(): void {
     for (const table of this.#tables.values()) {
       table.history = [];
@@ -143,7 +143,7 @@ export class MemoryStore {
   }
 }
 
-/** One watch: what happened since the last look comes as one batch. */
+/** One watch. Changes since the last read arrive as one batch. */
 export class Stream implements AsyncIterable<readonly WatchEvent[]> {
   readonly #filter: (object: KubeObject) => boolean;
   readonly #touch: () => void;
@@ -164,7 +164,7 @@ export class Stream implements AsyncIterable<readonly WatchEvent[]> {
     else signal?.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** A watcher of a selection sees objects come and go as they begin and cease to match. */
+  /** A watch with selectors reports an object as ADDED or DELETED when it starts or stops matching. */
   notify({ revision, before, after, last, spanContext }: Change): void {
     const was = before !== undefined && this.#filter(before);
     const is = after !== undefined && this.#filter(after);

@@ -4,7 +4,7 @@ import type { KubeObject, ObjectMeta } from '@oarlock/api/object';
 import { groupResource, type Resource } from '@oarlock/api/resource';
 import { failure } from '@oarlock/api/status';
 
-/** A writable object of a kind that nobody knows. */
+/** A writable object of any kind. */
 export type Draft = { apiVersion?: string; kind?: string; metadata: Writable<ObjectMeta>; spec?: unknown; status?: unknown } & Record<
   string,
   unknown
@@ -17,10 +17,10 @@ export function hasStatus(resource: Resource): boolean {
   return kindOfResource(resource)?.subresources.some(({ name }) => name === 'status') ?? true;
 }
 
-/** What the server settles of a new object, beside its identity. */
+/** Sets the fields that the server determines on create, besides the object's identity. */
 export function prepareCreate(resource: Resource, draft: Draft): void {
   const name = groupResource(resource);
-  // Nodes are registered together with their status.
+  // nodes are registered together with their status
   if (hasStatus(resource) && name !== 'nodes') delete draft.status;
   if (name === 'pods') draft.status = { phase: 'Pending' };
   if (name === 'namespaces') {
@@ -30,7 +30,7 @@ export function prepareCreate(resource: Resource, draft: Draft): void {
   if (draft.spec !== undefined && hasStatus(resource) && !withoutGeneration.has(name)) draft.metadata.generation = 1;
 }
 
-/** Joins what a request to `subresource` may change with what it may not. `draft` becomes the next version of `current`. */
+/** Merges the fields that a request to `subresource` may change with the current fields. `draft` becomes the next version of `current`. */
 export function prepareUpdate(resource: Resource, subresource: string, draft: Draft, current: KubeObject): void {
   const now = current as Draft;
   const { labels, annotations } = draft.metadata;
@@ -94,7 +94,7 @@ function changedBeyondStatus(draft: Draft, now: Draft): boolean {
   return !isDeepStrictEqual(rest(draft), rest(now));
 }
 
-/** Equal but for the resourceVersion: writing it would change nothing. */
+/** Returns true if only the resourceVersion differs, in which case the write changes nothing. */
 export function sameContent(draft: Draft, now: KubeObject): boolean {
   const bare = (object: KubeObject) => ({ ...object, metadata: { ...object.metadata, resourceVersion: '' } });
   return isDeepStrictEqual(bare(draft), bare(now));
@@ -108,15 +108,15 @@ export interface DeleteBody {
   readonly dryRun?: readonly string[];
 }
 
-/** How long the object stays when it is deleted now, in seconds. Only pods ask for time. */
-export function gracePeriod(resource: Resource, object: KubeObject, asked: number | undefined): number {
+/** Returns the grace period of a deletion in seconds. Only pods have one. */
+export function gracePeriod(resource: Resource, object: KubeObject, requested: number | undefined): number {
   if (groupResource(resource) !== 'pods') return 0;
   const { spec, status } = object as { spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }; status?: { phase?: string } };
   if (!spec?.nodeName || status?.phase === 'Succeeded' || status?.phase === 'Failed') return 0;
-  return asked ?? spec.terminationGracePeriodSeconds ?? 30;
+  return requested ?? spec.terminationGracePeriodSeconds ?? 30;
 }
 
-/** The finalizers after a deletion that asks for a propagation policy. */
+/** Returns the finalizers after a deletion with a propagation policy. */
 export function propagationFinalizers(
   finalizers: readonly string[],
   { propagationPolicy, orphanDependents }: DeleteBody,

@@ -25,7 +25,7 @@ const suffixLetters = 'bcdfghjklmnpqrstvwxz2456789';
 const keyOf = ({ namespace, name }: Pick<ApiRequest, 'namespace' | 'name'>): ObjectKey =>
   namespace === '' ? name : `${namespace}/${name}`;
 
-/** The writes of the memory API, each decided and done in one turn. */
+/** Performs the writes of the memory API, each atomically. */
 export class MemoryWriter {
   readonly #store: MemoryStore;
   readonly #clock: Clock;
@@ -56,7 +56,7 @@ export class MemoryWriter {
       draft.metadata.namespace ??= namespace;
       if (draft.metadata.namespace !== namespace)
         throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-      this.#refuseTerminating(resource, namespace, draft.metadata.name ?? '');
+      this.#rejectTerminating(resource, namespace, draft.metadata.name ?? '');
     } else delete draft.metadata.namespace;
     if (!draft.metadata.name) {
       if (!draft.metadata.generateName)
@@ -111,9 +111,9 @@ export class MemoryWriter {
     if (finalizers.length > 0) draft.metadata.finalizers = finalizers;
     else delete draft.metadata.finalizers;
     const began = draft.metadata.deletionTimestamp !== undefined;
-    const asked = gracePeriod(resource, current, options.gracePeriodSeconds);
-    // A deletion under way can be hurried, not slowed down.
-    const grace = began ? Math.min(asked, draft.metadata.deletionGracePeriodSeconds ?? 0) : asked;
+    const requested = gracePeriod(resource, current, options.gracePeriodSeconds);
+    // a repeated deletion can shorten the grace period, not extend it
+    const grace = began ? Math.min(requested, draft.metadata.deletionGracePeriodSeconds ?? 0) : requested;
     if (grace === 0 && !hasPendingDeletion(draft))
       return dryRun === undefined ? (this.purge(resource, objectKey(current), spanContext) ?? current) : current;
     if (!began || grace !== draft.metadata.deletionGracePeriodSeconds) {
@@ -229,11 +229,11 @@ export class MemoryWriter {
     return object;
   }
 
-  #refuseTerminating(resource: Resource, namespace: string, name: string): void {
+  #rejectTerminating(resource: Resource, namespace: string, name: string): void {
     if (this.#store.get(namespaces, namespace)?.metadata?.deletionTimestamp === undefined) return;
-    const refusal = forbidden(resource, name, `unable to create new content in namespace ${namespace} because it is being terminated`);
+    const rejection = forbidden(resource, name, `unable to create new content in namespace ${namespace} because it is being terminated`);
     const causes = [{ reason: 'NamespaceTerminating', message: `namespace ${namespace} is being terminated`, field: 'metadata.namespace' }];
-    throw failure('Forbidden', refusal.message, { ...refusal.status.details, causes });
+    throw failure('Forbidden', rejection.message, { ...rejection.status.details, causes });
   }
 
   #defaulted(draft: Draft): Draft {

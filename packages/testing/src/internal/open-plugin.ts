@@ -10,7 +10,7 @@ import { memoryApi, type MemoryApi } from '../memory-api.ts';
 
 export interface OpenPlugin<T> {
   readonly instance: T;
-  /** What the plugin finds when it asks for a client or informers. */
+  /** The API behind the plugin's client and informers. */
   readonly api: MemoryApi;
   readonly clock: FakeClock;
   dispose(): Promise<void>;
@@ -19,7 +19,7 @@ export interface OpenPlugin<T> {
 export interface OpenPluginOptions {
   readonly config?: unknown;
   seed?(api: MemoryApi): void;
-  /** What the authorizer of the server allows; everything when it is left out. */
+  /** Decides for the server's authorizer; by default everything is allowed. */
   allows?(attributes: Attributes): boolean;
 }
 
@@ -35,7 +35,7 @@ const facts = {
   version: 'v1.36.0',
 };
 
-/** A plugin that requests wait for, started over an API in memory, its informers synced. @throws WiringError for a config that it refuses */
+/** Starts a plugin of the request path over a memory API, with synced informers. @throws WiringError for an invalid config */
 export async function openPlugin<T extends object>(
   slot: Slot<T, 'chain'>,
   plugin: Plugin,
@@ -57,7 +57,7 @@ export async function openPlugin<T extends object>(
         config: z.strictObject({}),
         create: () => ({
           authorize: (attributes) =>
-            allows(attributes) ? { decision: 'allow', reason: 'test' } : { decision: 'no-opinion', reason: 'test says no' },
+            allows(attributes) ? { decision: 'allow', reason: 'test' } : { decision: 'no-opinion', reason: 'the test denies the request' },
         }),
       }),
     });

@@ -23,7 +23,7 @@ const addresses: Readonly<Record<Family, Addresses>> = {
     external: '192.0.2.10',
     podCIDRs: ['10.244.0.0/16'],
   },
-  // beside IPv4, as on nodes of both
+  // in addition to IPv4, as on dual-stack nodes
   ip6: {
     pods: numbers.map((n) => `fd00:244::${n}`),
     clients: ['fd00:99::1', 'fd00:99::2'],
@@ -36,17 +36,17 @@ const addresses: Readonly<Record<Family, Addresses>> = {
 
 type KernelProxy = ServiceProxy & { start(): Promise<void>; clear(): Promise<void> };
 export interface KernelProxyFixture {
-  /** A proxy of these families for these pod ranges; not started. */
+  /** Creates a proxy for these families and pod CIDRs, not started. */
   make(options: {
     readonly podCIDRs: readonly string[];
     readonly masqueradeAll: boolean;
     readonly families: readonly Family[];
   }): KernelProxy;
-  /** How many of each kind of thing the kernel holds. */
+  /** Counts the proxy's objects in the kernel, by type. */
   census(): Promise<Readonly<Record<string, number>>>;
 }
 
-/** What every service proxy promises, of one that is rules in the kernel. To be called in a network namespace of the test's own. */
+/** The contract of service proxies that program the kernel. Runs in a network namespace of the test. */
 export function kernelProxyContract(name: string, { make, census }: KernelProxyFixture, family: Family = 'ip'): void {
   const { pods, clients, node, services, external, podCIDRs } = addresses[family];
   const families = family === 'ip' ? (['ip'] as const) : (['ip', 'ip6'] as const);
@@ -57,7 +57,7 @@ export function kernelProxyContract(name: string, { make, census }: KernelProxyF
     for (const address of [...pods, ...clients, node]) ip('address', 'add', `${address}${own[0]}`, 'dev', 'pods', ...own.slice(1));
     ip('link', 'set', 'pods', 'up');
     ip('link', 'set', 'nobody', 'up');
-    // where Services are is not an interface of anybody: packets need only a route until the rules turn them round
+    // no interface has the Services' addresses: packets need only a route until the rules translate them
     ip(...(family === 'ip' ? [] : ['-6']), 'route', 'add', 'default', 'dev', 'pods');
   });
 
@@ -77,7 +77,7 @@ export function kernelProxyContract(name: string, { make, census }: KernelProxyF
       externalAddress: external,
       nodePorts: { address: node, ports: [30_080, 30_081] },
       clientAddresses: clients,
-      // the kernel keeps this time itself
+      // the kernel measures this time itself
       advanceTime: (seconds) => systemClock.sleep(seconds * 1000),
       dispose: () => proxy.clear(),
     };

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, it } from 'vitest';
 
 const marker = 'OARLOCK_TEST_NETWORK';
-/** Whether this process has a network namespace that is the test's alone. */
+/** Whether this process runs in a network namespace of the test. */
 export const isInNetworkNamespace = process.env[marker] !== undefined;
 
 interface Outcome {
@@ -16,19 +16,19 @@ interface Outcome {
   readonly meta?: unknown;
 }
 
-/** Why rules cannot be tried here; undefined when they can. */
+/** Returns why packet rules cannot be tested, or undefined if they can. */
 function missingRequirement(): string | undefined {
-  if (process.platform !== 'linux') return 'nftables is a part of Linux';
-  if (process.getuid?.() !== 0) return 'packet rules and network namespaces need root';
+  if (process.platform !== 'linux') return 'nftables requires Linux';
+  if (process.getuid?.() !== 0) return 'packet rules and network namespaces require root';
   if (spawnSync('unshare', ['--net', 'nft', 'list', 'tables']).status !== 0)
-    return 'nft does not work in a network namespace here (Debian packages nftables and util-linux)';
+    return 'nft does not work in a network namespace on this machine (Debian packages nftables and util-linux)';
   return undefined;
 }
 
-/** Runs a test file again in a network namespace of its own, and shows each of its tests as one of this file. */
+/** Runs the test file again in a new network namespace and reports each of its tests as a test of this file. */
 export function inNetworkNamespace(file: string): void {
   const why = missingRequirement();
-  describe('in a network namespace of its own', () => {
+  describe('in a separate network namespace', () => {
     if (why !== undefined) {
       it('runs on this machine', (context) => {
         if (process.env['CI'] === 'true') throw new Error(why);
@@ -77,7 +77,7 @@ function runInNamespace(file: string): readonly Outcome[] {
     try {
       text = readFileSync(report, 'utf8');
     } catch (cause) {
-      throw new Error(`the tests did not run in a namespace of their own: ${stderr}${stdout}`, { cause });
+      throw new Error(`the tests did not run in a separate network namespace: ${stderr}${stdout}`, { cause });
     }
     const { success, testResults } = JSON.parse(text) as {
       readonly success: boolean;
@@ -86,7 +86,7 @@ function runInNamespace(file: string): readonly Outcome[] {
     const all = testResults.flatMap(({ assertionResults }) => assertionResults);
     if (all.length === 0 || (!success && !all.some(({ status }) => status === 'failed'))) {
       throw new Error(
-        `the tests could not run in a namespace of their own: ${testResults.map(({ message }) => message).join('\n')}${stderr}`,
+        `the tests could not run in a separate network namespace: ${testResults.map(({ message }) => message).join('\n')}${stderr}`,
       );
     }
     return all;

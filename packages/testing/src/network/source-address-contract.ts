@@ -9,13 +9,24 @@ const [server, client, outside] = ['10.244.0.5', '10.244.0.6', '198.51.100.7'];
 const [toServer, toClient, toOutside] = ['10.244.0.1', '10.244.0.2', '198.51.100.1'];
 const cluster = '10.96.0.7';
 
-/** A proxy in the kernel, started. */
+/** A started proxy that programs the kernel. */
 type KernelProxy = ServiceProxy & { clear(): Promise<void> };
 export type MakeProxy = (options: { readonly podCIDRs: readonly string[]; readonly masqueradeAll: boolean }) => Promise<KernelProxy>;
 
-/** Whose address endpoints see, from pods, from outside and from the node. To be called in a network namespace of the test's own. */
+/** A proxy with one Service, and clients in a pod, at the endpoint and outside of the cluster. */
+interface SourceAddressFixture {
+  apply(more?: Partial<Parameters<typeof servicePort>[1]>, masqueradeAll?: boolean): Promise<void>;
+  clear(): Promise<void>;
+  /** Returns the source address that the endpoint sees, or the error. */
+  request(from: 'client' | 'outside' | 'server', address: string, port: number): Promise<string | undefined>;
+}
+
+/**
+ * Tests the source address that endpoints see for clients in pods, outside of the cluster and on the node. Runs in a network namespace of
+ * the test.
+ */
 export function sourceAddressContract(make: MakeProxy): void {
-  describe('the address that an endpoint sees', { timeout: 300_000 }, () => {
+  describe('source address at the endpoint', { timeout: 300_000 }, () => {
     const machines: Record<string, NamespacedHost> = {};
     let proxy: KernelProxy;
     beforeAll(async () => {
@@ -30,9 +41,10 @@ export function sourceAddressContract(make: MakeProxy): void {
     afterAll(async () => {
       for (const machine of Object.values(machines)) await machine.close();
     });
-    afterEach(() => proxy.clear());
+    const clear = () => proxy.clear();
+    afterEach(clear);
 
-    const apply = async (more: Partial<Parameters<typeof servicePort>[1]> = {}, masqueradeAll = false) => {
+    const apply: SourceAddressFixture['apply'] = async (more = {}, masqueradeAll = false) => {
       proxy = await make({ podCIDRs: ['10.244.0.0/16'], masqueradeAll });
       await proxy.apply({
         replace: true,
@@ -40,56 +52,64 @@ export function sourceAddressContract(make: MakeProxy): void {
         set: [servicePort('d/web:http', { port: 80, clusterIPs: [cluster], endpoints: [endpoint(server, 8080)], ...more })],
       });
     };
+    const request: SourceAddressFixture['request'] = async (from, address, port) => machines[from]?.request(address, port);
+    const fixture: SourceAddressFixture = { apply, clear, request };
+    testMasquerade(fixture);
+    testTrafficPolicy(fixture);
+  });
+}
 
-    it("is the pod's own", async () => {
-      await apply();
-      expect(await machines['client']?.request(cluster, 80)).toBe(client);
-    });
+function testMasquerade({ apply, clear, request }: SourceAddressFixture): void {
+  it("is the pod's address", async () => {
+    await apply();
+    expect(await request('client', cluster, 80)).toBe(client);
+  });
 
-    it("is the node's for every pod with masqueradeAll", async () => {
-      await apply({}, true);
-      expect(await machines['client']?.request(cluster, 80)).toBe(toServer);
-    });
+  it("is the node's address for every pod with masqueradeAll", async () => {
+    await apply({}, true);
+    expect(await request('client', cluster, 80)).toBe(toServer);
+  });
 
-    it("is the node's for a client from outside the pods", async () => {
-      await apply();
-      expect(await machines['outside']?.request(cluster, 80)).toBe(toServer);
-    });
+  it("is the node's address for a client outside of the pod CIDRs", async () => {
+    await apply();
+    expect(await request('outside', cluster, 80)).toBe(toServer);
+  });
 
-    it("is the node's for a pod that reaches itself through its Service", async () => {
-      await apply();
-      expect(await machines['server']?.request(cluster, 80)).toBe(toServer);
-    });
+  it("is the node's address for a pod that reaches itself through its Service", async () => {
+    await apply();
+    expect(await request('server', cluster, 80)).toBe(toServer);
+  });
 
-    it("is the node's at a node port, and the client's own where the policy is Local", async () => {
-      await apply({ nodePort: 30_080 });
-      expect(await machines['outside']?.request(toOutside, 30_080)).toBe(toServer);
-      await proxy.clear();
-      await apply({ nodePort: 30_080, externalLocal: true });
-      expect(await machines['outside']?.request(toOutside, 30_080)).toBe(outside);
-    });
+  it("is the node's address at a node port, and the client's address with policy Local", async () => {
+    await apply({ nodePort: 30_080 });
+    expect(await request('outside', toOutside, 30_080)).toBe(toServer);
+    await clear();
+    await apply({ nodePort: 30_080, externalLocal: true });
+    expect(await request('outside', toOutside, 30_080)).toBe(outside);
+  });
+}
 
-    it("is the client's own where pods come to a door of the policy Local, though no endpoint is on this node", async () => {
-      const elsewhere = { endpoints: [endpoint(server, 8080, { local: false })], externalIPs: ['192.0.2.9'], externalLocal: true };
-      await apply(elsewhere);
-      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
-      expect(await machines['outside']?.request('192.0.2.9', 80)).toBe('no answer');
-      await proxy.clear();
-      await apply({ ...elsewhere, internalLocal: true });
-      expect(await machines['client']?.request(cluster, 80)).toBe('no answer');
-      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(client);
-    });
+function testTrafficPolicy({ apply, clear, request }: SourceAddressFixture): void {
+  it("is the pod's address at an external IP with policy Local, even without an endpoint on this node", async () => {
+    const elsewhere = { endpoints: [endpoint(server, 8080, { local: false })], externalIPs: ['192.0.2.9'], externalLocal: true };
+    await apply(elsewhere);
+    expect(await request('client', '192.0.2.9', 80)).toBe(client);
+    expect(await request('outside', '192.0.2.9', 80)).toBe('no answer');
+    await clear();
+    await apply({ ...elsewhere, internalLocal: true });
+    expect(await request('client', cluster, 80)).toBe('no answer');
+    expect(await request('client', '192.0.2.9', 80)).toBe(client);
+  });
 
-    it("is nobody's for sources that a load balancer does not let in", async () => {
-      await apply({ loadBalancerIPs: ['192.0.2.9'], loadBalancerSourceRanges: [`${client}/32`] });
-      expect(await machines['client']?.request('192.0.2.9', 80)).toBe(toServer);
-      expect(await machines['outside']?.request('192.0.2.9', 80)).toBe('no answer');
-    });
+  it('is undefined for clients outside of the load balancer source ranges, whose packets are dropped', async () => {
+    await apply({ loadBalancerIPs: ['192.0.2.9'], loadBalancerSourceRanges: [`${client}/32`] });
+    expect(await request('client', '192.0.2.9', 80)).toBe(toServer);
+    expect(await request('outside', '192.0.2.9', 80)).toBe('no answer');
+  });
 
-    it("is nobody's when there is no endpoint: the client is refused at once", async () => {
-      await apply({ endpoints: [], nodePort: 30_080 });
-      expect(await machines['client']?.request(cluster, 80)).toBe('ECONNREFUSED');
-      expect(await machines['outside']?.request(toOutside, 30_080)).toBe('ECONNREFUSED');
-    });
+  it('is undefined without an endpoint: the client gets ECONNREFUSED immediately', async () => {
+    await apply({ endpoints: [], nodePort: 30_080 });
+    expect(await request('client', cluster, 80)).toBe('ECONNREFUSED');
+    expect(await request('outside', toOutside, 30_080)).toBe('ECONNREFUSED');
   });
 }

@@ -41,7 +41,7 @@ interface Answer {
 let cluster: TestCluster;
 let port: number;
 let ca: string;
-/** A service account that may do next to nothing, and its token. */
+/** Token of a service account with almost no permissions. */
 let robot: string;
 
 function ask(
@@ -78,7 +78,7 @@ function ask(
     sent.end(text);
   });
 }
-/** Comes true soon, however busy the machine is: what is written is seen by authorizers a moment later. */
+/** Retries until the value is as expected: authorizers see a write with a delay. */
 const eventually = (look: () => Promise<unknown>) => {
   const until = (check: (value: unknown) => void) => vi.waitFor(async () => check(await look()), { timeout: 120_000, interval: 20 });
   return {
@@ -128,7 +128,7 @@ describe('tokens', () => {
   const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const claims = () => JSON.parse(Buffer.from(parts()[1], 'base64url').toString('utf8')) as Record<string, unknown>;
 
-  it('are refused when they are forged, in every way', async () => {
+  it('forged tokens are rejected', async () => {
     const [header, payload, signature] = parts();
     const promoted = encoded({ ...claims(), sub: 'system:serviceaccount:kube-system:clusterrole-aggregation-controller' });
     const foreign = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -152,7 +152,7 @@ describe('tokens', () => {
     expect(await code('GET', podsPath, as(robot))).toBe(200);
   });
 
-  it('for another audience, and those of an account that is gone, let nobody in', async () => {
+  it('tokens for another audience and of deleted accounts are rejected', async () => {
     expect(await code('GET', podsPath, as(await tokenFor('robot', ['vault'])))).toBe(401);
     const gone = await account('gone', [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }]);
     await cluster.client.delete(serviceAccounts, { namespace: 'default', name: 'gone' });
@@ -161,7 +161,7 @@ describe('tokens', () => {
 });
 
 describe('certificates', () => {
-  it('of another CA let nobody in, whatever they say', async () => {
+  it('certificates of another CA are rejected, whatever their subject', async () => {
     const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
     const own = await x509.X509CertificateGenerator.createSelfSigned({
       name: 'O=system:masters,CN=kubernetes-admin',
@@ -177,7 +177,7 @@ describe('certificates', () => {
 });
 
 describe('headers', () => {
-  it('make nobody into somebody else', async () => {
+  it('identity headers of a client do not change its identity', async () => {
     const boasts: Record<string, string> = {
       'x-remote-user': 'admin',
       'x-remote-group': 'system:masters',
@@ -195,11 +195,11 @@ describe('headers', () => {
     { 'impersonate-user': 'system:serviceaccount:kube-system:clusterrole-aggregation-controller' },
     { 'impersonate-user': 'x', 'impersonate-uid': '1', 'impersonate-extra-a': 'b' },
     { 'impersonate-user': 'system:node:n1', 'impersonate-group': 'system:nodes' },
-  ])('impersonate nobody without the right to: %o', async (headers) => {
+  ])('impersonation without permission is rejected: %o', async (headers) => {
     expect(await code('GET', podsPath, { token: robot, headers })).toBe(403);
   });
 
-  it('want a user to impersonate, and each part of it allowed', async () => {
+  it('impersonation needs a user, and permission for each impersonated attribute', async () => {
     expect(await code('GET', podsPath, { token: robot, headers: { 'impersonate-group': 'system:masters' } })).toBeGreaterThanOrEqual(400);
     const actor = await account('actor', [{ apiGroups: [''], resources: ['users'], resourceNames: ['ada'], verbs: ['impersonate'] }]);
     await eventually(() => code('GET', secretsPath, { token: actor, headers: { 'impersonate-user': 'ada' } })).toBe(403);
@@ -220,8 +220,8 @@ describe('headers', () => {
   });
 });
 
-describe('who may write roles and bindings', () => {
-  it('cannot give themselves more than they hold', async () => {
+describe('authors of roles and bindings', () => {
+  it('cannot grant permissions that they do not have', async () => {
     const writer = await account('writer', [
       {
         apiGroups: [group],
@@ -265,11 +265,11 @@ describe('who may write roles and bindings', () => {
   });
 });
 
-describe('a node', () => {
-  it('reaches what its own pods name, and nothing else', async () => {
+describe('node identity', () => {
+  it('reads only objects that its own pods reference', async () => {
     const { client } = cluster;
     const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
-    const made = await x509.Pkcs10CertificateRequestGenerator.create({
+    const created = await x509.Pkcs10CertificateRequestGenerator.create({
       name: 'O=system:nodes,CN=system:node:n1',
       keys,
       signingAlgorithm: algorithm,
@@ -279,7 +279,7 @@ describe('a node', () => {
       spec: {
         signerName: 'kubernetes.io/kube-apiserver-client',
         usages: ['digital signature', 'client auth'],
-        request: Buffer.from(made.toString('pem')).toString('base64'),
+        request: Buffer.from(created.toString('pem')).toString('base64'),
       },
     };
     const asked = await client.create(certificateSigningRequests, wanted);
@@ -345,7 +345,7 @@ describe('a node', () => {
 });
 
 describe('paths and bodies', () => {
-  const refused = [400, 401, 403, 404, 405, 413, 414, 415, 422, 431];
+  const rejected = [400, 401, 403, 404, 405, 413, 414, 415, 422, 431];
 
   it.each([
     '/api/v1/namespaces/default/../kube-system/secrets',
@@ -365,12 +365,12 @@ describe('paths and bodies', () => {
     `/api/v1/namespaces/${'a'.repeat(30_000)}/secrets`,
     `/${'a/'.repeat(500)}`,
     `/api/v1/namespaces/kube-system/secrets?${'a=b&'.repeat(2_000)}`,
-  ])('get nobody further, number %#', async (path) => {
-    expect(refused).toContain(await code('GET', path, as(robot)));
-    expect(refused).toContain(await code('GET', path));
+  ])('unusual path %# grants no access', async (path) => {
+    expect(rejected).toContain(await code('GET', path, as(robot)));
+    expect(rejected).toContain(await code('GET', path));
   });
 
-  it('of every size and shape leave the server as it was', async () => {
+  it('bodies of every size and shape do not change the server', async () => {
     const maker = await account('maker', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['create', 'get', 'patch'] }]);
     const path = '/api/v1/namespaces/default/configmaps';
     await eventually(() => code('POST', path, as(maker), { metadata: { name: 'first' } })).toBe(201);
@@ -392,7 +392,7 @@ describe('paths and bodies', () => {
       ['{}', 'text/html'],
     ];
     for (const [body, type] of bombs)
-      expect(refused, body.slice(0, 40)).toContain(await code('POST', path, as(maker), body, type).catch(() => 413));
+      expect(rejected, body.slice(0, 40)).toContain(await code('POST', path, as(maker), body, type).catch(() => 413));
     for (const body of [
       '{"metadata":{"name":"proto"},"__proto__":{"polluted":true},"data":{"__proto__":"x","constructor":"y"}}',
       '{"metadata":{"name":"proto2","labels":{"__proto__":"a"}},"constructor":{"prototype":{"polluted":true}}}',

@@ -55,7 +55,7 @@ const maps = '/api/v1/namespaces/default/configmaps';
 const map = (name: string, data = 'x') => ({ metadata: { name }, data: { data } });
 const events = (text: string) => text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as AuditEvent]));
 
-it('what a policy wants is in files that are put aside when they are full, so many and none too old, with every decision', async () => {
+it('audit log contains the events and decisions of its policy, in rotated files, bounded in number and age', async () => {
   const logs = join(folder, 'logs');
   const path = join(logs, 'audit.log');
   await mkdir(logs);
@@ -85,7 +85,7 @@ it('what a policy wants is in files that are put aside when they are full, so ma
   expect((await send('POST', '/api/v1/namespaces/team/pods', pod('good'))).code).toBe(201);
   expect((await send('POST', '/api/v1/namespaces/team/pods', pod('bad', { hostNetwork: true }))).code).toBe(403);
   const early = events(await readFile(path, 'utf8'));
-  // in blocking mode, what has been answered is written before the next request begins: all but the last are there
+  // in blocking mode an event is written before the response ends: all but the last events exist
   const of = (uri: string) => early.filter(({ requestURI }) => requestURI.startsWith(uri));
   expect(early.map(({ stage }) => stage)).not.toContain('RequestReceived');
   expect(of('/livez')).toEqual([]);
@@ -119,16 +119,16 @@ it('what a policy wants is in files that are put aside when they are full, so ma
     expect(size).toBeLessThanOrEqual(0.02 * 1024 * 1024);
     if (at < 2) expect(size).toBeGreaterThan(0.01 * 1024 * 1024);
   }
-  // the newest, all of them and in order: what is gone is what was oldest
-  const written = texts
+  // the newest files, complete and in order: only the oldest were deleted
+  const loggedNames = texts
     .flatMap(events)
     .filter(({ verb }) => verb === 'create')
     .map(({ objectRef }) => objectRef?.name ?? '');
-  expect(written.length).toBeGreaterThan(20);
-  expect(written).toEqual(names.slice(-written.length));
+  expect(loggedNames.length).toBeGreaterThan(20);
+  expect(loggedNames).toEqual(names.slice(-loggedNames.length));
 });
 
-/** A service that takes lists of events, and answers when it is told to. */
+/** An audit webhook that receives event lists and responds on request. */
 class Receiver {
   readonly lists: (readonly AuditEvent[])[] = [];
   readonly #server: Server;
@@ -167,7 +167,7 @@ class Receiver {
   }
 }
 
-it('a service that takes no more events holds no requests, and has what there was room for when it comes back', async () => {
+it('an unresponsive audit webhook does not block requests and receives the buffered events when it recovers', async () => {
   const receiver = new Receiver();
   const url = await receiver.listen();
   const config = { url, mode: 'batch', bufferSize: 6, maxBatchSize: 2, maxBatchWaitSeconds: 0, throttle: null };
@@ -177,12 +177,12 @@ it('a service that takes no more events holds no requests, and has what there wa
   );
   try {
     expect((await send('POST', maps, map('first'))).code).toBe(201);
-    await receiver.asked; // and is not answered
+    await receiver.asked; // no response yet
     for (let n = 0; n < 20; n++) expect((await send('POST', maps, map(`m-${n}`))).code).toBe(201);
     const dropped = Number(/^audit_webhook_dropped_total\S* (\d+)$/m.exec((await send('GET', '/metrics')).text)?.[1]);
     expect(dropped).toBe(15);
     receiver.release();
-    await cluster.stop(); // sends what waits
+    await cluster.stop(); // flushes the buffer
     const received = receiver.lists.flat();
     expect(received.map(({ objectRef }) => objectRef?.name)).toEqual(['first', 'm-0', 'm-1', 'm-2', 'm-3', 'm-4']);
     expect(Math.max(...receiver.lists.map((list) => list.length))).toBe(2);

@@ -33,7 +33,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true });
 });
 
-/** As `oarlock dev` runs it: what is there already is placed behind a front. */
+/** Starts a cluster as `oarlock dev` does: the plugins are behind replaceable wrappers. */
 async function start(
   section: 'controllers' | 'scheduling' | 'authn' | 'authz',
   plugin: Plugin,
@@ -67,7 +67,7 @@ async function replace(plugin: Plugin): Promise<void> {
 const client = () => started().composition.host.get(Client);
 const none = z.strictObject({});
 
-it('a controller of another version sees every object anew, with indexes of its own', async () => {
+it('a new version of a controller receives all objects again, with its own indexes', async () => {
   const copier = (name: string) =>
     Controllers.plugin({
       id: 'controller-copier',
@@ -80,7 +80,7 @@ it('a controller of another version sees every object anew, with indexes of its 
           name: 'copier',
           watches: [watch(all, ({ metadata }) => [metadata?.name ?? ''])],
           async reconcile(namespace, context) {
-            if (all.byIndex('copier', name).length === 0) throw new Error('its index is not there');
+            if (all.byIndex('copier', name).length === 0) throw new Error('its index does not exist');
             try {
               await context.client.create(configMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name } });
             } catch (error) {
@@ -106,7 +106,7 @@ it('a controller of another version sees every object anew, with indexes of its 
   expect(await there('later', 'first')).toBe(false);
 });
 
-it('a scheduling plugin of another version decides from the next pod on, and about those that were refused', async () => {
+it('a new version of a scheduling plugin decides for the next pods and for pods that the old version rejected', async () => {
   const picky = (wanted: string) =>
     Scheduling.plugin({
       id: 'scheduling-picky',
@@ -116,7 +116,7 @@ it('a scheduling plugin of another version decides from the next pod on, and abo
   await start('scheduling', picky('node-1'), {
     roles: ['apiserver', 'controllers', 'scheduler', 'kubelet'],
     runtimes: ['runtime-simulated'],
-    admission: [], // no account of the namespace is waited for
+    admission: [], // no wait for the namespace's service account
     settings: { kubelet: { nodeName: 'node', count: 3, port: 0 } },
   });
   const get = (name: string) => client().get(pods, { namespace: 'default', name });
@@ -124,17 +124,17 @@ it('a scheduling plugin of another version decides from the next pod on, and abo
     await expect.poll(async () => (await get(name)).spec?.nodeName, { timeout: 120_000 }).toBeDefined();
     return (await get(name)).spec?.nodeName;
   };
-  const placed = async (name: string) => {
+  const scheduledNode = async (name: string) => {
     await client().create(pods, pod({ name }));
     return nodeOf(name);
   };
-  expect(await placed('first')).toBe('node-1');
+  expect(await scheduledNode('first')).toBe('node-1');
   await client().create(pods, pod({ name: 'waiting', spec: { nodeSelector: { 'kubernetes.io/hostname': 'node-2' } } }));
   await expect.poll(async () => (await get('waiting')).status?.conditions?.[0]?.message, { timeout: 120_000 }).toContain('not node-1');
   await replace(picky('node-2'));
   expect(await nodeOf('waiting')).toBe('node-2');
-  expect(await placed('second')).toBe('node-2');
-  // it may have other extension points than before
+  expect(await scheduledNode('second')).toBe('node-2');
+  // its extension points may differ from those of the old version
   await replace(
     Scheduling.plugin({
       id: 'scheduling-picky',
@@ -142,10 +142,10 @@ it('a scheduling plugin of another version decides from the next pod on, and abo
       create: () => ({ name: 'Picky', weight: 100, score: (_state, _pod, { name }) => (name === 'node-0' ? 100 : 0) }),
     }),
   );
-  expect(await placed('third')).toBe('node-0');
+  expect(await scheduledNode('third')).toBe('node-0');
 });
 
-it('a scheduling plugin of another version has the scheduler, the arguments of its profile and the teams of its pods', () => {
+it("a new version of a scheduling plugin receives the scheduler handle, its profile's arguments and the pod groups", () => {
   const attached: string[] = [];
   const handle = {
     activate: () => {},
@@ -174,15 +174,15 @@ it('a scheduling plugin of another version has the scheduler, the arguments of i
   expect(attached).toEqual(['first 1', 'first 3', 'second 1', 'Teams again', 'second 3', 'Teams again']);
 });
 
-it('an authorizer and an authenticator of another version answer the next request', async () => {
+it('new versions of an authorizer and an authenticator decide the next request', async () => {
   const lets = (user: string) =>
     Authz.plugin({
       id: 'authz-lets',
       config: none,
       create: () => ({ authorize: ({ identity }) => (identity.name === user ? { decision: 'allow', reason: 'it says so' } : noOpinion) }),
     });
-  const nobody = Authn.plugin({ id: 'authn-nobody', config: none, create: () => ({ authenticate: () => abstained }) });
-  expect(frontOf(nobody.provides)).toBeDefined();
+  const unknownUser = Authn.plugin({ id: 'authn-nobody', config: none, create: () => ({ authenticate: () => abstained }) });
+  expect(frontOf(unknownUser.provides)).toBeDefined();
   await start('authz', lets('ada'), { roles: ['apiserver'], authz: ['authz-masters', 'authz-lets'] });
   const may = (user: string) =>
     started()

@@ -41,7 +41,7 @@ async function start(): Promise<RunningCluster> {
   return running;
 }
 
-/** Who the server takes a client for, over HTTPS; the code of a refusal, or of the connection. */
+/** Returns the user name that the server authenticates over HTTPS, or the code of the rejection or connection error. */
 function whoami(ca: string, pair: KeyPair): Promise<string | number> {
   return new Promise((resolve) => {
     const body = JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' });
@@ -68,7 +68,7 @@ const adminAccess = async () => {
 const rootCa = async () =>
   (await running?.composition.host.get(Client).get(configMaps, { namespace: 'default', name: 'kube-root-ca.crt' }))?.data?.['ca.crt'];
 
-it('a second CA is trusted while the first ends, and nobody is shut out on the way', async () => {
+it('a second CA is trusted while the first one ends, without an interruption for any client', async () => {
   await start();
   const first = await readFile(join(pki(), 'ca.crt'), 'utf8');
   const ada = await (await openKeys(pki(), 'https://issuer.example')).keys.issue({ commonName: 'ada', usages: ['client'] });
@@ -77,7 +77,7 @@ it('a second CA is trusted while the first ends, and nobody is shut out on the w
   await rotateAuthority(pki(), 'add');
   await start();
   const second = await readFile(join(pki(), 'ca-next.crt'), 'utf8');
-  // whoever knows the first only goes on as before, and pods are told of both
+  // clients that trust only the first CA continue, and pods receive both
   expect(await whoami(first, ada)).toBe('ada');
   await expect.poll(async () => rootCa().catch(() => ''), { timeout: 120_000 }).toBe(first + second);
 
@@ -85,7 +85,7 @@ it('a second CA is trusted while the first ends, and nobody is shut out on the w
   await start();
   const { ca, pair } = await adminAccess();
   expect(ca).toBe(second + first);
-  // the server shows what the second has signed, and takes what either has
+  // the server's certificate is signed by the second CA, and client certificates of both are accepted
   expect(await whoami(second, pair)).toBe('kubernetes-admin');
   expect(await whoami(first + second, ada)).toBe('ada');
   expect(await whoami(first, ada)).not.toBe('ada');
@@ -97,13 +97,13 @@ it('a second CA is trusted while the first ends, and nobody is shut out on the w
   expect((await adminAccess()).ca).toBe(second);
 });
 
-it('tokens of before are good until they expire after their key has been replaced, in a server that runs', async () => {
+it('tokens stay valid until they expire after their key was replaced in a running server', async () => {
   const token = async (account: string) => {
     const client = running?.composition.host.get(Client);
     const wanted: TokenRequest = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: [] } };
     const name = { namespace: 'default', name: account };
-    const made = await client?.create(serviceAccounts as unknown as Resource<TokenRequest>, wanted, { subresource: 'token', name });
-    return made?.status?.token ?? '';
+    const created = await client?.create(serviceAccounts as unknown as Resource<TokenRequest>, wanted, { subresource: 'token', name });
+    return created?.status?.token ?? '';
   };
   const knows = async (value: string) => {
     const client = running?.composition.host.get(Client);
@@ -115,7 +115,7 @@ it('tokens of before are good until they expire after their key has been replace
   await composition.host.get(Client).create(serviceAccounts, { metadata: { namespace: 'default', name: 'robot' } });
   const old = await token('robot');
   await rotateServiceAccountKey(pki());
-  // it takes the new key up by itself
+  // the server reloads the new key itself
   let fresh = '';
   await expect.poll(async () => keyId((fresh = await token('robot'))), { timeout: 120_000 }).not.toBe(keyId(old));
   expect([await knows(old), await knows(fresh)]).toEqual([true, true]);

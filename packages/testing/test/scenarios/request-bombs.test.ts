@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 
 vi.setConfig({ testTimeout: 120_000 });
-/** As large as a body may be, nearly. */
+/** Nearly the maximum size of a request body. */
 const bytes = 2_900_000;
 const json = 'application/json';
 const yaml = 'application/yaml';
@@ -19,12 +19,12 @@ interface Bomb {
   readonly body: string;
   readonly type: string;
   readonly codes: readonly number[];
-  /** How long it may hold the event loop, in milliseconds of CPU: what others wait. */
+  /** Limit on the CPU time that the request may block the event loop, in milliseconds. */
   readonly holds: number;
   readonly path?: string;
   readonly method?: string;
 }
-// what nests is refused before much is made of it; what is wide costs in proportion to its size
+// nested input is rejected before it is processed; the cost of wide input is proportional to its size
 const bombs: readonly Bomb[] = [
   {
     title: 'JSON arrays in arrays',
@@ -56,7 +56,7 @@ const bombs: readonly Bomb[] = [
     holds: 4_000,
   },
   {
-    title: 'labels that are wrong',
+    title: 'invalid labels',
     body: `{"metadata":{"name":"l","labels":{${many(180_000, (n) => `"k${n}":"v!"`, ',')}}}}`,
     type: json,
     codes: [422],
@@ -116,7 +116,7 @@ const bombs: readonly Bomb[] = [
   },
 ];
 
-/** In a thread of its own: that the sender is busy is not the server's doing. */
+/** Runs in a worker thread, so that the sender's own work does not count as the server's. */
 const sender = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { request } = require('node:https');
@@ -131,7 +131,7 @@ parentPort.on('message', ({ id, method, path, type, body }) => {
 let cluster: TestCluster;
 let thread: Worker;
 let requests = 0;
-/** The code of the answer; what answers another request, of a test that was given up, is not taken for it. */
+/** Returns the response code; responses to requests of an aborted test are ignored. */
 const send = (method: string, path: string, type: string, body: string) =>
   new Promise<number>((resolve) => {
     const id = ++requests;
@@ -155,7 +155,7 @@ beforeAll(async () => {
   const cert = text(config.users[0].user['client-certificate-data']);
   const key = text(config.users[0].user['client-key-data']);
   thread = new Worker(sender, { eval: true, workerData: { port: Number(new URL(cluster.server).port), ca, cert, key } });
-  // what is loaded at the first request is no bomb's doing
+  // warm-up: modules that load on the first request do not count
   expect(await send('POST', `${maps}?dryRun=All`, json, '{"metadata":{"name":"first"}}')).toBe(201);
   expect(await send('POST', `${maps}?dryRun=All`, yaml, 'metadata: {name: second}')).toBe(201);
 }, 120_000);
@@ -165,7 +165,7 @@ afterAll(async () => {
 });
 
 it.each(bombs)(
-  '$title: refused or taken, and over soon',
+  '$title: rejected or accepted within the limit',
   async ({ body, type, codes, holds, path = `${maps}?dryRun=All`, method = 'POST' }) => {
     const delay = monitorEventLoopDelay({ resolution: 1 });
     delay.enable();
@@ -174,13 +174,13 @@ it.each(bombs)(
     const { user, system } = process.cpuUsage(before);
     delay.disable();
     expect(codes).toContain(code);
-    // a machine with other work to do holds the loop for longer than the server does
+    // on a busy machine the event loop is blocked longer than the server's own CPU time
     expect(Math.min(delay.max / 1e6, (user + system) / 1e3)).toBeLessThan(holds);
     expect(await send('GET', '/livez', json, '')).toBe(200);
   },
 );
 
-it('60,000 labels that are wrong cost no more than as many that are right', async () => {
+it('60,000 invalid labels cost no more than as many valid ones', async () => {
   const labels = (value: string) => `{"metadata":{"name":"l","labels":{${many(60_000, (n) => `"k${n}":"${value}"`, ',')}}}}`;
   const [wrong, right] = [labels('v!'), labels('v')];
   const spent = async (body: string, code: number) => {
@@ -191,8 +191,8 @@ it('60,000 labels that are wrong cost no more than as many that are right', asyn
   };
   await spent(wrong, 422);
   await spent(right, 201);
-  // by turns, the least of each: processor time is not the same all the time either
-  const rounds: (readonly [number, number])[] = [];
-  for (let round = 0; round < 3; round++) rounds.push([await spent(wrong, 422), await spent(right, 201)]);
-  expect(Math.min(...rounds.map(([each]) => each)) / Math.min(...rounds.map(([, each]) => each))).toBeLessThan(1);
+  // alternating, the minimum of each: CPU time varies as well
+  const durations: (readonly [number, number])[] = [];
+  for (let round = 0; round < 3; round++) durations.push([await spent(wrong, 422), await spent(right, 201)]);
+  expect(Math.min(...durations.map(([each]) => each)) / Math.min(...durations.map(([, each]) => each))).toBeLessThan(1);
 });

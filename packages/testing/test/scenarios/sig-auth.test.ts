@@ -33,7 +33,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => cluster.stop());
 
-/** Comes true soon: controllers work on it. */
+/** Retries until controllers have done their work. */
 const soon = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 120_000, interval: 20 });
 const missing = (error: unknown) => isStatus(error, 'NotFound');
 
@@ -74,13 +74,14 @@ describe('[sig-auth] ServiceAccounts', () => {
     for (const account of ['default', 'mount', 'nomount'])
       for (const own of [undefined, true, false]) {
         const name = `${account}-${String(own)}`;
-        const made = await client.create(
+        const created = await client.create(
           pods,
           pod(namespace, name, {}, { serviceAccountName: account, ...(own !== undefined && { automountServiceAccountToken: own }) }),
         );
         const mounts =
-          made.spec?.containers[0]?.volumeMounts?.some(({ mountPath }) => mountPath === '/var/run/secrets/kubernetes.io/serviceaccount') ===
-          true;
+          created.spec?.containers[0]?.volumeMounts?.some(
+            ({ mountPath }) => mountPath === '/var/run/secrets/kubernetes.io/serviceaccount',
+          ) === true;
         expect(mounts, name).toBe(own ?? account !== 'nomount');
       }
   });
@@ -127,8 +128,8 @@ describe('[sig-auth] ServiceAccounts', () => {
 
   it('should update a ServiceAccount', async () => {
     const namespace = await space('update');
-    const made = await client.create(serviceAccounts, { metadata: { namespace, name: 'test' }, automountServiceAccountToken: false });
-    const updated = await client.update(serviceAccounts, { ...made, automountServiceAccountToken: true });
+    const created = await client.create(serviceAccounts, { metadata: { namespace, name: 'test' }, automountServiceAccountToken: false });
+    const updated = await client.update(serviceAccounts, { ...created, automountServiceAccountToken: true });
     expect(updated.automountServiceAccountToken).toBe(true);
   });
 });
@@ -150,15 +151,15 @@ describe('[sig-auth] SubjectReview', () => {
 describe('[sig-auth] Certificates API [Privileged:ClusterAdmin]', () => {
   it('should support CSR API operations', async () => {
     const signerName = 'example.com/e2e';
-    // a request that nobody signs: only its life counts
+    // a request that no signer handles: the test covers only its life cycle
     const request = Buffer.from(
       '-----BEGIN CERTIFICATE REQUEST-----\nMIHXMIGAAgEAMB4xHDAaBgNVBAMME2UyZS5leGFtcGxlLmNvbS5jc3IwWTATBgcq\n-----END CERTIFICATE REQUEST-----\n',
     ).toString('base64');
-    const made = await client.create(certificateSigningRequests, {
+    const created = await client.create(certificateSigningRequests, {
       metadata: { generateName: 'e2e-example-csr-', labels: { e2e: 'csr' } },
       spec: { request, signerName, expirationSeconds: 3600, usages: ['digital signature', 'key encipherment', 'server auth'] },
     } satisfies CertificateSigningRequest);
-    const name = made.metadata?.name ?? '';
+    const name = created.metadata?.name ?? '';
     expect((await client.list(certificateSigningRequests, { fieldSelector: `spec.signerName=${signerName}` })).items).toHaveLength(1);
     const patched = await client.patch(certificateSigningRequests, { name }, 'merge', { metadata: { annotations: { patched: 'true' } } });
     expect(patched.metadata?.annotations).toEqual({ patched: 'true' });
@@ -202,8 +203,8 @@ describe('[sig-scheduling] LimitRange', () => {
       spec: { schedulingGates: [{ name: 'test/never' }], containers: [{ name: 'c', image: 'x' }] },
     };
     await soon(async () => {
-      const made = await client.create(pods, { ...bare, metadata: { namespace, generateName: 'no-resources-' } });
-      expect(made.spec?.containers[0]?.resources).toEqual({ requests: { cpu: '100m' }, limits: { cpu: '500m' } });
+      const created = await client.create(pods, { ...bare, metadata: { namespace, generateName: 'no-resources-' } });
+      expect(created.spec?.containers[0]?.resources).toEqual({ requests: { cpu: '100m' }, limits: { cpu: '500m' } });
     });
     await expect(client.create(pods, pod(namespace, 'min', { cpu: '10m' }))).rejects.toThrow(
       'minimum cpu usage per Container is 50m, but request is 10m',

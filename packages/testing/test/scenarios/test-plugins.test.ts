@@ -19,14 +19,14 @@ const owners = Admission.plugin({
     mutate(request) {
       const { object } = request;
       if (object === undefined || object.metadata?.labels?.['team'] !== undefined) return object ?? allow;
-      request.warn('a team was chosen');
+      request.warn('a default team label was set');
       request.annotate('team', config.team);
       return { ...object, metadata: { ...object.metadata, labels: { ...object.metadata?.labels, team: config.team } } };
     },
     async validate({ object, old, operation, identity }) {
       if (operation === 'DELETE' && old?.metadata?.labels?.['keep'] !== undefined) return deny('it is to be kept', { reason: 'Conflict' });
       if (object?.metadata?.labels?.['owner'] === undefined && operation !== 'DELETE')
-        return deny(`${identity.name} does not say who owns it`);
+        return deny(`${identity.name} did not set the owner label`);
       await client.get(configMaps, { namespace: 'default', name: 'owners' });
       return allow;
     },
@@ -35,41 +35,41 @@ const owners = Admission.plugin({
 const objects = [namespace(), configMap({ name: 'owners' })];
 
 describe('testAdmission', () => {
-  it('says what became of a request, typed as the object', async () => {
+  it("returns the result of a request, with the object's type", async () => {
     await using test = await testAdmission(owners, { team: 'blue' }, { objects });
-    const made = await test.create(pod({ labels: { owner: 'ada' } }));
-    expect(made.object.spec?.containers[0]?.image).toBe('nginx:1.27');
-    expect(made).toMatchObject({
+    const created = await test.create(pod({ labels: { owner: 'ada' } }));
+    expect(created.object.spec?.containers[0]?.image).toBe('nginx:1.27');
+    expect(created).toMatchObject({
       allowed: true,
       matched: true,
       message: '',
       changes: ['+ metadata.labels.team "blue"'],
       patch: [{ op: 'add', path: '/metadata/labels/team', value: 'blue' }],
-      warnings: ['a team was chosen'],
+      warnings: ['a default team label was set'],
       annotations: { team: 'blue' },
     });
-    expect(String(made)).toBe('admitted\n  + metadata.labels.team "blue"\n  warns: a team was chosen');
+    expect(String(created)).toBe('admitted\n  + metadata.labels.team "blue"\n  warns: a default team label was set');
   });
 
-  it('words refusals as a client reads them', async () => {
+  it('reports rejections with the messages that clients receive', async () => {
     await using test = await testAdmission(owners, { team: 'blue' }, { objects });
-    const refused = await test.create(deployment(), { user: 'bob' });
-    expect(refused.message).toBe('deployments.apps "web" is forbidden: bob does not say who owns it');
-    expect(refused.status?.code).toBe(403);
-    expect(String(refused)).toMatch(/^refused with 403: deployments.apps "web" is forbidden/);
+    const rejection = await test.create(deployment(), { user: 'bob' });
+    expect(rejection.message).toBe('deployments.apps "web" is forbidden: bob did not set the owner label');
+    expect(rejection.status?.code).toBe(403);
+    expect(String(rejection)).toMatch(/^rejected with 403: deployments.apps "web" is forbidden/);
     const kept = await test.delete(pod({ labels: { keep: '' } }));
     expect(kept.message).toMatch(/it is to be kept/);
     expect(kept.status?.code).toBe(409);
     expect((await test.update(pod(), pod({ labels: { owner: 'ada' } }))).allowed).toBe(true);
   });
 
-  it('knows what the plugin is not asked about, and kinds that come from outside', async () => {
+  it('reports requests that the plugin does not match, and supports kinds that are not built in', async () => {
     await using test = await testAdmission(owners, { team: 'blue' }, { objects });
-    expect(String(await test.create(configMap()))).toBe('admitted: the plugin is not asked');
+    expect(String(await test.create(configMap()))).toBe('admitted: the plugin does not match the request');
     expect((await test.create(object('example.dev/v1', 'Widget', { labels: { owner: 'a' } }))).changes).toHaveLength(1);
   });
 
-  it('throws what the plugin throws, and refuses a config as a cluster does', async () => {
+  it('throws exceptions of the plugin, and rejects a config as a cluster does', async () => {
     const broken = Admission.plugin({
       id: 'admission-broken',
       config: z.strictObject({}),

@@ -12,7 +12,7 @@ import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 
-// attacks that an HTTP client would not let through, and on what others hold; the rest are in attacks.test.ts
+// attacks that an HTTP client library does not allow, and attacks on other users' permissions; the others are in api-attacks.test.ts
 vi.setConfig({ testTimeout: 60_000 });
 let cluster: TestCluster;
 let port: number;
@@ -63,7 +63,7 @@ interface Answer {
   readonly code: number;
   readonly text: string;
 }
-/** Over HTTP/2, as the robot unless the headers say something else. */
+/** Sends a request over HTTP/2, authenticated as the robot account unless the headers contain other credentials. */
 function http2(headers: Record<string, string | string[]>, body?: object): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const stream = session.request({
@@ -80,7 +80,7 @@ function http2(headers: Record<string, string | string[]>, body?: object): Promi
     stream.end(body && JSON.stringify(body));
   });
 }
-/** Lines of a head as they are; the code of the answer, 0 where there was none. */
+/** Sends the lines of a request head unchanged; returns the response code, or 0 without a response. */
 function raw(lines: readonly string[], identity: object = {}): Promise<number> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port, ca, servername: 'localhost', ALPNProtocols: ['http/1.1'], ...identity });
@@ -96,16 +96,16 @@ function raw(lines: readonly string[], identity: object = {}): Promise<number> {
 }
 const code = async (path: string, method = 'GET', body?: object) => (await http2({ ':path': path, ':method': method }, body)).code;
 
-describe('tokens signed with the right key', () => {
+describe('tokens with a valid signature', () => {
   it.each<[string, { readonly claims?: object; readonly exp?: number; readonly nbf?: number; readonly issuer?: string }, number]>([
-    ['as the server makes them', {}, 200],
+    ['as the server issues them', {}, 200],
     ['expired', { exp: -60 }, 401],
     ['of tomorrow', { nbf: 86_400 }, 401],
     ['of another issuer', { issuer: 'https://elsewhere.example' }, 401],
-    ['of an account of another uid', { claims: { serviceaccount: { name: 'robot', uid: 'another' } } }, 401],
-    ['of a pod that is not there', { claims: { pod: { name: 'gone', uid: 'x' } } }, 401],
-    ['of a secret that is not there', { claims: { secret: { name: 'gone', uid: 'x' } } }, 401],
-    ['of a node that is not there', { claims: { node: { name: 'gone', uid: 'x' } } }, 401],
+    ['of an account with another uid', { claims: { serviceaccount: { name: 'robot', uid: 'another' } } }, 401],
+    ['of a missing pod', { claims: { pod: { name: 'gone', uid: 'x' } } }, 401],
+    ['of a missing secret', { claims: { secret: { name: 'gone', uid: 'x' } } }, 401],
+    ['of a missing node', { claims: { node: { name: 'gone', uid: 'x' } } }, 401],
   ])('%s', async (_, { claims = {}, exp = 600, nbf = 0, issuer }, wanted) => {
     const pem = await readFile(join(dirname(cluster.kubeconfig), 'pki', 'service-account.key'), 'utf8');
     const key = createPrivateKey(pem);
@@ -128,10 +128,10 @@ describe('tokens signed with the right key', () => {
   });
 });
 
-describe('headers that come twice', () => {
+describe('repeated headers', () => {
   const bearer = (token: string) => `Authorization: Bearer ${token}`;
 
-  it('name nobody who was not known by each alone', async () => {
+  it('do not authenticate a user that no single header authenticates', async () => {
     expect(await raw([`GET ${podsPath} HTTP/1.1`, bearer(robot)])).toBe(200);
     for (const others of [[bearer('wrong')], ['authorization: Basic YWRtaW46YWRtaW4='], ['X-Remote-User: admin', 'X-Remote-User: root']])
       for (const lines of [
@@ -141,7 +141,7 @@ describe('headers that come twice', () => {
         expect([401, 403, 400], lines.join()).toContain(await raw([`GET ${secretsPath} HTTP/1.1`, ...lines]));
   });
 
-  it('impersonate nobody in the shadow of somebody who may be', async () => {
+  it('do not impersonate a second user beside a permitted one', async () => {
     const actor = await account('actor', [{ apiGroups: [''], resources: ['users'], resourceNames: ['ada'], verbs: ['impersonate'] }]);
     const as = (...names: string[]) =>
       raw([`GET ${podsPath} HTTP/1.1`, bearer(actor), ...names.map((name) => `Impersonate-User: ${name}`)]);
@@ -160,7 +160,7 @@ describe('headers that come twice', () => {
     }
   });
 
-  it('and are not well formed, are no requests', async () => {
+  it('malformed headers are rejected', async () => {
     for (const head of [
       [`GET ${podsPath} HTTP/1.1`, 'Content-Length: 5', 'Content-Length: 6', bearer(robot)],
       [`POST ${podsPath} HTTP/1.1`, 'Content-Length: 5', 'Transfer-Encoding: chunked', bearer(robot)],
@@ -174,8 +174,8 @@ describe('headers that come twice', () => {
 });
 
 describe('HTTP/2', () => {
-  it('has pseudo headers that make nobody into somebody else, and lead nowhere else', async () => {
-    // the server, or the client's own library, has no such request
+  it('pseudo headers change neither the identity nor the target', async () => {
+    // the server, or the client library itself, rejects such a request
     for (const more of [{ ':authority': 'kubernetes-admin@evil' }, { ':scheme': 'http' }, { host: 'evil' }])
       expect([403, undefined], JSON.stringify(more)).toContain(
         (await http2({ ':path': secretsPath, ...more }).catch(() => undefined))?.code,
@@ -186,18 +186,18 @@ describe('HTTP/2', () => {
       '/api/v1/namespaces/kube-system%00/secrets',
       `https://127.0.0.1:${port}${secretsPath}`,
     ])
-      expect([400, 403, 404], path).toContain(await code(path).catch(() => 400)); // what is no target at all is reset
+      expect([400, 403, 404], path).toContain(await code(path).catch(() => 400)); // a request without a valid target is reset
   });
 
-  it('takes no pseudo header twice, and none that there is not', async () => {
+  it('repeated and unknown pseudo headers are rejected', async () => {
     for (const more of [{ ':path': [podsPath, secretsPath] }, { ':user': 'admin' }])
       expect(() => session.request(more as unknown as Record<string, string>)).toThrow();
     expect(await code(podsPath)).toBe(200);
   });
 });
 
-describe('what others hold', () => {
-  it('the kubelet of a node is not reached through the API without the right to it', async () => {
+describe('permissions of other users', () => {
+  it('the kubelet is not reachable through the API server without nodes/proxy permission', async () => {
     await cluster.client.create(nodes, { metadata: { name: 'n1' } });
     for (const path of [
       'n1/proxy',
@@ -215,7 +215,7 @@ describe('what others hold', () => {
       expect(await code(path), path).toBe(403);
   });
 
-  it('a pod runs as no account of another namespace, and as none that there is not', async () => {
+  it('a pod cannot use a service account of another namespace or a missing one', async () => {
     const { client } = cluster;
     await client.create(namespaces, { metadata: { name: 'theirs' } });
     await soon(() => client.get(serviceAccounts, { namespace: 'default', name: 'default' }));
@@ -224,13 +224,13 @@ describe('what others hold', () => {
     expect(await code(podsPath, 'POST', pod({ serviceAccountName: 'nobody' }))).toBe(403);
     expect(await code(podsPath, 'POST', pod({ serviceAccountName: 'kube-system/clusterrole-aggregation-controller' }))).toBe(403);
     expect(await code('/api/v1/namespaces/theirs/pods', 'POST', { ...pod({}), metadata: { name: 'p', namespace: 'default' } })).toBe(400);
-    // a pod that pretends to come from a node's own files brings no account and no secrets along
+    // a fake mirror pod gets no service account and no secrets
     const mirror = { metadata: { name: 'm', annotations: { 'kubernetes.io/config.mirror': 'x' } } };
     expect(await code(podsPath, 'POST', { ...pod({ serviceAccountName: 'default' }), ...mirror })).toBe(403);
     expect(await code(podsPath, 'POST', { ...pod({ volumes: [{ name: 's', secret: { secretName: 'x' } }] }), ...mirror })).toBe(403);
   });
 
-  it('a secret of a token is made for whoever owns the account only by who may make secrets there', async () => {
+  it('a token secret requires permission to create secrets, even for the owner of the account', async () => {
     const asked = {
       metadata: { name: 'grab', annotations: { 'kubernetes.io/service-account.name': 'default' } },
       type: 'kubernetes.io/service-account-token',
@@ -239,7 +239,7 @@ describe('what others hold', () => {
     expect(await code('/api/v1/namespaces/kube-system/serviceaccounts/generic-garbage-collector/token', 'POST', { spec: {} })).toBe(403);
   });
 
-  it('an aggregated role takes up no rules from who does not hold them', async () => {
+  it('an aggregated role does not gain rules from authors that do not have them', async () => {
     const { client } = cluster;
     const own: PolicyRule = { apiGroups: [''], resources: ['configmaps'], verbs: ['get'] };
     const labeller = await account('labeller', [
@@ -257,7 +257,7 @@ describe('what others hold', () => {
     const at = `/apis/${group}/v1/clusterroles`;
     const into = { [`${group}/aggregate-to-view`]: 'true' };
     await soon(async () => expect(await send('POST', `${at}?dryRun=All`, { metadata: { name: 'mine' }, rules: [own] })).toBe(201));
-    // what one holds may be passed on; what one does not may not, whichever way it is written
+    // permissions that the author has may be granted; others may not, regardless of their notation
     expect(await send('POST', at, { metadata: { name: 'passed', labels: into }, rules: [own] })).toBe(201);
     const rules = [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }];
     for (const [method, path, body, type] of [
@@ -284,7 +284,7 @@ describe('what others hold', () => {
   });
 });
 
-it('nobody waits for a bomb of somebody else: each is answered while others go on', async () => {
+it('expensive requests of one user do not block the requests of others', async () => {
   const maker = await account('maker', [{ apiGroups: [''], resources: ['configmaps', 'pods'], verbs: ['create', 'get', 'patch', 'list'] }]);
   const path = '/api/v1/namespaces/default/configmaps';
   const post = (body: string, type: string, method = 'POST', to = path) =>
@@ -330,7 +330,7 @@ it('nobody waits for a bomb of somebody else: each is answered while others go o
     let done = false;
     let others = 0;
     const exploded = bomb().finally(() => (done = true));
-    // those who ask meanwhile are answered, one after the other, until it is over; and once more afterwards
+    // requests run one after another until the expensive request ends, and once more afterwards
     do {
       expect(await code(podsPath)).toBe(200);
       others += 1;
@@ -342,7 +342,7 @@ it('nobody waits for a bomb of somebody else: each is answered while others go o
   for (const others of answered) expect(others).toBeGreaterThan(0);
 });
 
-it('who holds the key of the CA is the only one to sign for it: a certificate signs no further one', async () => {
+it('only the holder of the CA key can sign: a client certificate cannot sign another certificate', async () => {
   expect(await raw([`GET ${secretsPath} HTTP/1.1`], admin)).toBe(200);
   expect(await raw([`GET ${secretsPath} HTTP/1.1`])).toBe(401);
   await cluster.client.create(secrets, { metadata: { namespace: 'default', name: 'held' } });

@@ -11,7 +11,7 @@ import { openTracing } from '@oarlock/tracing/tracing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { span, spanId } from '../support/spans.ts';
 
-describe('the exporter', () => {
+describe('span exporter', () => {
   let clock: FakeClock;
   let sent: string[][];
   let answer: () => Promise<void>;
@@ -35,7 +35,7 @@ describe('the exporter', () => {
     for (let n = from; n < to; n++) exporter.add(span(`s${n}`));
   };
 
-  it('gathers for a while, then sends in batches, in order', async () => {
+  it('collects for a while, then sends in batches, in order', async () => {
     add(0, 6);
     await clock.advance(499);
     expect(sent).toEqual([]);
@@ -47,7 +47,7 @@ describe('the exporter', () => {
     expect(exporter.dropped).toBe(0);
   });
 
-  it('drops and counts what does not fit while a collector is slow', async () => {
+  it('drops and counts spans over the limit while a collector is slow', async () => {
     let open = () => {};
     answer = () =>
       new Promise((resolve) => {
@@ -63,7 +63,7 @@ describe('the exporter', () => {
     expect(sent.flat()).toEqual(Array.from({ length: 14 }, (_, n) => `s${n}`));
   });
 
-  it('gives up a batch that cannot be sent, and goes on with the next ones', async () => {
+  it('drops a batch that cannot be sent, and continues with the next one', async () => {
     answer = () => Promise.reject(new Error('connection refused'));
     add(0, 2);
     await clock.advance(500);
@@ -74,7 +74,7 @@ describe('the exporter', () => {
     expect(sent).toEqual([['s0', 's1'], ['s2']]);
   });
 
-  it('goes on by itself with what waited when a batch failed', async () => {
+  it('sends the queued spans after a failed batch', async () => {
     let failures = 1;
     answer = () => (failures-- > 0 ? Promise.reject(new Error('away')) : Promise.resolve());
     add(0, 10);
@@ -83,7 +83,7 @@ describe('the exporter', () => {
     expect(exporter.dropped).toBe(4);
   });
 
-  it('sends at once when it is flushed, what comes meanwhile too, and never rejects', async () => {
+  it('flush sends immediately, including spans added meanwhile, and never rejects', async () => {
     add(0, 5);
     const flushed = exporter.flush();
     add(5, 6);
@@ -170,7 +170,7 @@ describe('OTLP', () => {
     });
   });
 
-  it('goes to /v1/traces of the collector, and says when that refuses', async () => {
+  it('is sent to /v1/traces of the collector; an error response is reported', async () => {
     const requests: { url: string | undefined; type: string | undefined; body: string }[] = [];
     let status = 200;
     const server = createServer((request, response) => {
@@ -193,7 +193,7 @@ describe('OTLP', () => {
     ]);
     expect(JSON.parse(requests[0]?.body ?? '')).toEqual(JSON.parse(JSON.stringify(otlpBody([span('a')]))));
     status = 503;
-    await expect(otlpSender(base)([span('c')])).rejects.toThrow('the collector answered 503');
+    await expect(otlpSender(base)([span('c')])).rejects.toThrow('the collector responded with 503');
     server.close();
   });
 });
@@ -201,7 +201,7 @@ describe('OTLP', () => {
 describe('tracing of a process', () => {
   const clock = new FakeClock();
 
-  it('records nothing when it is off', () => {
+  it('records nothing when it is disabled', () => {
     const { tracer, store } = openTracing({ enabled: false, keep: 100, clock, log: silentLogger });
     const root = startSpan(tracer('x'), 'a');
     root.end();
@@ -209,7 +209,7 @@ describe('tracing of a process', () => {
     expect(store.trace(root.spanContext().traceId)).toEqual([]);
   });
 
-  it('keeps spans here, or gives them to the process that keeps them', async () => {
+  it('keeps spans in this process, or forwards them to the process that keeps them', async () => {
     const here = openTracing({ enabled: true, keep: 100, clock, log: silentLogger });
     const own = startSpan(here.tracer('scheduler'), 'a');
     own.end();

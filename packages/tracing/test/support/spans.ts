@@ -1,6 +1,6 @@
 import type { RecordedSpan } from '@oarlock/spi/spans';
 
-/** A span for tests. Ids are made of a short name; times are milliseconds. */
+/** Returns a span for tests. Ids are derived from a short name; times are milliseconds. */
 export function span(id: string, more: Partial<RecordedSpan> = {}): RecordedSpan {
   return {
     traceId: 't'.padStart(32, '0').replace('t', '1'),

@@ -26,7 +26,7 @@ const busy = (millicores: number, replicas?: number): Deployment => ({
 const items = async (client: Client, path: string) =>
   ((await client.raw('GET', path)) as { items: { metadata: { name: string } }[] }).items;
 
-describe('metrics of a cluster of simulated nodes', () => {
+describe('metrics of a cluster with simulated nodes', () => {
   let cluster: TestCluster;
   let remote: ReturnType<typeof httpClient>;
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe('metrics of a cluster of simulated nodes', () => {
         settings: { kubelet: { nodeName: 'node', count: 3, port: 0 } },
       },
     });
-    // the port that was free is in no kubeconfig
+    // no kubeconfig contains the automatically selected port
     const { spec } = await cluster.client.get(services, { namespace: 'default', name: 'kubernetes' });
     const { options } = await loadKubeconfig(cluster.kubeconfig);
     remote = httpClient({ ...options, server: `https://127.0.0.1:${spec?.ports?.[0]?.targetPort}` });
@@ -55,7 +55,7 @@ describe('metrics of a cluster of simulated nodes', () => {
     await cluster?.stop();
   });
 
-  it('are served over HTTPS and in process, and autoscalers follow them up and down', async () => {
+  it('are served over HTTPS and in process, and drive autoscalers up and down', async () => {
     const { client } = cluster;
     await client.create(deployments, busy(150, 2));
     await client.create(horizontalPodAutoscalers, {
@@ -89,7 +89,7 @@ describe('metrics of a cluster of simulated nodes', () => {
     await expect.poll(replicas, { timeout: 120_000, interval: 200 }).toBe(1);
   });
 
-  it('are told to nobody but the API server', async () => {
+  it('are served only to the API server', async () => {
     const { spec } = await cluster.client.get(apiServices, { name: 'v1beta1.metrics.k8s.io' });
     const code = await new Promise((resolve, reject) => {
       const call = request(

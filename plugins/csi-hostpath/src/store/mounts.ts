@@ -1,10 +1,18 @@
 import { lstat, mkdir, readFile, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { execa } from 'execa';
+import { systemClock } from '@oarlock/primitives/clock';
+import { runProgram } from '@oarlock/primitives/run-program';
 
-const timeout = 30_000;
+const timeoutMs = 30_000;
 const isRoot = process.getuid?.() === 0;
 const unescape = (text: string) => text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+
+/** Runs a program and returns its standard output. @throws Error if it fails */
+async function run(program: string, ...args: readonly string[]): Promise<string> {
+  const { exitCode, stdout, stderr, killed } = await runProgram(systemClock, program, args, { timeoutMs });
+  if (exitCode !== 0) throw new Error(`${program} ${args.join(' ')}: ${killed ?? stderr.trim()}`);
+  return stdout;
+}
 
 /** Returns true if a file system is mounted at the path; without root, if a link is there. */
 export async function isMountPoint(target: string): Promise<boolean> {
@@ -28,20 +36,20 @@ export async function bindMount(
   }
   if (file) await writeFile(target, '', { flag: 'a', mode: 0o600 });
   else await mkdir(target, { recursive: true, mode: 0o750 });
-  await execa('mount', ['--bind', source, target], { timeout });
+  await run('mount', '--bind', source, target);
   if (options.length === 0) return;
   try {
-    await execa('mount', ['-o', `remount,bind,${options.join(',')}`, target], { timeout });
+    await run('mount', '-o', `remount,bind,${options.join(',')}`, target);
   } catch (error) {
     // a mount without the requested options must not remain
-    await execa('umount', [target], { timeout });
+    await run('umount', target);
     throw error;
   }
 }
 
 /** Unmounts and removes `target`. Succeeds if it does not exist. */
 export async function unmount(target: string): Promise<void> {
-  if (isRoot && (await isMountPoint(target))) await execa('umount', [target], { timeout });
+  if (isRoot && (await isMountPoint(target))) await run('umount', target);
   const stats = await lstat(target).catch(() => undefined);
   if (stats === undefined) return;
   // rmdir: a directory that is not empty has files of others
@@ -51,20 +59,20 @@ export async function unmount(target: string): Promise<void> {
 
 /** Returns the loop device of a file. If there is none, creates it, or returns undefined without `create`. */
 export async function loopDevice(file: string, { create }: { readonly create: boolean }): Promise<string | undefined> {
-  const { stdout } = await execa('losetup', ['--associated', file, '--noheadings', '--output', 'NAME'], { timeout });
+  const stdout = await run('losetup', '--associated', file, '--noheadings', '--output', 'NAME');
   const [device = ''] = stdout.trim().split('\n');
   if (device !== '') return device;
   if (!create) return undefined;
-  return (await execa('losetup', ['--find', '--show', file], { timeout })).stdout.trim();
+  return (await run('losetup', '--find', '--show', file)).trim();
 }
 
 export async function freeLoopDevice(file: string): Promise<void> {
   const device = await loopDevice(file, { create: false });
-  if (device !== undefined) await execa('losetup', ['--detach', device], { timeout });
+  if (device !== undefined) await run('losetup', '--detach', device);
 }
 
 /** Updates the size of the loop device after its file has grown. */
 export async function growLoopDevice(file: string): Promise<void> {
   const device = await loopDevice(file, { create: false });
-  if (device !== undefined) await execa('losetup', ['--set-capacity', device], { timeout });
+  if (device !== undefined) await run('losetup', '--set-capacity', device);
 }

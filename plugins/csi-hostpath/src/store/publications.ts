@@ -1,5 +1,6 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { isMountPoint } from './mounts.ts';
 
 /** A target path at which a volume is published. */
@@ -39,8 +40,7 @@ export class Publications {
   }
 
   async #write(id: string, publications: readonly Publication[]): Promise<void> {
-    await writeFile(`${this.#file(id)}.next`, JSON.stringify(publications), { mode: 0o600 });
-    await rename(`${this.#file(id)}.next`, this.#file(id));
+    await writeAtomic(this.#file(id), JSON.stringify(publications), { temporary: `${this.#file(id)}.next` });
   }
   #file(id: string): string {
     return join(this.#directory, `${id}.json`);

@@ -1,5 +1,6 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { VolumeCapability } from '@oarlock/csi/csi-types';
 
 /** The stored record of a staging. */
@@ -32,8 +33,7 @@ export class Stagings {
 
   async put(id: string, path: string, capability: VolumeCapability | undefined): Promise<void> {
     const staged: StagingRecord = { path, capability: capabilityKey(capability), boot: await this.#bootId() };
-    await writeFile(`${this.#file(id)}.next`, JSON.stringify(staged), { mode: 0o600 });
-    await rename(`${this.#file(id)}.next`, this.#file(id));
+    await writeAtomic(this.#file(id), JSON.stringify(staged), { temporary: `${this.#file(id)}.next` });
   }
   async remove(id: string): Promise<void> {
     await rm(this.#file(id), { force: true });

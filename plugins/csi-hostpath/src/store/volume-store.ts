@@ -1,5 +1,6 @@
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { VolumeContentSource } from '@oarlock/csi/csi-types';
 
 export interface StoredVolume {
@@ -103,14 +104,7 @@ export class VolumeStore {
 
   async put(stored: StoredObject): Promise<void> {
     const path = this.#file(stored.id);
-    const file = await open(`${path}.next`, 'w', 0o600);
-    try {
-      await file.writeFile(JSON.stringify(stored));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(`${path}.next`, path);
+    await writeAtomic(path, JSON.stringify(stored), { temporary: `${path}.next`, sync: true });
     await this.#syncDirectory();
     this.#index(stored);
   }

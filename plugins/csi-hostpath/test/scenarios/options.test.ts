@@ -15,7 +15,7 @@ describe('csi-hostpath with --shared and --attach', () => {
   let directory: string;
   const servers: { close(): Promise<void> }[] = [];
   const clients = new Map<string, UnixClient>();
-  let made = 0;
+  let openClients = 0;
   const node = <T extends object>(name: string, method: string, request: object) => {
     const client = clients.get(name);
     if (client === undefined) throw new Error(`there is no node ${name}`);
@@ -27,7 +27,7 @@ describe('csi-hostpath with --shared and --attach', () => {
     return client.call<T>('csi.v1.Controller', method, request);
   };
   const create = async (capability: VolumeCapability = writer) =>
-    (await controller<{ volume: CsiVolume }>('CreateVolume', { name: `volume-${++made}`, volumeCapabilities: [capability] })).volume
+    (await controller<{ volume: CsiVolume }>('CreateVolume', { name: `volume-${++openClients}`, volumeCapabilities: [capability] })).volume
       .volumeId;
   const attach = (volumeId: string, nodeId: string, volumeCapability = writer, readonly = false) =>
     controller('ControllerPublishVolume', { volumeId, nodeId, volumeCapability, readonly });

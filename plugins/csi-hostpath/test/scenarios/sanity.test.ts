@@ -41,7 +41,7 @@ describe('csi-hostpath sanity (CSI specification)', () => {
   let directory: string;
   let server: { close(): Promise<void> };
   let client: UnixClient;
-  let made = 0;
+  let openClients = 0;
   const faults = () => join(directory, 'faults.json');
   const call = <T extends object>(service: string, method: string, request: object = {}) =>
     client.call<T>(`csi.v1.${service}`, method, request);
@@ -49,14 +49,15 @@ describe('csi-hostpath sanity (CSI specification)', () => {
   const create = async (more: object = {}) =>
     (
       await controller<{ volume: CsiVolume }>('CreateVolume', {
-        name: `volume-${++made}`,
+        name: `volume-${++openClients}`,
         volumeCapabilities: [writer],
         capacityRange: { requiredBytes: mib },
         ...more,
       })
     ).volume.volumeId;
   const snapshotOf = async (sourceVolumeId: string) =>
-    (await controller<{ snapshot: CsiSnapshot }>('CreateSnapshot', { sourceVolumeId, name: `snapshot-${++made}` })).snapshot.snapshotId;
+    (await controller<{ snapshot: CsiSnapshot }>('CreateSnapshot', { sourceVolumeId, name: `snapshot-${++openClients}` })).snapshot
+      .snapshotId;
   /** Replaces `V`, `S` and `D`. */
   const filled = (request: object, volume: string, snapshot: string): object =>
     JSON.parse(
@@ -109,11 +110,11 @@ describe('csi-hostpath sanity (CSI specification)', () => {
     ([, method]) => !['NodeGetVolumeStats', 'ControllerGetVolume', 'ValidateVolumeCapabilities'].includes(method),
   );
   it.each([['Controller', 'CreateVolume', { volumeCapabilities: [writer], capacityRange: { requiredBytes: mib } }] as const, ...guarded])(
-    '%s.%s is aborted while another for the same is under way',
+    '%s.%s is aborted while another call for the same object is in progress',
     async (service, method, request) => {
       const volume = await create();
       const snapshot = await snapshotOf(volume);
-      const name = method === 'CreateSnapshot' || method === 'CreateVolume' ? { name: `twice-${++made}` } : {};
+      const name = method === 'CreateSnapshot' || method === 'CreateVolume' ? { name: `twice-${++openClients}` } : {};
       const asked = { ...filled(request, volume, snapshot), ...name };
       await writeFile(faults(), JSON.stringify({ [method]: { hold: 'within' } }));
       const first = call(service, method, asked).then(
@@ -172,7 +173,7 @@ describe('csi-hostpath sanity (CSI specification)', () => {
 
   it('finds snapshots by their source and by their id, in pages', async () => {
     const [one, other] = [await create(), await create()];
-    const taken = [await snapshotOf(one), await snapshotOf(one), await snapshotOf(other)];
+    const createSnapshot = [await snapshotOf(one), await snapshotOf(one), await snapshotOf(other)];
     const list = async (request: object) => {
       const { entries, nextToken } = await controller<{ entries: { snapshot: CsiSnapshot }[]; nextToken: string }>(
         'ListSnapshots',
@@ -180,13 +181,13 @@ describe('csi-hostpath sanity (CSI specification)', () => {
       );
       return { ids: entries.map(({ snapshot }) => snapshot.snapshotId), nextToken };
     };
-    expect((await list({ sourceVolumeId: one })).ids).toEqual(taken.slice(0, 2).sort());
-    expect((await list({ snapshotId: taken[2] })).ids).toEqual(taken.slice(2));
+    expect((await list({ sourceVolumeId: one })).ids).toEqual(createSnapshot.slice(0, 2).sort());
+    expect((await list({ snapshotId: createSnapshot[2] })).ids).toEqual(createSnapshot.slice(2));
     expect((await list({ snapshotId: 'nobody' })).ids).toEqual([]);
     expect((await list({ sourceVolumeId: 'nobody' })).ids).toEqual([]);
     const first = await list({ sourceVolumeId: one, maxEntries: 1 });
     const second = await list({ sourceVolumeId: one, maxEntries: 1, startingToken: first.nextToken });
-    expect([...first.ids, ...second.ids]).toEqual(taken.slice(0, 2).sort());
+    expect([...first.ids, ...second.ids]).toEqual(createSnapshot.slice(0, 2).sort());
   });
 
   it.skipIf(!isRoot)('reports RESOURCE_EXHAUSTED if the disk has no space for a copy', async () => {

@@ -17,7 +17,7 @@ export const facts: ClusterFacts = {
   nodePortRange: { from: 30_000, to: 32_767 },
 };
 
-/** The plugin as a composition starts it, on a free port of the loopback interface. */
+/** Starts the plugin as a composition does, on a free port of the loopback interface. */
 export async function started(config: Record<string, unknown>, clock: Clock, log: Logger) {
   const host = new PluginHost({ clock, log });
   host.provide(Cluster, facts);

@@ -20,7 +20,7 @@ import plugin from '../../src/plugin.ts';
 const run = promisify(execFile);
 const traits = { namespace: 'pod', podCIDR: '10.244.0.0/16', serviceCIDR: '10.96.0.0/16' } as const;
 
-/** Why it cannot run here, if so. */
+/** Returns why the tests cannot run on this machine, or undefined. */
 export async function whyNot(): Promise<string | undefined> {
   const answer = await plugin.probe?.(plugin.config.parse({}));
   return answer?.available === false ? answer.reason : undefined;
@@ -34,7 +34,7 @@ export interface BridgeFixture extends NetworkFixture {
   newNetns(): Promise<{ readonly path: string; remove(): Promise<void> }>;
 }
 
-/** A driver with a bridge, directories and namespaces of its own. */
+/** Opens a driver with its own bridge, directories and namespaces. */
 export async function openBridge(
   config: Partial<BridgeNetworkConfig> = {},
   subnet = 200 + Math.floor(Math.random() * 50),
@@ -109,8 +109,8 @@ export async function openBridge(
       const exited = once(child, 'exit');
       const moment = crashes++ % 3;
       if (moment === 0)
-        await once(child.stdout, 'data'); // before anything was made
-      else await changed(join(data, moment === 1 ? 'attachments' : join('ipam', bridge))); // with the record, with the address
+        await once(child.stdout, 'data'); // before the first change
+      else await changed(join(data, moment === 1 ? 'attachments' : join('ipam', bridge))); // after the record, or after the address
       child.kill('SIGKILL');
       await exited;
       await orphansGone(attachment.containerId);
@@ -134,10 +134,10 @@ export async function openBridge(
     async dispose() {
       for (const driver of drivers) await driver.stop();
       for (const name of namespaces) await run('ip', ['netns', 'del', name]);
-      await run('ip', ['link', 'del', bridge]).catch(() => undefined); // no pod, no bridge
+      await run('ip', ['link', 'del', bridge]).catch(() => undefined); // without a pod there is no bridge
       const setup = new NodeSetup(systemClock, silentLogger);
       await setup.removeMasquerade(bridge);
-      // there only where others have rules
+      // exist only if other programs have rules
       for (const rule of forwardRules(bridge)) await run('iptables', ['-w', '5', '-D', 'FORWARD', ...rule]).catch(() => undefined);
       await rm(directory, { recursive: true, force: true });
     },
@@ -153,7 +153,7 @@ function changed(directory: string): Promise<void> {
   });
 }
 
-/** A killed driver's plugins run to their end. */
+/** Waits until the plugins of a killed driver have ended. */
 async function orphansGone(containerId: string): Promise<void> {
   const needle = `CNI_CONTAINERID=${containerId}`;
   for (;;) {

@@ -1,7 +1,7 @@
-import { access, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile } from 'node:fs/promises';
 import { constants } from 'node:fs';
-import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import { pluginType } from './cni-handler.ts';
 
 const versions = '"supportedVersions":["0.3.1","0.4.0","1.0.0","1.1.0"]';
@@ -9,9 +9,10 @@ const variables = ['CNI_COMMAND', 'CNI_CONTAINERID', 'CNI_IFNAME', 'CNI_NETNS', 
 const perl = '/usr/bin/perl';
 
 /**
- * The executable that runtimes start: it hands the call to the node's process and prints the answer. Perl starts in a tenth of the time that Node
- * takes and is a part of every Debian; where it is not, the same is done by Node. While the node's process is away: 11, try again later, and for STATUS 50,
- * not available (CNI specification 1.1, section 5, "Error").
+ * The executable that runtimes run as the CNI plugin. It forwards the call to the node's process and prints the response. The Perl version
+ * starts in a tenth of the time that Node.js needs, and Perl is part of every Debian; without Perl, the Node.js version is installed. While
+ * the node's process is not running, the executable fails with code 11 (try again later), and STATUS fails with code 50 (not available; CNI
+ * specification 1.1, section 5, "Error").
  */
 const perlClient = `#!${perl}
 # Hands a CNI call to the node's network plugin. Written by network-calico.
@@ -70,12 +71,10 @@ export async function clientText(language?: 'perl' | 'node'): Promise<string> {
   return (language ?? (hasPerl ? 'perl' : 'node')) === 'perl' ? perlClient : nodeClient(process.execPath);
 }
 
-/** Puts the executable where a runtime looks for plugins. Whole or not at all; untouched when it is there already. */
+/** Installs the executable in a directory where runtimes look for plugins: atomically, and only if its content differs. */
 export async function installClient(directory: string, text: string): Promise<void> {
   const file = join(directory, pluginType);
   await mkdir(directory, { recursive: true, mode: 0o755 });
   if ((await readFile(file, 'utf8').catch(() => undefined)) === text) return;
-  const temporary = join(directory, `.${pluginType}.${randomUUID()}`);
-  await writeFile(temporary, text, { mode: 0o755, flag: 'wx' });
-  await rename(temporary, file);
+  await writeAtomic(file, text, { mode: 0o755 });
 }

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { AttachmentKey } from '@oarlock/network-cni/cni/attachments';
@@ -9,7 +10,7 @@ import { gateways, type DataPlane } from '../dataplane/data-plane.ts';
 import { endpointKey, hostInterfaceOf, type Endpoint, type EndpointRecords } from '../dataplane/endpoint-records.ts';
 import { addressRequests, type Pool } from '../ipam/pools.ts';
 
-/** What the runtime gives a plugin: the environment's names without `CNI_`, and standard input, parsed. */
+/** The parameters of a CNI call: environment variables without the prefix `CNI_`, and standard input, parsed. */
 export interface CniRequest {
   readonly containerId: string;
   readonly ifName: string;
@@ -18,10 +19,10 @@ export interface CniRequest {
   readonly config: Readonly<Record<string, unknown>>;
 }
 export interface CniHandlerOptions {
-  /** Undefined before the first `setup`: what is there can be checked and taken back until then, by its records. */
+  /** Returns undefined before the first `setup`. Until then, CHECK and DEL use the endpoint records. */
   allocator(): BlockAllocator | undefined;
   readonly records: EndpointRecords;
-  /** What the kubelet's own calls connected: a runtime's list of what it has does not know of it. */
+  /** Returns the attachments of the kubelet's own calls. A runtime's list of valid attachments does not contain them. */
   own(): readonly AttachmentKey[];
   readonly plane: DataPlane;
   readonly interfacePrefix: string;
@@ -34,27 +35,29 @@ export interface ReadyNode {
 }
 export const pluginType = 'oarlock-calico';
 const parallel = 8;
-/** Interface and namespace of an ADD become words of a line of `ip -batch`. */
+/**
+ * Interface and namespace of an ADD are written as words of an `ip -batch` line, so quotes, backslashes and white space are not allowed.
+ */
 const path = /^\/[^\s"'\\]{1,4095}$/;
 
-/** The operations of CNI 1.1 on this node, whoever asks: our own kubelet, or a runtime through the executable and the socket. */
+/** Performs the operations of CNI 1.1 on this node, for the kubelet and for runtimes that call the executable. */
 export class CniHandler {
   readonly #options: CniHandlerOptions;
   readonly #gate = new KeyedExecutor(parallel);
-  /** Made by this process, and whole. */
-  readonly #whole = new Map<string, CniResult>();
+  /** Results of ADDs that this process completed. */
+  readonly #results = new Map<string, CniResult>();
   ready: ReadyNode | undefined;
 
   constructor(options: CniHandlerOptions) {
     this.#options = options;
   }
 
-  /** For a runtime, which knows only of its own sandboxes. @throws CniFault */
+  /** Handles the call of a runtime, whose GC list contains only its own sandboxes. @throws CniFault */
   handleForRuntime(command: CniCommand, request: CniRequest): Promise<unknown> {
     return this.handle(command, request, command === 'GC' ? this.#options.own() : []);
   }
 
-  /** What the plugin prints. GC leaves alone what is `spared`. @throws CniFault */
+  /** Performs an operation and returns what the CNI plugin prints. GC keeps the attachments in `spared`. @throws CniFault */
   async handle(command: CniCommand, request: CniRequest, spared: readonly AttachmentKey[] = []): Promise<unknown> {
     try {
       switch (command) {
@@ -67,7 +70,7 @@ export class CniHandler {
         case 'GC':
           return await this.#gc(request.config['cni.dev/valid-attachments'], spared);
         case 'STATUS':
-          if (!this.ready) throw new CniError(pluginType, command, 50, 'the node has not been set up yet');
+          if (!this.ready) throw new CniError(pluginType, command, 50, 'the network of the node is not set up yet');
           return undefined;
         default:
           return { cniVersion: '1.1.0', supportedVersions: ['0.3.1', '0.4.0', '1.0.0', '1.1.0'] };
@@ -85,15 +88,15 @@ export class CniHandler {
   async #add(request: CniRequest): Promise<CniResult> {
     const { records, plane, interfacePrefix, clock, log } = this.#options;
     const { ready } = this;
-    const book = this.#options.allocator();
-    if (!ready || !book) throw new NetworkError('TryAgain', 'the node has not been set up yet');
+    const allocator = this.#options.allocator();
+    if (!ready || !allocator) throw new NetworkError('TryAgain', 'the network of the node is not set up yet');
     if (!path.test(request.netns))
       throw new NetworkError('InvalidConfig', `not a path of a network namespace: ${JSON.stringify(request.netns)}`);
     const key = endpointKey(request);
     const known = records.get(request);
-    const made = this.#whole.get(key);
-    if (known?.netns === request.netns && made) return made;
-    if (known) await this.#remove(known); // an earlier try was cut off, or the sandbox was made again
+    const previous = this.#results.get(key);
+    if (known?.netns === request.netns && previous) return previous;
+    if (known) await this.#remove(known); // an earlier ADD was interrupted, or the sandbox was recreated
     const hostInterface = hostInterfaceOf(interfacePrefix, request);
     const ips: string[] = [];
     const endpoint: Endpoint = {
@@ -106,21 +109,19 @@ export class CniHandler {
       since: clock.now(),
     };
     try {
-      for (const wish of addressRequests(ready.pools, annotationsOf(request.config))) ips.push(await book.allocate(wish, key));
+      for (const addressRequest of addressRequests(ready.pools, annotationsOf(request.config)))
+        ips.push(await allocator.allocate(addressRequest, key));
       await records.put(endpoint);
-      await plane.disconnect(hostInterface); // of a record that was lost
+      await plane.disconnect(hostInterface); // its record may have been lost
       await plane.connect(endpoint, ready.mtu);
     } catch (error) {
       await this.#remove(endpoint).catch((failure: unknown) =>
-        log.warn(
-          { containerId: request.containerId, error: String(failure) },
-          'what a failed ADD left could not be taken back; gc tries again',
-        ),
+        log.warn({ containerId: request.containerId, error: String(failure) }, 'could not clean up after a failed ADD; GC retries'),
       );
       throw error;
     }
     const result = resultOf(endpoint, request.config['cniVersion']);
-    this.#whole.set(key, result);
+    this.#results.set(key, result);
     return result;
   }
 
@@ -134,17 +135,17 @@ export class CniHandler {
     const { records, plane, interfacePrefix } = this.#options;
     const endpoint = records.get(request);
     if (endpoint) await this.#remove(endpoint);
-    else await plane.disconnect(hostInterfaceOf(interfacePrefix, request)); // of a record that was lost
+    else await plane.disconnect(hostInterfaceOf(interfacePrefix, request)); // its record may have been lost
   }
 
-  /** The cable goes first: an address is free only when nobody can send from it. */
+  /** Deletes the interface before it releases the addresses, so that no pod sends from a released address. */
   async #remove(endpoint: Endpoint): Promise<void> {
     const { records, plane } = this.#options;
     await plane.disconnect(endpoint.hostInterface);
-    this.#whole.delete(endpointKey(endpoint));
+    this.#results.delete(endpointKey(endpoint));
     await records.remove(endpoint);
-    const book = this.#options.allocator();
-    for (const ip of endpoint.ips) book?.release(ip, endpointKey(endpoint));
+    const allocator = this.#options.allocator();
+    for (const ip of endpoint.ips) allocator?.release(ip, endpointKey(endpoint));
   }
 
   async #gc(valid: unknown, spared: readonly AttachmentKey[]): Promise<void> {
@@ -162,8 +163,8 @@ export class CniHandler {
 }
 
 function annotationsOf(config: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
-  const given = (config['runtimeConfig'] as Readonly<Record<string, unknown>> | undefined)?.[annotationsCapability];
-  return typeof given === 'object' && given !== null ? (given as Readonly<Record<string, string>>) : {};
+  const annotations = (config['runtimeConfig'] as Readonly<Record<string, unknown>> | undefined)?.[annotationsCapability];
+  return typeof annotations === 'object' && annotations !== null ? (annotations as Readonly<Record<string, string>>) : {};
 }
 
 function podOf(args: string): string {
@@ -185,12 +186,12 @@ function resultOf({ hostInterface, ifName, netns, ips }: Endpoint, version: unkn
   };
 }
 
-/** CNI specification 1.1, section 5, "Error"; from 100 on our own. */
+/** CNI specification 1.1, section 5, "Error"; codes from 100 are specific to this plugin. */
 const codes = { InvalidConfig: 7, TryAgain: 11, Exhausted: 100, Broken: 101, PluginMissing: 102, PluginFailed: 999 } as const;
 function faultOf(command: CniCommand, error: unknown): CniError {
   if (error instanceof CniError) return error;
   const code = error instanceof NetworkError ? codes[error.code] : 999;
-  // by these words callers know an exhausted range
+  // callers recognize an exhausted range by this text, as host-local prints it
   const prefix = error instanceof NetworkError && error.code === 'Exhausted' ? 'no IP addresses available: ' : '';
-  return new CniError(pluginType, command, code, `${prefix}${error instanceof Error ? error.message : String(error)}`);
+  return new CniError(pluginType, command, code, `${prefix}${errorText(error)}`);
 }

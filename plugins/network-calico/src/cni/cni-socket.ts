@@ -10,18 +10,18 @@ import { pluginType, type CniHandler } from './cni-handler.ts';
 const longestRequest = 1 << 20;
 const timeoutMs = 120_000;
 const connections = 256;
-/** What the kernel takes as the path of a socket, with a NUL. */
+/** The longest path of a Unix socket, without the final NUL (sockaddr_un). */
 const longestPath = 107;
 const commands: ReadonlySet<string> = new Set<CniCommand>(['ADD', 'CHECK', 'DEL', 'GC', 'STATUS', 'VERSION']);
 
-/** In the plugin's directory, or where paths are short. */
+/** Returns a path in the plugin's data directory, or a shorter one if that path is too long for a socket. */
 export function socketPath(dataDir: string): string {
   const path = join(dataDir, 'cni.sock');
   if (Buffer.byteLength(path) <= longestPath) return path;
   return `/run/oarlock-calico/${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
 }
 
-/** Takes the calls that the executable hands over: root of this machine alone can reach it. */
+/** Receives the calls that the executable forwards. Only root can connect. */
 export class CniSocket {
   readonly #handler: CniHandler;
   readonly #clock: Clock;
@@ -39,11 +39,11 @@ export class CniSocket {
     this.#server.maxConnections = connections;
   }
 
-  /** Does nothing when it listens already. */
+  /** Does nothing if the socket already listens. */
   async listen(): Promise<void> {
     if (this.#server.listening) return;
     await mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
-    await rm(this.path, { force: true }); // of a process that was killed
+    await rm(this.path, { force: true }); // left by a killed process
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
       this.#server.listen(this.path, () => {
@@ -51,7 +51,7 @@ export class CniSocket {
         resolve();
       });
     });
-    this.#server.on('error', (error) => this.#log.error({ err: error }, 'calls of the CNI executable are not taken'));
+    this.#server.on('error', (error) => this.#log.error({ err: error }, 'the CNI socket failed: calls of runtimes are not accepted'));
     await chmod(this.path, 0o600);
   }
 
@@ -67,7 +67,7 @@ export class CniSocket {
     const parts: Buffer[] = [];
     let size = 0;
     const timer = this.#clock.after(timeoutMs, () => socket.destroy());
-    socket.on('error', () => socket.destroy()); // the caller went away
+    socket.on('error', () => socket.destroy()); // the caller disconnected
     socket.once('close', () => {
       timer.cancel();
       this.#open.delete(socket);
@@ -102,7 +102,7 @@ function parse(text: string, command: CniCommand): Readonly<Record<string, unkno
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Readonly<Record<string, unknown>>;
   } catch {
-    // told below
+    // reported below
   }
   throw new CniError(pluginType, command, 6, 'the network configuration is not a JSON object');
 }

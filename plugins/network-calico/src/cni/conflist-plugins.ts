@@ -5,7 +5,7 @@ import type { CalicoConfig } from '../config/calico-config.ts';
 const portmap: PluginConfig = { type: 'portmap', capabilities: { portMappings: true }, snat: true };
 const bandwidth: PluginConfig = { type: 'bandwidth', capabilities: { bandwidth: true } };
 
-/** The plugins that come after the one that connects: those of them that are there. */
+/** Returns the chained plugins (portmap, bandwidth) that are installed and enabled. */
 export function chainedPlugins(
   { bandwidth: wanted }: Pick<CalicoConfig, 'bandwidth'>,
   found: ReadonlySet<string>,
@@ -15,7 +15,7 @@ export function chainedPlugins(
 
 export const ownPlugin = (socket: string): PluginConfig => ({ type: pluginType, socket, capabilities: { [annotationsCapability]: true } });
 
-/** What Calico's own manifests put into the conflist for the datastore in Kubernetes. */
+/** Returns the plugin entry that Calico's own manifests write into the conflist for the Kubernetes datastore. */
 export function upstreamPlugin(
   { kubeconfig, ipam, logLevel }: NonNullable<CalicoConfig['upstream']>,
   nodeName: string,
@@ -34,6 +34,6 @@ export function upstreamPlugin(
   };
 }
 
-/** For runtimes that know CNI 1.1, where all plugins of the list do: they call STATUS and GC then. */
+/** Returns `cniVersions` for runtimes of CNI 1.1 if every plugin of the list supports 1.1; these runtimes then call STATUS and GC. */
 export const supportedVersions = ({ own, conflist }: { readonly own: string; readonly conflist: string }) =>
   own > conflist ? { cniVersions: [conflist, own] } : {};

@@ -18,26 +18,26 @@ const pool = z.strictObject({
 
 const bgp = z.strictObject({
   asNumber: asNumber.default(64_512),
-  /** Every node with every other, unless some nodes reflect. */
+  /** Whether each node peers with every other node. Route reflectors replace the mesh. */
   mesh: z.boolean().default(true),
-  /** `KEY=VALUE` of nodes that pass on what they hear: the others then speak with these alone. */
+  /** Label `KEY=VALUE` of the nodes that are route reflectors; all other nodes peer with these only. */
   reflectors: z
     .string()
     .regex(/^[a-zA-Z0-9./_-]+=[a-zA-Z0-9._-]*$/, 'must be a label as KEY=VALUE')
     .optional(),
-  /** Routers that are no nodes. */
+  /** Routers outside of the cluster. */
   peers: z.array(z.strictObject({ address, asNumber })).max(64).default([]),
   port: z.int().min(1).max(65_535).default(179),
   program: directory.default('/usr/sbin/bird'),
 });
 
-/** What the plugin is told in cluster.yaml. */
+/** The plugin's configuration in cluster.yaml. */
 export const calicoConfig = z.strictObject({
-  /** By default the cluster's ranges of pods. */
+  /** Defaults to the cluster CIDRs. */
   pools: z.array(pool).min(1).max(64).optional(),
-  /** `blocks`: parts of the pools, which nodes claim as they need them. `podCIDR`: the node's own range, as its Node says. */
+  /** `blocks`: blocks of the pools, which nodes claim as needed. `podCIDR`: the node's own spec.podCIDRs. */
   addresses: z.enum(['blocks', 'podCIDR']).default('blocks'),
-  /** How pods of other nodes are reached; `none`: somebody else sees to it. */
+  /** How packets reach pods of other nodes; `none`: the plugin programs no routes to other nodes. */
   routes: z.enum(['direct', 'vxlan', 'bgp', 'none']).default('direct'),
   vxlan: z
     .strictObject({
@@ -65,7 +65,7 @@ export const calicoConfig = z.strictObject({
   bandwidth: z.enum(['auto', 'on', 'off']).default('auto'),
   timeoutSeconds: z.number().min(1).max(600).default(60),
   gcGraceSeconds: z.number().min(0).max(86_400).default(300),
-  /** Calico's own binaries do the work: this plugin writes their conflist and runs them. */
+  /** If set, Calico's own binaries connect pods: the plugin writes their conflist and runs them. */
   upstream: z
     .strictObject({
       kubeconfig: directory.default('/etc/cni/net.d/calico-kubeconfig'),

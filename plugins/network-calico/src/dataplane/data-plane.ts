@@ -4,27 +4,27 @@ import { runProgram } from '@oarlock/primitives/run-program';
 import { NetworkError } from '@oarlock/spi/network';
 import type { Endpoint } from './endpoint-records.ts';
 
-/** What every pod sends its packets to. Nobody has these addresses: the node's end answers for them. */
+/** The gateways of every pod. No interface has the IPv4 address: the host interface answers ARP for it (proxy_arp). */
 export const gateways = { 4: '169.254.1.1', 6: 'fe80::1' } as const;
 const hostMac = 'ee:ee:ee:ee:ee:ee';
-/** What the kernel knows our routes by (`ip route ... proto`). */
+/** Protocol of the pod routes in the kernel's routing table (`ip route ... proto`). */
 export const podRouteProtocol = '78';
 const timeoutMs = 20_000;
 const familyOf = (ip: string): 4 | 6 => (ip.includes(':') ? 6 : 4);
 const hostBits = { 4: 32, 6: 128 } as const;
 const everywhere = { 4: '0.0.0.0/0', 6: '::/0' } as const;
 
-/** Connects pods by a cable and a route each, with the programs of iproute2: two runs for a pod, whatever it gets. */
+/** Connects each pod with a veth pair and host routes, by two runs of iproute2 per pod. */
 export class DataPlane {
   readonly #clock: Clock;
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** @throws NetworkError; what was done until then is taken back with `disconnect` */
+  /** Connects the pod. After an error the caller reverts the changes with `disconnect`. @throws NetworkError */
   async connect({ netns, ifName, hostInterface: host, ips }: Endpoint, mtu: number): Promise<void> {
     const six = ips.some((ip) => familyOf(ip) === 6);
-    // docker switches it off
+    // Docker disables IPv6 in its namespaces
     if (six)
       await this.#run('nsenter', [
         `--net=${netns}`,
@@ -40,7 +40,7 @@ export class DataPlane {
         `addr add ${ip}/${hostBits[family]} dev ${ifName}${family === 6 ? ' nodad' : ''}`,
         `route add ${gateway}/${hostBits[family]} dev ${ifName}${family === 4 ? ' scope link' : ''}`,
         `route add ${everywhere[family]} via ${gateway} dev ${ifName}`,
-        // no question before the first packet, and an answer where the node has no route to the gateway's address
+        // avoids ARP before the first packet, and works if the node has no route to the gateway address
         `neigh replace ${gateway} lladdr ${hostMac} dev ${ifName} nud permanent`,
       ];
     });
@@ -56,7 +56,7 @@ export class DataPlane {
     await Promise.all([
       this.#set(`ipv4/conf/${host}/proxy_arp`, '1'),
       this.#set(`ipv4/neigh/${host}/proxy_delay`, '0'),
-      // a pod sends from its own addresses
+      // drops packets from addresses that are not the pod's
       this.#set(`ipv4/conf/${host}/rp_filter`, '1'),
     ]);
     await this.#batch([
@@ -69,14 +69,14 @@ export class DataPlane {
     ]);
   }
 
-  /** Both ends go together, whoever still holds the namespace. */
+  /** Deletes the veth pair, also while a process still uses the namespace. */
   async disconnect(host: string): Promise<void> {
     if (!(await this.has(host))) return;
     const { exitCode, stderr, killed } = await this.#ip(['link', 'del', 'dev', host]);
     if (exitCode !== 0 && (await this.has(host))) throw failed(`ip link del ${host}`, killed ?? stderr);
   }
 
-  /** @throws NetworkError `Broken` naming what is not as it was */
+  /** Verifies interface, addresses and routes. @throws NetworkError `Broken` that names the difference */
   async check({ netns, ifName, hostInterface: host, ips }: Endpoint): Promise<void> {
     if (!(await this.has(host))) throw new NetworkError('Broken', `the node has no interface ${host}`);
     const [routes, addresses] = await Promise.all([
@@ -84,14 +84,14 @@ export class DataPlane {
       this.#json<{ addr_info?: readonly { local?: string }[] }>('nsenter', [`--net=${netns}`, 'ip', '-j', 'addr', 'show', 'dev', ifName]),
     ]);
     const known = new Set(routes.flat().map(({ dst }) => dst));
-    const there = new Set(addresses.flatMap(({ addr_info: all = [] }) => all.map(({ local }) => local)));
+    const assigned = new Set(addresses.flatMap(({ addr_info: all = [] }) => all.map(({ local }) => local)));
     for (const ip of ips) {
       if (!known.has(ip)) throw new NetworkError('Broken', `the node has no route to ${ip} by ${host}`);
-      if (!there.has(ip)) throw new NetworkError('Broken', `${ifName} in ${netns} does not have ${ip}`);
+      if (!assigned.has(ip)) throw new NetworkError('Broken', `${ifName} in ${netns} does not have ${ip}`);
     }
   }
 
-  /** Of this process's own network namespace, which /sys may not be of. */
+  /** Looks in this process's own network namespace, to which /sys may not belong. */
   has(link: string): Promise<boolean> {
     return access(`/proc/sys/net/ipv4/conf/${link}`).then(
       () => true,

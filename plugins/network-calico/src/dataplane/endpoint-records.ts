@@ -1,17 +1,18 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 
-/** A pod's end of a cable, written before the first change: what a crash cuts off is taken back by it. */
+/** The record of a pod's interface. It is written before the first change, so that an interrupted ADD can be reverted. */
 export interface Endpoint {
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
-  /** The node's end. */
+  /** The host end of the veth pair. */
   readonly hostInterface: string;
   readonly ips: readonly string[];
-  /** `NAMESPACE/NAME`, for who looks at the file. */
+  /** `NAMESPACE/NAME`, for administrators that read the file. */
   readonly pod: string;
   /** Milliseconds since the epoch. */
   readonly since: number;
@@ -19,7 +20,7 @@ export interface Endpoint {
 type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 export const endpointKey = ({ containerId, ifName }: Key): string => `${containerId}~${ifName}`;
 
-/** The same name for the same attachment, also after everything else was forgotten. */
+/** Returns the name of the host interface: a hash of the attachment, so that it does not depend on stored state. */
 export function hostInterfaceOf(prefix: string, key: Key): string {
   return `${prefix}${createHash('sha1')
     .update(endpointKey(key))
@@ -29,7 +30,7 @@ export function hostInterfaceOf(prefix: string, key: Key): string {
 
 const partial = '.new-';
 
-/** The endpoints of this node, on disk and in memory: a file each, mode 0600, that appears whole. */
+/** Stores the endpoints of this node, on disk and in memory: one file per endpoint, mode 0600, written atomically. */
 export class EndpointRecords {
   readonly #directory: string;
   readonly #records = new Map<string, Endpoint>();
@@ -37,7 +38,10 @@ export class EndpointRecords {
     this.#directory = directory;
   }
 
-  /** The names of files that could not be read, which a power failure may leave. They are removed: no pod outlives that. */
+  /**
+   * Loads the records. Returns the names of files that could not be read (a power failure may leave them) and removes them: no pod survives
+   * a power failure.
+   */
   async load(): Promise<readonly string[]> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const broken: string[] = [];
@@ -60,8 +64,7 @@ export class EndpointRecords {
   }
   async put(record: Endpoint): Promise<void> {
     const temporary = join(this.#directory, `${partial}${randomUUID()}`);
-    await writeFile(temporary, JSON.stringify(record), { mode: 0o600, flag: 'wx' });
-    await rename(temporary, join(this.#directory, endpointKey(record)));
+    await writeAtomic(join(this.#directory, endpointKey(record)), JSON.stringify(record), { temporary });
     this.#records.set(endpointKey(record), record);
   }
   async remove(key: Key): Promise<void> {

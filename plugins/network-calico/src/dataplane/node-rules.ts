@@ -7,8 +7,9 @@ const timeoutMs = 10_000;
 export const tableOf = (prefix: string): string => `oarlock-${prefix}`;
 
 /**
- * What pods send from addresses that are not their own is dropped: with IPv4 by `rp_filter` of their cables, which costs a packet a quarter of what
- * a rule does (and holds where the node is laxer, because the node's ends have no address), with IPv6 by a rule in a table of its own, which IPv4 does not pass.
+ * Returns the rules that drop packets which pods send from addresses that are not theirs. IPv4 uses `rp_filter` on the host interfaces,
+ * which costs a quarter of what a rule costs per packet (and also holds if the node's default is loose, because the host interfaces have no
+ * address). IPv6 uses a rule in a table of its own, which IPv4 packets do not traverse.
  */
 function ownAddresses(prefix: string, six: boolean): readonly string[] {
   const table = `ip6 ${tableOf(prefix)}`;
@@ -25,8 +26,8 @@ function ownAddresses(prefix: string, six: boolean): readonly string[] {
 }
 
 /**
- * Tables for the node, changed in one transaction: sets of ranges, a rule that masquerades what leaves the pools, and one that drops what a pod
- * sends from an IPv6 address that is not its own. Rules are for all pods together; an ADD changes none.
+ * Returns the nftables tables of the node, applied in one transaction: sets of ranges, a rule that masquerades packets that leave the
+ * pools, and the rule against spoofed IPv6 source addresses. The rules cover all pods, so that an ADD changes none.
  */
 export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly string[]): string {
   const table = `inet ${tableOf(prefix)}`;
@@ -51,7 +52,7 @@ export function rulesOf(prefix: string, pools: readonly Pool[], inside: readonly
     `flush chain ${table} postrouting`,
     `add rule ${table} postrouting ip saddr @nat4 ip daddr != @inside4 masquerade`,
     `add rule ${table} postrouting ip6 saddr @nat6 ip6 daddr != @inside6 masquerade`,
-    // where an earlier version had it
+    // earlier versions put the chain here
     `add chain ${table} own-addresses`,
     `flush chain ${table} own-addresses`,
     `delete chain ${table} own-addresses`,

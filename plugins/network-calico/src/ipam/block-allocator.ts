@@ -11,26 +11,27 @@ export interface BlockAllocatorOptions {
   readonly store: BlockStore;
   readonly node: string;
   readonly log: Logger;
-  /** Whether others share the pools, so that what is not needed is given back. */
+  /** Whether other nodes use the same pools, so that surplus claims are released. */
   readonly shared: boolean;
-  /** Whether it is certain that there is no such node. */
+  /** Returns true if the node certainly does not exist. */
   isGone(node: string): boolean;
-  /** Called after the node's blocks have changed. */
+  /** Runs after the node's blocks changed. */
   changed?(): void;
 }
 const attempts = 10;
 
 /**
- * The addresses that this node may give out, and who has them. Claims are made with the version that was read, so that two nodes never claim
- * the same address; within its claims the node decides alone.
+ * Assigns the addresses of blocks that this node has claimed, and records which endpoint holds which address. Claims are written with the
+ * resourceVersion that was read, so that two nodes never claim the same address; within its claims the node assigns addresses without the
+ * API.
  */
 export class BlockAllocator {
   readonly #options: BlockAllocatorOptions;
   readonly #blocks = new Map<string, IPBlock>();
-  /** By pool, longest free first: an address rests before it is somebody else's. */
+  /** Free addresses by pool, the longest free first, so that an address is not reused immediately. */
   readonly #free = new Map<string, Set<string>>();
   readonly #used = new Map<string, string>();
-  /** Being given back: nobody here gets them. */
+  /** Addresses that are being released; they are not assigned. */
   readonly #releasing = new Set<string>();
   #pools: readonly Pool[] = [];
   #tunnelBlocks: ReadonlySet<string> = new Set();
@@ -43,13 +44,13 @@ export class BlockAllocator {
   get used(): number {
     return this.#used.size;
   }
-  /** The node's own blocks, the one with the tunnel's address first in each family. */
+  /** Returns the CIDRs of the node's own blocks; in each family the block of the tunnel address is first. */
   get ranges(): readonly string[] {
     const own = [...this.#blocks.values()].filter(({ spec }) => spec.node === this.#options.node);
     const rank = (block: IPBlock) => (this.#tunnelBlocks.has(nameOf(block)) ? 0 : 1);
     return own.sort((a, b) => rank(a) - rank(b) || (nameOf(a) < nameOf(b) ? -1 : 1)).map(({ spec }) => spec.cidr);
   }
-  /** Borrowed addresses. */
+  /** Returns the addresses claimed in blocks of other nodes. */
   get borrowed(): readonly string[] {
     const { node } = this.#options;
     return [...this.#blocks.values()]
@@ -57,7 +58,10 @@ export class BlockAllocator {
       .flatMap((block) => claimsOf(block, node).map((ordinal) => addressAt(rangeOf(block), ordinal)));
   }
 
-  /** Begins with what the node has, or goes on with other pools. A block of each pool that pods get by themselves is the node's afterwards. @throws NetworkError */
+  /**
+   * Loads the node's blocks and applies new pools. Afterwards the node has a block of each pool that is not `onRequest`, unless the pool is
+   * exhausted. @throws NetworkError
+   */
   async configure(pools: readonly Pool[], held: ReadonlyMap<string, string>): Promise<void> {
     await this.#serialize(async () => {
       this.#pools = pools;
@@ -71,15 +75,15 @@ export class BlockAllocator {
     });
   }
 
-  /** An address of its own for `key`. @throws NetworkError `Exhausted`, `TryAgain` */
-  async allocate(wish: AddressRequest, key: string): Promise<string> {
-    if ('address' in wish) return this.#serialize(() => this.#takeFixed(wish.address, wish.pool, key));
-    for (const pool of wish.pools) {
+  /** Assigns an address to the endpoint `key`. @throws NetworkError `Exhausted`, `TryAgain` */
+  async allocate(request: AddressRequest, key: string): Promise<string> {
+    if ('address' in request) return this.#serialize(() => this.#assignFixed(request.address, request.pool, key));
+    for (const pool of request.pools) {
       for (;;) {
         const address = this.#pop(pool, key);
         if (address !== undefined) return address;
         const full = await this.#serialize(async () => {
-          if ((this.#free.get(pool.name)?.size ?? 0) > 0) return false; // another has seen to it meanwhile
+          if ((this.#free.get(pool.name)?.size ?? 0) > 0) return false; // another request has claimed addresses meanwhile
           try {
             await this.#grow(pool);
             return false;
@@ -91,7 +95,7 @@ export class BlockAllocator {
         if (full) break;
       }
     }
-    throw new NetworkError('Exhausted', `no address is left in ${wish.pools.map(({ name }) => name).join(', ')}`);
+    throw new NetworkError('Exhausted', `no address is left in ${request.pools.map(({ name }) => name).join(', ')}`);
   }
 
   release(address: string, key: string): void {
@@ -103,7 +107,7 @@ export class BlockAllocator {
     if (this.#options.shared && this.#surplus(found.block).size > 0) this.#releaseSurplus(nameOf(found.block));
   }
 
-  /** Another version of a block was seen. */
+  /** Processes a newer version of a block. */
   observe(block: IPBlock): void {
     const known = this.#blocks.get(nameOf(block));
     const version = (of: IPBlock | undefined) => BigInt(of?.metadata?.resourceVersion ?? 0);
@@ -112,15 +116,15 @@ export class BlockAllocator {
     if (this.#surplus(block).size > 0) this.#releaseSurplus(nameOf(block));
   }
 
-  /** Resolves when nothing is being written. */
+  /** Resolves when no write is in progress. */
   async whenIdle(): Promise<void> {
     await this.#writing;
   }
 
   #serialize<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#writing.then(work, work);
-    this.#writing = mine.catch(() => undefined); // told to who asked
-    return mine;
+    const result = this.#writing.then(work, work);
+    this.#writing = result.catch(() => undefined); // the caller already receives the rejection
+    return result;
   }
 
   #isOwnIn = (pool: Pool) => (block: IPBlock) =>
@@ -151,7 +155,7 @@ export class BlockAllocator {
     return undefined;
   }
 
-  /** Takes a block's claims over, whatever is known of it. */
+  /** Replaces the cached block and updates the free addresses. */
   #storeBlock(block: IPBlock): void {
     const { node } = this.#options;
     const range = rangeOf(block);
@@ -170,15 +174,17 @@ export class BlockAllocator {
       this.#options.changed?.();
   }
 
-  /** Writes what `change` makes of the newest version until nobody else is faster. Undefined: there is nothing to change. */
+  /**
+   * Applies `change` to the newest version of the block and retries on conflicts. `change` returns undefined if there is nothing to change.
+   */
   async #write(block: IPBlock, change: (block: IPBlock) => IPBlock | undefined): Promise<boolean> {
     let newest: IPBlock | undefined = block;
     for (let attempt = 0; attempt < attempts && newest; attempt++) {
       const next = change(newest);
       if (!next) return false;
-      const written = await this.#options.store.update(next);
-      if (written) {
-        this.#storeBlock(written);
+      const stored = await this.#options.store.update(next);
+      if (stored) {
+        this.#storeBlock(stored);
         return true;
       }
       newest = await this.#options.store.get(nameOf(block));
@@ -187,7 +193,10 @@ export class BlockAllocator {
     return false;
   }
 
-  /** More addresses for the node: of its own blocks, of one that belongs to nobody, of one of a node that left, of another node. @throws NetworkError `Exhausted` */
+  /**
+   * Claims more addresses: in the node's own blocks, in a block without a node, in a new block, in a block of a deleted node, in a block of
+   * another node. @throws NetworkError `Exhausted`
+   */
   async #grow(pool: Pool): Promise<void> {
     const { store, node, isGone } = this.#options;
     const more = (block: IPBlock) => addClaims(block, node, claimSize(block));
@@ -199,11 +208,11 @@ export class BlockAllocator {
       }
       return false;
     };
-    const made = async (): Promise<boolean> => {
+    const created = async (): Promise<boolean> => {
       for (const range of freeBlocks(pool, all, node)) {
         const empty = newBlock(range, pool.name, { node });
         const block = await store.create(more(empty) ?? empty);
-        if (!block) continue; // another node was faster
+        if (!block) continue; // another node created it first
         this.#storeBlock(block);
         return true;
       }
@@ -215,7 +224,7 @@ export class BlockAllocator {
     };
     const ways = [
       adopted(({ spec }) => spec.node === undefined),
-      made,
+      created,
       adopted(({ spec }) => spec.node !== undefined && isGone(spec.node)),
       borrowed,
     ];
@@ -223,52 +232,56 @@ export class BlockAllocator {
     throw new NetworkError('Exhausted', `no address is left in ${pool.name}`);
   }
 
-  async #takeFixed(address: string, pool: Pool, key: string): Promise<string> {
+  async #assignFixed(address: string, pool: Pool, key: string): Promise<string> {
     const { value, family } = parseAddress(address);
     const text = formatAddress(family, value);
     const holder = this.#used.get(text);
-    if (holder !== undefined && holder !== key) throw new NetworkError('Exhausted', `${text} is another pod's, of this node`);
+    if (holder !== undefined && holder !== key) throw new NetworkError('Exhausted', `${text} is assigned to another pod of this node`);
     await this.#claim(text, pool);
     this.#free.get(pool.name)?.delete(text);
     this.#used.set(text, key);
     return text;
   }
 
-  /** @throws NetworkError `TryAgain` while another node has it */
+  /** Claims one address. @throws NetworkError `TryAgain` while another node claims it */
   async #claim(address: string, pool: Pool): Promise<void> {
     const { store, node, isGone } = this.#options;
     const { range, ordinal } = blockContaining(pool, parseAddress(address).value);
     const empty = newBlock(range, pool.name);
-    const mine = (block: IPBlock) => claimsOf(block, node).includes(ordinal);
+    const isClaimed = (block: IPBlock) => claimsOf(block, node).includes(ordinal);
     const known = this.#blocks.get(nameOf(empty));
-    if (known && mine(known)) return;
+    if (known && isClaimed(known)) return;
     const block =
       (await store.get(nameOf(empty))) ?? (await store.create(withClaims(empty, node, [ordinal]))) ?? (await store.get(nameOf(empty)));
     let other: string | undefined;
     if (block)
       await this.#write(block, (newest) => {
-        if (mine(newest)) return undefined;
+        if (isClaimed(newest)) return undefined;
         other = Object.entries(newest.spec.claims ?? {}).find(([name, claims]) => claims.includes(ordinal) && !isGone(name))?.[0];
         if (other === undefined) return withClaims(withoutGoneNodes(newest, isGone), node, [...claimsOf(newest, node), ordinal]);
         const { wanted = {} } = newest.spec;
         return wanted[ordinal] === node ? undefined : { ...newest, spec: { ...newest.spec, wanted: { ...wanted, [ordinal]: node } } };
       });
-    if (block && mine(block)) this.#storeBlock(block);
-    if (other !== undefined) throw new NetworkError('TryAgain', `${address} is held by node ${other}, which was asked for it`);
+    if (block && isClaimed(block)) this.#storeBlock(block);
+    if (other !== undefined)
+      throw new NetworkError('TryAgain', `${address} is claimed by node ${other}, which has been requested to release it`);
   }
 
-  /** A pod of an earlier process has it, whatever became of the claim. */
+  /** Claims an address that a pod of an earlier process has. */
   async #reclaim(address: string): Promise<void> {
     const found = this.#find(address);
     if (found && claimsOf(found.block, this.#options.node).includes(found.ordinal)) return;
     const pool = poolContaining(this.#pools, address);
-    if (!pool) return; // of a pool that is no more
+    if (!pool) return; // its pool was removed from the configuration
     await this.#claim(address, pool).catch((error: unknown) =>
-      this.#options.log.error({ address, error: String(error) }, 'another node may give out an address that a pod of this node has'),
+      this.#options.log.error(
+        { address, error: String(error) },
+        'could not claim the address of a running pod; another node may assign it',
+      ),
     );
   }
 
-  /** Numbers of claimed addresses that nobody has and this node does not need. */
+  /** Returns the ordinals of claimed addresses that are free and that this node does not need. */
   #surplus(block: IPBlock): ReadonlySet<number> {
     const { node } = this.#options;
     const range = rangeOf(block);
@@ -279,7 +292,7 @@ export class BlockAllocator {
     if (others.length > 0 || free.length <= 2 * chunk) return new Set(this.#isSpare(block, free.length) ? free : others);
     return new Set(this.#isSpare(block, free.length) ? free : free.slice(chunk));
   }
-  /** Nobody uses the block, and the node has enough without it. */
+  /** Returns true if all addresses of the block are free and the node has enough free addresses in its other blocks. */
   #isSpare(block: IPBlock, free: number): boolean {
     if (this.#tunnelBlocks.has(nameOf(block)) || free < claimsOf(block, this.#options.node).length) return false;
     return this.#freeIn(block).size - free >= claimSize(block);
@@ -314,7 +327,7 @@ export class BlockAllocator {
       }
     };
     void this.#serialize(work).catch((error: unknown) =>
-      log.warn({ block: name, error: String(error) }, 'addresses that are not needed could not be given back yet'),
+      log.warn({ block: name, error: String(error) }, 'surplus addresses could not be released yet'),
     );
   }
 }

@@ -5,10 +5,10 @@ import { NetworkError } from '@oarlock/spi/network';
 import { blocksAnnotation, ipBlocks, nameOf, type IPBlock } from './ip-block.ts';
 
 const isNotFound = (error: unknown) => isStatus(error, 'NotFound');
-/** Somebody else was faster, with another version or with the same name. */
+/** Whether another client changed or created the object first. */
 const isConflict = (error: unknown) => isStatus(error, 'Conflict') || isStatus(error, 'AlreadyExists');
 
-/** Where blocks are kept. Every write is of the version that was read: `undefined` says that somebody else was faster. */
+/** Stores blocks. Writes carry the resourceVersion that was read; `undefined` means that another client wrote first. */
 export interface BlockStore {
   /** @throws NetworkError `TryAgain` */
   list(): Promise<readonly IPBlock[]>;
@@ -18,7 +18,7 @@ export interface BlockStore {
   delete(block: IPBlock): Promise<boolean>;
 }
 
-/** Blocks of one node alone: nobody has to be asked, and nothing needs to be kept. */
+/** Keeps the blocks of a single node in memory: no other node uses the range. */
 export class LocalBlocks implements BlockStore {
   readonly #blocks = new Map<string, IPBlock>();
   async list(): Promise<readonly IPBlock[]> {
@@ -39,7 +39,7 @@ export class LocalBlocks implements BlockStore {
   }
 }
 
-/** Blocks as objects of the API: all nodes share the pools. */
+/** Stores blocks in the API: all nodes share the pools. */
 export class ApiBlocks implements BlockStore {
   readonly #client: Client;
   readonly #nodeName: string;
@@ -53,7 +53,7 @@ export class ApiBlocks implements BlockStore {
       return (await this.#client.list(ipBlocks)).items;
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      // the kind is made by the controllers, for nodes that say so
+      // controllers create the CRD when a node has this annotation
       await this.#client.patch(nodes, { name: this.#nodeName }, 'merge', { metadata: { annotations: { [blocksAnnotation]: 'true' } } });
       throw new NetworkError('TryAgain', 'the API server does not serve ipblocks.network.oarlock.dev yet', { cause: error });
     }

@@ -3,13 +3,16 @@ import type { Range } from './ip-range.ts';
 import { blockName, nameOf, type IPBlock } from './ip-block.ts';
 import { blockAt, blocksIn, type Pool } from './pools.ts';
 
-/** Blocks of a pool that nobody has, beginning at a place of the node's own, so that nodes that start together do not ask for the same. */
+/**
+ * Yields the blocks of a pool that do not exist yet. The first one depends on the node's name, so that nodes that start at the same time
+ * claim different blocks.
+ */
 export function* freeBlocks(pool: Pool, present: readonly IPBlock[], node: string): Generator<Range> {
-  const taken = new Set(present.map(nameOf));
+  const existing = new Set(present.map(nameOf));
   const count = blocksIn(pool);
   const start = createHash('sha256').update(node).digest().readBigUInt64BE() % count;
   for (let at = 0n; at < count; at++) {
     const range = blockAt(pool, (start + at) % count);
-    if (!taken.has(blockName(range))) yield range;
+    if (!existing.has(blockName(range))) yield range;
   }
 }

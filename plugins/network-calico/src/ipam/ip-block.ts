@@ -3,23 +3,23 @@ import { resource } from '@oarlock/api/resource';
 import { formatAddress, formatRange, parseRange, type Range } from './ip-range.ts';
 
 /**
- * A part of a pool, and which node may give out which of its addresses. Who of them holds one is the node's own knowledge: what a crash
- * cuts off is the node's again, and an address that a node holds in vain is lost to nobody.
+ * A block of a pool: which node may assign which of its addresses. The assignment to pods is known only to the node, so that after a crash
+ * the claims are still the node's, and a claimed address that no pod holds is not leaked.
  */
 export interface IPBlock extends KubeObject {
   readonly spec: {
     readonly cidr: string;
     readonly pool: string;
-    /** Routes to the block lead there. Absent: the block waits for a node. */
+    /** The node to which routes lead. Absent: no node has an affinity for the block. */
     readonly node?: string;
-    /** Numbers of addresses within the block, by the node that may give them out: of another than `node`, they are borrowed. */
+    /** Ordinals of addresses, by the node that may assign them. Those of nodes other than `node` are borrowed. */
     readonly claims?: Readonly<Record<string, readonly number[]>>;
-    /** Numbers of claimed addresses that another node asks for: the holder lets go of them when they are free. */
+    /** The nodes that request a claimed address, by ordinal: the claiming node releases the address when it is free. */
     readonly wanted?: Readonly<Record<string, string>>;
   };
 }
 export const ipBlocks = resource<IPBlock>('network.oarlock.dev', 'v1', 'ipblocks', 'IPBlock', false);
-/** On a node whose addresses come from blocks: makes the controllers see to the kind. */
+/** Annotation of nodes whose addresses come from blocks. It makes the controllers create the ipblocks CRD. */
 export const blocksAnnotation = 'network.oarlock.dev/blocks';
 
 /** `ip4-10-244-0-64-26` */
@@ -40,7 +40,7 @@ export const nameOf = ({ metadata }: IPBlock): string => metadata?.name ?? '';
 export const claimsOf = ({ spec }: IPBlock, node: string): readonly number[] => spec.claims?.[node] ?? [];
 export const addressAt = ({ family, first }: Range, ordinal: number): string => formatAddress(family, first + BigInt(ordinal));
 
-/** The same block with other claims of one node. */
+/** Returns the block with the claims of one node replaced. */
 export function withClaims(block: IPBlock, node: string, ordinals: readonly number[], more: Partial<IPBlock['spec']> = {}): IPBlock {
   const { [node]: _, ...others } = block.spec.claims ?? {};
   const claims = ordinals.length === 0 ? others : { ...others, [node]: [...ordinals].sort((a, b) => a - b) };

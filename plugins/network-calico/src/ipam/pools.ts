@@ -4,11 +4,11 @@ import { contains, parseAddress, parseRange, sizeOf, type Range } from './ip-ran
 export interface PoolConfig {
   readonly name?: string | undefined;
   readonly cidr: string;
-  /** Length of a block's prefix. */
+  /** Prefix length of a block. */
   readonly blockSize?: number | undefined;
-  /** Whether what leaves the pools gets the node's address. */
+  /** Whether packets that leave the pools are masqueraded with the node's address. */
   readonly nat?: boolean | undefined;
-  /** Only pods that name the pool get addresses of it. */
+  /** Only pods that name the pool get its addresses. */
   readonly onRequest?: boolean | undefined;
 }
 export interface Pool {
@@ -19,18 +19,21 @@ export interface Pool {
   readonly nat: boolean;
   readonly onRequest: boolean;
 }
-const usualBlock = { 4: 26, 6: 122 } as const;
-/** A block's addresses are numbered in its object. */
-const largestBlock = 8;
+const defaultBlockSize = { 4: 26, 6: 122 } as const;
+/** Host bits of the largest block: the claims of a block list each address. */
+const maxBlockHostBits = 8;
 
 /** @throws NetworkError `InvalidConfig` naming the pool */
 export function poolsOf(configured: readonly PoolConfig[]): readonly Pool[] {
   const pools = configured.map(({ name, cidr, blockSize, nat = true, onRequest = false }): Pool => {
     const range = parseRange(cidr);
     const width = range.family === 4 ? 32 : 128;
-    const blockBits = Math.max(range.bits, blockSize ?? usualBlock[range.family]);
-    if (blockSize !== undefined && (blockSize > width - 2 || blockSize < width - largestBlock))
-      throw new NetworkError('InvalidConfig', `pool ${cidr}: blockSize ${blockSize} is not from ${width - largestBlock} to ${width - 2}`);
+    const blockBits = Math.max(range.bits, blockSize ?? defaultBlockSize[range.family]);
+    if (blockSize !== undefined && (blockSize > width - 2 || blockSize < width - maxBlockHostBits))
+      throw new NetworkError(
+        'InvalidConfig',
+        `pool ${cidr}: blockSize ${blockSize} is not from ${width - maxBlockHostBits} to ${width - 2}`,
+      );
     return { name: name ?? cidr, cidr, range, blockBits, nat, onRequest };
   });
   for (const [at, { name, range }] of pools.entries())
@@ -47,7 +50,7 @@ export function blockAt({ range, blockBits }: Pool, index: bigint): Range {
   const { family, first } = range;
   return { family, bits: blockBits, first: first + index * sizeOf({ family, first, bits: blockBits }) };
 }
-/** The block of a pool that an address is in. */
+/** Returns the block of the pool that contains the address. */
 export function blockContaining(pool: Pool, value: bigint): { readonly range: Range; readonly ordinal: number } {
   const size = sizeOf({ ...pool.range, bits: pool.blockBits });
   const range = blockAt(pool, (value - pool.range.first) / size);
@@ -58,12 +61,12 @@ export function poolContaining(pools: readonly Pool[], address: string): Pool | 
   return pools.find(({ range }) => contains(range, family, value));
 }
 
-/** What a pod asks for, in the words of Calico: JSON lists of pools, by name or range, and of addresses. */
+/** Calico's annotations: JSON lists of pools, by name or CIDR, and of addresses. */
 const annotations = { 4: 'cni.projectcalico.org/ipv4pools', 6: 'cni.projectcalico.org/ipv6pools' } as const;
 export const addressesAnnotation = 'cni.projectcalico.org/ipAddrs';
 
-function listIn(given: Readonly<Record<string, string>>, key: string): readonly string[] | undefined {
-  const text = given[key];
+function listIn(podAnnotations: Readonly<Record<string, string>>, key: string): readonly string[] | undefined {
+  const text = podAnnotations[key];
   if (text === undefined) return undefined;
   let list: unknown;
   try {
@@ -72,28 +75,31 @@ function listIn(given: Readonly<Record<string, string>>, key: string): readonly 
     throw new NetworkError('InvalidConfig', `annotation ${key}: not JSON: ${text.slice(0, 200)}`, { cause });
   }
   if (!Array.isArray(list) || list.length === 0 || list.length > 16 || list.some((each) => typeof each !== 'string'))
-    throw new NetworkError('InvalidConfig', `annotation ${key}: not a list of 1 to 16 texts: ${text.slice(0, 200)}`);
+    throw new NetworkError('InvalidConfig', `annotation ${key}: not a list of 1 to 16 strings: ${text.slice(0, 200)}`);
   return list as readonly string[];
 }
 
 export type AddressRequest = { readonly pools: readonly Pool[] } | { readonly address: string; readonly pool: Pool };
 
-/** One wish for each address that a pod is to have: one of each family that there are pools of, or the addresses it names. @throws NetworkError `InvalidConfig` */
-export function addressRequests(pools: readonly Pool[], given: Readonly<Record<string, string>> = {}): readonly AddressRequest[] {
-  const fixed = listIn(given, addressesAnnotation);
+/**
+ * Returns one request per address of the pod: the fixed addresses of its annotation, or one address of each family that has pools. @throws
+ * NetworkError `InvalidConfig`
+ */
+export function addressRequests(pools: readonly Pool[], podAnnotations: Readonly<Record<string, string>> = {}): readonly AddressRequest[] {
+  const fixed = listIn(podAnnotations, addressesAnnotation);
   if (fixed) {
-    const wishes = fixed.map((address) => {
+    const requests = fixed.map((address) => {
       const pool = poolContaining(pools, address);
       if (!pool) throw new NetworkError('InvalidConfig', `annotation ${addressesAnnotation}: ${address} is in no pool`);
       return { address, pool };
     });
     for (const family of [4, 6] as const)
-      if (wishes.filter(({ pool }) => pool.range.family === family).length > 1)
+      if (requests.filter(({ pool }) => pool.range.family === family).length > 1)
         throw new NetworkError('InvalidConfig', `annotation ${addressesAnnotation}: more than one IPv${family} address`);
-    return wishes;
+    return requests;
   }
   return ([4, 6] as const).flatMap((family): AddressRequest[] => {
-    const named = listIn(given, annotations[family]);
+    const named = listIn(podAnnotations, annotations[family]);
     const all = pools.filter(({ range }) => range.family === family);
     const chosen = named
       ? named.map((text) => {

@@ -4,8 +4,8 @@ import { createInterface } from 'node:readline';
 const longestAnswer = 64 * 1024;
 
 /**
- * BIRD's control socket, as birdc speaks to it: an answer is lines with codes of four digits, the last one without a dash. The connection lives as long
- * as BIRD does, which is how its end is known.
+ * A connection to BIRD's control socket, with birdc's protocol: a reply is lines with codes of four digits, the last one without a dash.
+ * The connection stays open as long as BIRD runs; its end reports the end of BIRD.
  */
 export class BirdControl {
   readonly #socket: Socket;
@@ -16,7 +16,7 @@ export class BirdControl {
   private constructor(socket: Socket) {
     this.#socket = socket;
     const lines = createInterface({ input: socket });
-    lines.on('error', () => socket.destroy()); // it repeats the socket's: a BIRD that is killed resets its connections
+    lines.on('error', () => socket.destroy()); // readline repeats socket errors: a killed BIRD resets its connections
     lines.on('line', (line) => {
       const waiting = this.#waiting;
       if (!waiting) return;
@@ -27,12 +27,12 @@ export class BirdControl {
       waiting.done(waiting.lines);
     });
     socket.once('close', () => {
-      this.#waiting?.failed(new Error('BIRD ended before it answered'));
+      this.#waiting?.failed(new Error('BIRD exited before it replied'));
       this.#waiting = undefined;
     });
   }
 
-  /** @throws the system's error when nobody listens */
+  /** Connects to BIRD. @throws the system's error if BIRD does not listen */
   static async open(path: string, ended: () => void): Promise<BirdControl> {
     const socket = connect(path);
     await new Promise<void>((resolve, reject) => {
@@ -45,11 +45,11 @@ export class BirdControl {
     socket.on('error', () => socket.destroy()); // `close` follows
     socket.once('close', ended);
     const control = new BirdControl(socket);
-    await control.#answer(); // it says who it is
+    await control.#answer(); // BIRD sends its greeting first
     return control;
   }
 
-  /** The lines of the answer. One command at a time. */
+  /** Sends one command and returns the lines of the reply. Commands do not overlap. */
   command(text: string): Promise<readonly string[]> {
     this.#socket.write(`${text}\n`);
     return this.#answer();
@@ -58,7 +58,7 @@ export class BirdControl {
     this.#socket.destroy();
   }
   #answer(): Promise<readonly string[]> {
-    if (this.#waiting) throw new Error('BIRD is asked one thing at a time');
+    if (this.#waiting) throw new Error('a BIRD command is already in progress');
     return new Promise((done, failed) => {
       this.#waiting = { lines: [], done, failed };
     });

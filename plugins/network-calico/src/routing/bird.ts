@@ -8,20 +8,21 @@ import { NetworkError } from '@oarlock/spi/network';
 import { BirdControl } from './bird-control.ts';
 
 export interface BirdProcessOptions {
-  /** Path of `bird`. */
+  /** Path of the `bird` program. */
   readonly program: string;
-  /** For its files. */
+  /** Directory of its configuration, log and pid files. */
   readonly directory: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
 const timeoutMs = 10_000;
 const retryMs = 1_000;
-/** What the kernel takes as the path of a socket, with a NUL. */
+/** The longest path of a Unix socket, without the final NUL (sockaddr_un). */
 const longestPath = 107;
 
 /**
- * BIRD as a process of its own, which outlives this one so that routes do: found again by its control socket, and started again when that closes.
+ * Runs BIRD as a separate process that outlives this one, so that routes stay. After a restart it is found again by its control socket;
+ * when the connection closes, BIRD is restarted.
  */
 export class Bird {
   readonly #options: BirdProcessOptions;
@@ -45,7 +46,7 @@ export class Bird {
     return join(this.#options.directory, 'bird.log');
   }
 
-  /** Runs with this configuration from now on. @throws NetworkError `InvalidConfig` with BIRD's words, and the old one stays */
+  /** Applies a configuration. If BIRD rejects it, the old configuration stays. @throws NetworkError `InvalidConfig` with BIRD's message */
   configure(text: string): Promise<void> {
     return this.#alone(async () => {
       if (text === this.#text && this.#control) return;
@@ -55,16 +56,16 @@ export class Bird {
     });
   }
 
-  /** Ends one of an earlier process, and its routes with it: the node's ways are others now. */
+  /** Shuts down a BIRD of an earlier process, which removes its routes: the node no longer uses BGP. */
   async shutDown(): Promise<void> {
-    const control = await BirdControl.open(this.#socket, () => undefined).catch(() => undefined); // none runs
+    const control = await BirdControl.open(this.#socket, () => undefined).catch(() => undefined); // BIRD is not running
     await control
       ?.command('down')
-      .catch((error: unknown) => this.#options.log.warn({ error: String(error) }, 'BIRD did not say that it ends'));
+      .catch((error: unknown) => this.#options.log.warn({ error: String(error) }, 'BIRD did not confirm its shutdown'));
     control?.close();
   }
 
-  /** Leaves BIRD running: pods go on. */
+  /** Disconnects and leaves BIRD running, because pods keep running. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -73,9 +74,9 @@ export class Bird {
   }
 
   #alone(work: () => Promise<void>): Promise<void> {
-    const mine = this.#working.then(work);
-    this.#working = mine.catch(() => undefined); // told to who asked
-    return mine;
+    const result = this.#working.then(work);
+    this.#working = result.catch(() => undefined); // the caller already receives the rejection
+    return result;
   }
 
   async #check(text: string): Promise<void> {
@@ -85,26 +86,27 @@ export class Bird {
     const next = join(directory, 'bird.conf.next');
     await writeFile(next, text, { mode: 0o600 });
     const { exitCode, stderr, killed } = await runProgram(clock, program, ['-p', '-c', next], { timeoutMs });
-    if (exitCode !== 0) throw new NetworkError('InvalidConfig', `BIRD refuses its configuration: ${killed ?? stderr.trim().slice(0, 500)}`);
+    if (exitCode !== 0)
+      throw new NetworkError('InvalidConfig', `BIRD rejected its configuration: ${killed ?? stderr.trim().slice(0, 500)}`);
     await rename(next, join(directory, 'bird.conf'));
   }
 
   async #apply(): Promise<void> {
     if (!this.#control) await this.#connect();
     const answer = (await this.#control?.command('configure')) ?? [];
-    // 0003 and its neighbors: done, or under way; 8xxx and 9xxx: refused
+    // 0003 and the next codes: reconfigured, or in progress; 8xxx and 9xxx: error
     if (answer.some((line) => /^[89]\d{3}/.test(line))) throw new NetworkError('PluginFailed', `BIRD: ${answer.join(' ').slice(0, 500)}`);
   }
 
-  /** To the one that runs, or to a new one. */
+  /** Connects to a running BIRD, or starts one. */
   async #connect(): Promise<void> {
     const ended = () => this.#ended();
     this.#control = await BirdControl.open(this.#socket, ended).catch(async () => {
       const { directory, program, clock } = this.#options;
       const args = ['-c', join(directory, 'bird.conf'), '-s', this.#socket, '-P', join(directory, 'bird.pid')];
-      // it listens before it leaves for the background
+      // BIRD listens before it daemonizes
       const { exitCode, stderr, killed } = await runProgram(clock, program, args, { timeoutMs });
-      if (exitCode !== 0) throw new NetworkError('PluginFailed', `${program} does not start: ${killed ?? stderr.trim().slice(0, 500)}`);
+      if (exitCode !== 0) throw new NetworkError('PluginFailed', `${program} failed to start: ${killed ?? stderr.trim().slice(0, 500)}`);
       return BirdControl.open(this.#socket, ended);
     });
   }
@@ -113,9 +115,9 @@ export class Bird {
     this.#control = undefined;
     if (this.#stopped) return;
     const { log, clock } = this.#options;
-    log.warn({ socket: this.#socket }, 'BIRD has ended, and is started again');
+    log.warn({ socket: this.#socket }, 'BIRD exited and is restarted');
     void this.#alone(() => this.#connect()).catch((error: unknown) => {
-      log.error({ error: String(error), retryInMs: retryMs }, 'BIRD cannot be started');
+      log.error({ error: String(error), retryInMs: retryMs }, 'BIRD could not be started');
       this.#timer = clock.after(retryMs, () => this.#ended());
     });
   }

@@ -4,19 +4,22 @@ import { podRouteProtocol } from '../dataplane/data-plane.ts';
 
 const timeoutMs = 10_000;
 
-/** What is sent to an address of the node's blocks that no pod has ends here, and does not go around between nodes. @throws Error */
+/**
+ * Programs blackhole routes for the node's blocks: packets to unassigned addresses are dropped instead of looping between nodes. @throws
+ * Error
+ */
 export async function syncBlackholeRoutes(clock: Clock, ranges: readonly string[]): Promise<void> {
-  const wanted = new Set(ranges);
+  const desired = new Set(ranges);
   const lists = await Promise.all(
     ['-4', '-6'].map(async (family) => {
       const { stdout } = await runProgram(clock, 'ip', ['-j', family, 'route', 'show', 'proto', podRouteProtocol], { timeoutMs });
       return stdout.trim() === '' ? [] : (JSON.parse(stdout) as readonly { readonly type?: string; readonly dst: string }[]);
     }),
   );
-  const there = new Set(lists.flat().flatMap(({ type, dst }) => (type === 'blackhole' ? [dst] : [])));
+  const existing = new Set(lists.flat().flatMap(({ type, dst }) => (type === 'blackhole' ? [dst] : [])));
   const lines = [
-    ...[...there].filter((range) => !wanted.has(range)).map((range) => `route del blackhole ${range} proto ${podRouteProtocol}`),
-    ...[...wanted].filter((range) => !there.has(range)).map((range) => `route replace blackhole ${range} proto ${podRouteProtocol}`),
+    ...[...existing].filter((range) => !desired.has(range)).map((range) => `route del blackhole ${range} proto ${podRouteProtocol}`),
+    ...[...desired].filter((range) => !existing.has(range)).map((range) => `route replace blackhole ${range} proto ${podRouteProtocol}`),
   ];
   if (lines.length === 0) return;
   const { exitCode, stderr, killed } = await runProgram(clock, 'ip', ['-batch', '-'], { stdin: `${lines.join('\n')}\n`, timeoutMs });

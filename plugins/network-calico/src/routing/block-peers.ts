@@ -4,7 +4,10 @@ import { nodeAddresses, peerAt, type Peer, type PeerSource } from '@oarlock/netw
 import type { Informer, Informers } from '@oarlock/spi/client';
 import { addressAt, ipBlocks, rangeOf, type IPBlock } from '../ipam/ip-block.ts';
 
-/** Which pods are where, as the blocks say: a block behind its node, a borrowed address behind the node that borrowed it. */
+/**
+ * Returns the pod CIDRs of the other nodes according to the blocks: a block belongs to its node, a borrowed address to the node that claims
+ * it.
+ */
 export function peersOf(blocks: readonly IPBlock[], all: readonly Node[], ownName: string): readonly Peer[] {
   const addresses = new Map(all.map((node) => [node.metadata?.name ?? '', nodeAddresses(node)]));
   return blocks.flatMap((block) => {
@@ -24,11 +27,11 @@ export function peersOf(blocks: readonly IPBlock[], all: readonly Node[], ownNam
   });
 }
 
-/** What of a block others need to know: not what its own node claims of it. */
+/** Returns the part of a block that affects routes of other nodes: without the claims of the block's own node. */
 const placesOf = ({ spec }: IPBlock) =>
   JSON.stringify([spec.node, Object.entries(spec.claims ?? {}).filter(([name]) => name !== spec.node)]);
 
-/** Pods are where blocks of the API say. */
+/** Reports peers from the blocks in the API. */
 export class BlockPeers implements PeerSource {
   readonly #blocks: Informer<IPBlock>;
   readonly #nodes: Informer<Node>;
@@ -41,7 +44,7 @@ export class BlockPeers implements PeerSource {
   }
   onChange(changed: () => void): () => void {
     const ended = new AbortController();
-    void Promise.all([this.#blocks.whenSynced(ended.signal), this.#nodes.whenSynced(ended.signal)]).then(changed, () => undefined); // stopped before
+    void Promise.all([this.#blocks.whenSynced(ended.signal), this.#nodes.whenSynced(ended.signal)]).then(changed, () => undefined); // stopped before the informers synced
     const offs = [
       this.#blocks.addEventHandler({
         onAdd: changed,

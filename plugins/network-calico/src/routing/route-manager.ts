@@ -17,7 +17,7 @@ import type { Pool } from '../ipam/pools.ts';
 export interface RouteManagerOptions {
   readonly config: CalicoConfig;
   readonly allocator: BlockAllocator;
-  /** Absent: this node knows of no others. */
+  /** Absent: this node does not watch other nodes. */
   readonly peers: PeerSource | undefined;
   readonly informers: Informers | undefined;
   readonly dataDir: string;
@@ -27,7 +27,7 @@ export interface RouteManagerOptions {
 const retryMs = 2_000;
 const noPeers: PeerSource = { synced: true, onChange: () => () => undefined, list: () => [] };
 
-/** What leads to pods of other nodes, and what tells others the way to ours. */
+/** Programs the routes to pods of other nodes and announces the routes to pods of this node. */
 export class RouteManager {
   readonly #options: RouteManagerOptions;
   readonly #routes: NodeRoutes | undefined;
@@ -37,7 +37,7 @@ export class RouteManager {
   #current: { readonly node: NodeNetwork; readonly pools: readonly Pool[] } | undefined;
   #working: Promise<void> | undefined;
   #dirty = false;
-  #begun = false;
+  #published = false;
   #stopped = false;
 
   constructor(options: RouteManagerOptions) {
@@ -47,7 +47,7 @@ export class RouteManager {
       this.#routes = new NodeRoutes({ mode: config.routes, ...config.vxlan, peers, clock, log });
     this.#bird = new Bird({ program: config.bgp.program, directory: join(dataDir, 'bird'), clock, log });
     if (config.routes === 'bgp') {
-      // takes away what another mode has made: it would win over what BIRD makes
+      // removes the routes of another mode, which would take precedence over BIRD's
       this.#routes = new NodeRoutes({ mode: 'direct', ...config.vxlan, peers: noPeers, clock, log });
       this.#nodes = informers?.forResource(nodes);
       const changed = () => this.changed();
@@ -60,21 +60,21 @@ export class RouteManager {
     }
   }
 
-  /** Begins, or goes on with other values. @throws Error when it cannot begin */
+  /** Applies the node's addresses and pools. @throws Error if the first attempt fails */
   async configure(node: NodeNetwork, pools: readonly Pool[]): Promise<void> {
     this.#current = { node, pools };
     await this.#working;
     await this.#publish();
   }
 
-  /** The node's blocks have changed. */
+  /** Schedules an update after the node's blocks changed. */
   changed(): void {
     this.#dirty = true;
     if (this.#working || this.#stopped || !this.#current) return;
     this.#working = this.#publish()
       .catch((error: unknown) => {
         const { clock, log } = this.#options;
-        log.warn({ error: String(error), retryInMs: retryMs }, "the ways to this node's pods could not be changed");
+        log.warn({ error: String(error), retryInMs: retryMs }, 'the routes to pods of this node could not be updated');
         clock.after(retryMs, () => this.changed());
       })
       .finally(() => {
@@ -93,31 +93,33 @@ export class RouteManager {
 
   async #publish(): Promise<void> {
     this.#dirty = false;
-    const { allocator: book, clock } = this.#options;
+    const { allocator, clock } = this.#options;
     const current = this.#current;
     if (!current) return;
-    await syncBlackholeRoutes(clock, book.ranges);
+    await syncBlackholeRoutes(clock, allocator.ranges);
     if (this.#options.config.routes === 'bgp') await this.#bird.configure(this.#birdConfig(current.node, current.pools));
-    else if (!this.#begun) await this.#bird.shutDown();
-    this.#begun = true;
-    await this.#routes?.configure({ ...current.node, podCIDRs: book.ranges, clusterCIDRs: current.pools.map(({ cidr }) => cidr) });
+    else if (!this.#published) await this.#bird.shutDown();
+    this.#published = true;
+    await this.#routes?.configure({ ...current.node, podCIDRs: allocator.ranges, clusterCIDRs: current.pools.map(({ cidr }) => cidr) });
   }
 
   #birdConfig({ nodeName, nodeIPs }: NodeNetwork, pools: readonly Pool[]): string {
-    const { config, allocator: book } = this.#options;
+    const { config, allocator } = this.#options;
     const [label, value] = config.bgp.reflectors?.split('=') ?? [];
     const reflects = (labels: Readonly<Record<string, string>> = {}) => label !== undefined && labels[label] === value;
-    const mine = new Set(nodeIPs);
+    const ownAddresses = new Set(nodeIPs);
     const others = (this.#nodes?.list() ?? []).flatMap((node): BgpNode[] => {
       const { name = '', labels } = node.metadata ?? {};
       const addresses = nodeAddresses(node);
-      // several kubelets of one machine share its routes
-      return name === nodeName || addresses.some((address) => mine.has(address)) ? [] : [{ name, addresses, reflects: reflects(labels) }];
+      // several kubelets on one machine share its routes
+      return name === nodeName || addresses.some((address) => ownAddresses.has(address))
+        ? []
+        : [{ name, addresses, reflects: reflects(labels) }];
     });
     return birdConfig({
       own: { name: nodeName, addresses: nodeIPs, reflects: reflects(this.#nodes?.get(nodeName)?.metadata?.labels) },
       others: others.sort((a, b) => (a.name < b.name ? -1 : 1)),
-      announced: [...book.ranges, ...book.borrowed.map((address) => `${address}/${address.includes(':') ? 128 : 32}`)],
+      announced: [...allocator.ranges, ...allocator.borrowed.map((address) => `${address}/${address.includes(':') ? 128 : 32}`)],
       pools: pools.map(({ cidr }) => cidr),
       bgp: config.bgp,
       interfacePrefix: config.interfacePrefix,

@@ -26,11 +26,11 @@ interface WrittenConflist {
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else {
   ip('link', 'set', 'lo', 'up');
-  describe.each(['perl', 'node'] as const)('the executable that runtimes start, in %s', (language) => {
+  describe.each(['perl', 'node'] as const)('CNI executable in %s', (language) => {
     let fixture: CalicoFixture;
     let file: string;
     beforeEach(async () => {
-      // no portmap and no bandwidth: theirs speak older versions
+      // without portmap and bandwidth: the installed ones support older CNI versions only
       fixture = await openCalico({ alone: true });
       await fixture.driver.setup(fixture.node);
       file = join(fixture.directory, 'bin', 'oarlock-calico');
@@ -40,7 +40,7 @@ else {
 
     const conflist = async () =>
       JSON.parse(await readFile(join(fixture.directory, 'net.d', fixture.settings.confFile), 'utf8')) as WrittenConflist;
-    /** As libcni does it, with the newest version of the list. */
+    /** Calls the executable as libcni does, with the newest version of the list. */
     const call = async (
       CNI_COMMAND: string,
       { id = 'c1', netns = '', more = {} }: { readonly id?: string; readonly netns?: string; readonly more?: object } = {},
@@ -61,7 +61,7 @@ else {
     const addresses = (netns: string) =>
       execFileSync('nsenter', [`--net=${netns}`, 'ip', '-o', 'addr', 'show', 'dev', 'eth0'], { encoding: 'utf8' });
 
-    it('is named with all versions that the list can be run with', async () => {
+    it('is listed with all CNI versions that the conflist supports', async () => {
       expect(await conflist()).toMatchObject({ cniVersion: '1.0.0', cniVersions: ['1.0.0', '1.1.0'] });
       const { status, printed } = await call('VERSION');
       expect({ status, printed }).toEqual({
@@ -70,7 +70,7 @@ else {
       });
     });
 
-    it('adds, checks and deletes, as often as it is asked', async () => {
+    it('handles ADD, CHECK and DEL, each of them idempotently', async () => {
       const { path: netns, remove } = await fixture.newNetns();
       const before = await fixture.countResources?.();
       const { status, printed } = await call('ADD', { netns });
@@ -88,7 +88,7 @@ else {
       expect(await fixture.countResources?.()).toEqual(before);
     });
 
-    it('collects what its runtime does not list, and nothing that the kubelet connected by itself', async () => {
+    it('GC removes attachments that the runtime does not list and keeps those of the kubelet', async () => {
       const [listed, lost, own] = [await fixture.newNetns(), await fixture.newNetns(), await fixture.newNetns()];
       await call('ADD', { id: 'listed', netns: listed.path });
       await call('ADD', { id: 'lost', netns: lost.path });
@@ -108,7 +108,7 @@ else {
       expect((await call('GC')).printed?.code).toBe(7);
     });
 
-    it('says whether pods can be connected, and why not', async () => {
+    it('STATUS reports whether pods can be connected, with the reason', async () => {
       expect(await call('STATUS')).toEqual({ status: 0, printed: undefined });
       expect((await call('ADD', { netns: 'not a path' })).printed).toMatchObject({ code: 7, msg: expect.stringContaining('not a path') });
       expect((await call('ADD', { id: '../x', netns: '/run/netns/x' })).printed?.code).toBe(7);

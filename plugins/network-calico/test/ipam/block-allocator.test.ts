@@ -10,41 +10,41 @@ import { ApiBlocks } from '../../src/ipam/block-store.ts';
 import { ipBlocks } from '../../src/ipam/ip-block.ts';
 import { poolsOf, addressRequests, type PoolConfig } from '../../src/ipam/pools.ts';
 
-describe('addresses', () => {
+describe('IP addresses', () => {
   it.each(['10.0.0.1', '255.255.255.255', '::', '::1', 'fd00::1:0:0:2', '2001:db8:1:2:3:4:5:6', 'fe80::ecee:eeff:feee:eeee', '1::'])(
-    '%s is read and written',
+    '%s is parsed and formatted',
     (text) => {
       const { family, value } = parseAddress(text);
       expect(formatAddress(family, value)).toBe(text);
     },
   );
-  it('are refused when they are none', () => {
+  it('invalid addresses are rejected', () => {
     for (const text of ['', '10.0.0', '10.0.0.256', 'x', 'fe80::1%eth0']) expect(() => parseAddress(text)).toThrow(/not an IP address/);
     expect(() => parseRange('10.0.0.0/33')).toThrow(/invalid CIDR/);
   });
 });
 
-describe('what a pod asks for', () => {
+describe('address requests of a pod', () => {
   const pools = poolsOf([{ cidr: '10.1.0.0/24' }, { name: 'rare', cidr: '10.2.0.0/24', onRequest: true }, { cidr: 'fd00::/64' }]);
   const ask = (annotations: Record<string, unknown>) =>
     addressRequests(
       pools,
       Object.fromEntries(Object.entries(annotations).map(([key, value]) => [`cni.projectcalico.org/${key}`, JSON.stringify(value)])),
     );
-  it('is one address of each family, of pools by name or range, or the addresses it names', () => {
+  it('are one address per family, pools by name or CIDR, or fixed addresses', () => {
     expect(ask({})).toMatchObject([{ pools: [{ cidr: '10.1.0.0/24' }] }, { pools: [{ cidr: 'fd00::/64' }] }]);
     expect(ask({ ipv4pools: ['rare'] })).toMatchObject([{ pools: [{ cidr: '10.2.0.0/24' }] }, {}]);
     expect(ask({ ipv4pools: ['10.1.0.0/24'] })).toMatchObject([{ pools: [{ cidr: '10.1.0.0/24' }] }, {}]);
     expect(ask({ ipAddrs: ['10.2.0.9'] })).toMatchObject([{ address: '10.2.0.9', pool: { name: 'rare' } }]);
   });
-  it('is refused by the annotation when it makes no sense', () => {
+  it('are rejected if the annotation is invalid', () => {
     expect(() => ask({ ipv4pools: ['none'] })).toThrow(/ipv4pools: there is no pool none/);
     expect(() => ask({ ipAddrs: ['10.9.0.1'] })).toThrow(/ipAddrs: 10.9.0.1 is in no pool/);
     expect(() => ask({ ipAddrs: ['10.1.0.1', '10.1.0.2'] })).toThrow(/more than one IPv4/);
     expect(() => ask({ ipAddrs: 'x' })).toThrow(/not a list/);
     expect(() => addressRequests(pools, { 'cni.projectcalico.org/ipAddrs': '[' })).toThrow(/not JSON/);
   });
-  it('comes of pools that do not overlap', () => {
+  it('pools that overlap are rejected', () => {
     expect(() => poolsOf([{ cidr: '10.1.0.0/16' }, { cidr: '10.1.2.0/24' }])).toThrow(/overlap/);
     expect(() => poolsOf([{ cidr: '10.1.0.0/16', blockSize: 8 }])).toThrow(/blockSize 8/);
   });
@@ -86,15 +86,15 @@ describe('nodes that share pools', () => {
   };
   const blocks = () => api.objects(ipBlocks);
 
-  it('get blocks of their own, and borrow when there is none left, until the pool is empty', async () => {
+  it('claim blocks, then borrow addresses, until the pool is exhausted', async () => {
     const pool = { cidr: '10.1.0.0/28', blockSize: 30 };
     const all = await Promise.all(['a', 'b', 'c', 'd'].map((name) => open(name, pool)));
     expect(new Set(blocks().map(({ spec }) => spec.node))).toEqual(new Set(['a', 'b', 'c', 'd']));
     const [a] = all;
     if (!a) throw new Error('there is no a');
-    // three in its own block; of each other block two, for its node claims one at a time of so few
-    const taken = await Promise.all(Array.from({ length: 9 }, () => a.take()));
-    expect(new Set(taken).size).toBe(9);
+    // three in its own block; two of each other block, whose node claims one address at a time because the blocks are small
+    const assigned = await Promise.all(Array.from({ length: 9 }, () => a.take()));
+    expect(new Set(assigned).size).toBe(9);
     expect(a.book.borrowed.length).toBe(6);
     await expect(a.take()).rejects.toMatchObject({ code: 'Exhausted' });
     const others = peersOf(
@@ -109,32 +109,32 @@ describe('nodes that share pools', () => {
     expect(others.filter(({ range }) => range.endsWith('/30')).length).toBe(3);
   });
 
-  it('never give the same address twice, however they race', async () => {
+  it('never assign the same address twice under concurrency', async () => {
     const all = await Promise.all(['a', 'b', 'c'].map((name) => open(name, { cidr: '10.1.0.0/25' })));
-    const given = await Promise.allSettled(Array.from({ length: 150 }, (_, at) => (all[at % 3] ?? expect.fail()).take()));
-    const addresses = given.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const assigned = await Promise.allSettled(Array.from({ length: 150 }, (_, at) => (all[at % 3] ?? expect.fail()).take()));
+    const addresses = assigned.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     expect(new Set(addresses).size).toBe(addresses.length);
-    // two blocks, of which the first address is their nodes'; what others hold in reserve is out of reach
+    // two blocks, whose first address is reserved for their nodes; addresses in reserve on other nodes are not available
     expect(addresses.length).toBeGreaterThan(126 - 2 * 16);
   });
 
-  it('give back what they borrowed and blocks that nobody uses, and keep the first', async () => {
+  it('release borrowed addresses and unused blocks, and keep the first block', async () => {
     const pool = { cidr: '10.1.0.0/26', blockSize: 29 };
     const { book, take } = await open('a', pool);
-    const taken = await Promise.all(Array.from({ length: 30 }, () => take()));
+    const assigned = await Promise.all(Array.from({ length: 30 }, () => take()));
     expect(blocks().length).toBeGreaterThan(4);
-    for (const [at, address] of taken.entries()) book.release(address, `a-${at}`);
+    for (const [at, address] of assigned.entries()) book.release(address, `a-${at}`);
     await book.whenIdle();
     await expect.poll(() => blocks().length).toBeLessThanOrEqual(2);
     expect(book.used).toBe(0);
     expect((await Promise.all(Array.from({ length: 30 }, () => take()))).length).toBe(30);
   });
 
-  it('find after a crash what they have, and nothing is lost', async () => {
+  it('recover their addresses after a crash without a leak', async () => {
     const pool = { cidr: '10.1.0.0/28', blockSize: 28 };
     const before = await open('a', pool);
     const kept = await before.take();
-    for (let n = 0; n < 5; n++) await before.take(); // nobody wrote these down
+    for (let n = 0; n < 5; n++) await before.take(); // these addresses have no endpoint record
     const after = await open('a', pool, [kept]);
     const rest: string[] = [];
     for (let n = 0; n < 14; n++) rest.push(await after.take());
@@ -142,14 +142,14 @@ describe('nodes that share pools', () => {
     await expect(after.take()).rejects.toMatchObject({ code: 'Exhausted' });
   });
 
-  it('give a fixed address once, and ask for one that another holds in vain', async () => {
+  it('assign a fixed address once, and request one that another node claims', async () => {
     const pool = { cidr: '10.1.0.0/26' };
     const a = await open('a', pool);
     const b = await open('b', pool);
     const mine = await a.take('10.1.0.40');
     expect(mine).toBe('10.1.0.40');
     await expect(a.take('10.1.0.40')).rejects.toMatchObject({ code: 'Exhausted' });
-    // one of those that a has claimed, and no pod has
+    // an address that node a has claimed and that no pod has
     const [block] = blocks();
     const reserve = block?.spec.claims?.['a']?.find((ordinal) => ordinal !== 40) ?? expect.fail();
     await expect(b.take(`10.1.0.${reserve}`)).rejects.toMatchObject({ code: 'TryAgain', message: expect.stringContaining('node a') });
@@ -157,17 +157,17 @@ describe('nodes that share pools', () => {
     expect(b.book.borrowed).toContain(`10.1.0.${reserve}`);
   });
 
-  it('take over what a node that is gone had, when nothing else is left', async () => {
+  it('adopt the blocks of a deleted node when the pool is exhausted', async () => {
     const pool = { cidr: '10.1.0.0/28', blockSize: 29 };
     const a = await open('a', pool);
     for (let n = 0; n < 7; n++) await a.take();
     const b = await open('b', pool, [], ['a']);
-    const taken = await Promise.all(Array.from({ length: 14 }, () => b.take()));
-    expect(new Set(taken).size).toBe(14);
+    const assigned = await Promise.all(Array.from({ length: 14 }, () => b.take()));
+    expect(new Set(assigned).size).toBe(14);
     expect(new Set(blocks().map(({ spec }) => spec.node))).toEqual(new Set(['b']));
   });
 
-  it('work with IPv6 alike', async () => {
+  it('assign IPv6 addresses', async () => {
     const { take, book } = await open('a', { cidr: 'fd00:10::/64' });
     expect(await take()).toMatch(/^fd00:10::/);
     expect(book.ranges[0]).toMatch(/\/122$/);

@@ -21,7 +21,7 @@ function birdIsMissing(): boolean {
     accessSync(program);
     return false;
   } catch {
-    return process.env['CI'] !== 'true'; // there it has to be
+    return process.env['CI'] !== 'true'; // CI must have BIRD installed
   }
 }
 const missing = birdIsMissing();
@@ -42,10 +42,10 @@ const options = (more: Partial<BirdOptions> = {}): BirdOptions => ({
   ...more,
 });
 
-it('takes a control connection that is reset for the end of BIRD', async () => {
+it('reports a reset control connection as the exit of BIRD', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bird-'));
   const path = join(directory, 'bird.ctl');
-  // what came in and was not read makes the end a reset
+  // unread input turns the close into a reset
   const server = createServer({ pauseOnConnect: true }, (socket) => {
     socket.write('0001 BIRD ready.\n');
     reset = () => socket.destroy();
@@ -58,30 +58,33 @@ it('takes a control connection that is reset for the end of BIRD', async () => {
   const ended = once(open, 'ended');
   const answer = control.command('configure');
   reset();
-  await expect(answer).rejects.toThrow('BIRD ended before it answered');
+  await expect(answer).rejects.toThrow('BIRD exited before it replied');
   await ended;
   server.close();
   await rm(directory, { recursive: true });
 });
 
-describe('neighbors', () => {
+describe('BGP peers', () => {
   const all = [node('a', 1), node('b', 2), node('c', 3)];
   const names = (own: BgpNode, others: readonly BgpNode[], more: Partial<typeof bgp> = {}) =>
     neighborsOf(own, others, { ...bgp, ...more }).map((each) => `${each.node.name}${each.isClient ? ' (client)' : ''}`);
-  it('are all others, or none, or those that reflect', () => {
+  it('are all other nodes, none, or the route reflectors', () => {
     const [a, b, c] = all as [BgpNode, BgpNode, BgpNode];
     const reflector = { ...c, reflects: true };
     expect(names(a, [b, c])).toEqual(['b', 'c']);
     expect(names(a, [b, c], { mesh: false })).toEqual([]);
     expect(names(a, [b, reflector], { reflectors: 'bgp=reflector' })).toEqual(['c']);
     expect(names(reflector, [a, b], { reflectors: 'bgp=reflector' })).toEqual(['a (client)', 'b (client)']);
-    expect(names(a, [b, c], { reflectors: 'bgp=reflector' })).toEqual(['b', 'c']); // nobody reflects yet
+    expect(names(a, [b, c], { reflectors: 'bgp=reflector' })).toEqual(['b', 'c']); // no node is a route reflector yet
   });
 });
 
-it('says what is missing where BGP is asked for', async () => {
+it('probe reports missing prerequisites of BGP', async () => {
   const answer = await plugin.probe?.(plugin.config.parse({ routes: 'bgp', bgp: { program: '/nowhere/bird' } }));
-  expect(answer).toMatchObject({ available: false, reason: expect.stringMatching(/\/nowhere\/bird \(Debian: bird2\)|root|Linux/) });
+  expect(answer).toMatchObject({
+    available: false,
+    reason: expect.stringMatching(/\/nowhere\/bird not found \(Debian: bird2\)|root|Linux/),
+  });
 });
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
@@ -101,12 +104,12 @@ else
 
     const cases: readonly (readonly [string, Partial<BirdOptions>])[] = [
       ['a mesh', {}],
-      ['a node that reflects', { own: node('node-a', 1, true), bgp: { ...bgp, reflectors: 'r=1' } }],
+      ['a route reflector', { own: node('node-a', 1, true), bgp: { ...bgp, reflectors: 'r=1' } }],
       ['routers', { bgp: { ...bgp, mesh: false, peers: [{ address: '192.0.2.99', asNumber: 65_001 }] } }],
       ['one family', { own: { ...node('node-a', 1), addresses: ['192.0.2.1'] }, pools: ['10.244.0.0/16'] }],
-      ['a node with an IPv6 address alone', { own: { ...node('node-a', 1), addresses: ['2001:db8::1'] } }],
+      ['a node with an IPv6 address only', { own: { ...node('node-a', 1), addresses: ['2001:db8::1'] } }],
     ];
-    it.each(cases)('takes what is written for %s', async (_, more) => {
+    it.each(cases)('accepts the configuration of %s', async (_, more) => {
       const file = join(directory, 'try.conf');
       await writeFile(file, birdConfig(options(more)));
       expect(await runProgram(systemClock, program, ['-p', '-c', file], { timeoutMs: 10_000 })).toMatchObject({ exitCode: 0, stderr: '' });
@@ -121,7 +124,7 @@ else
       return lines.join('\n');
     };
 
-    it('is started, changed, started again when it is killed, and found again', async () => {
+    it('starts, is reconfigured, is restarted after a kill, and is found again', async () => {
       const bird = open();
       await bird.configure(birdConfig(options()));
       const first = await pid();

@@ -13,7 +13,7 @@ const caller = (to: string) =>
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else {
   ip('link', 'set', 'lo', 'up');
-  describe('a firewall that drops what is forwarded', () => {
+  describe('firewall that drops forwarded packets', () => {
     const iptables = (...args: string[]) => execFileSync('iptables', ['-w', '5', ...args]);
     let fixture: CalicoFixture | undefined;
     afterEach(async () => {
@@ -21,7 +21,7 @@ else {
       await fixture?.dispose();
     });
 
-    it('and comes when pods are there already keeps none from being reached', async () => {
+    it('does not block existing pods when it is loaded later', async () => {
       fixture = await openCalico();
       const { driver, node, newNetns } = fixture;
       await driver.setup(node);
@@ -35,10 +35,10 @@ else {
       const server = spawn('nsenter', [...two.enter, listener], { stdio: ['ignore', 'pipe', 'inherit'] });
       try {
         await once(server.stdout, 'data');
-        const heard = async () => (await run('nsenter', [...one.enter, caller(two.ip)])).stdout;
-        expect(await heard()).toBe('here');
+        const received = async () => (await run('nsenter', [...one.enter, caller(two.ip)])).stdout;
+        expect(await received()).toBe('here');
         iptables('-P', 'FORWARD', 'DROP');
-        await expect.poll(heard).toBe('here');
+        await expect.poll(received).toBe('here');
       } finally {
         server.kill();
         await once(server, 'exit');

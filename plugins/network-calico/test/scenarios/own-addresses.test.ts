@@ -5,7 +5,7 @@ import { inNetworkNamespace, isInNetworkNamespace } from '@oarlock/testing/netwo
 import { afterEach, describe, expect, it } from 'vitest';
 import { openCalico, type CalicoFixture } from '../support/calico-fixture.ts';
 
-/** Says that it listens, and then what comes first. */
+/** Prints that it listens, and then the first message. */
 const listener = (family: 4 | 6) => `
   const socket = require('node:dgram').createSocket('udp${family}');
   socket.on('message', (text, { address }) => { console.log(address + ' ' + text); process.exit(0); });
@@ -16,15 +16,15 @@ const sender = (family: 4 | 6, from: string, to: string, text: string) => `
 
 if (!isInNetworkNamespace) inNetworkNamespace(import.meta.url);
 else
-  describe('what a pod sends from an address that is not its own', () => {
+  describe('packets with a spoofed source address', () => {
     let fixture: CalicoFixture | undefined;
     afterEach(() => fixture?.dispose());
 
     it.each([
-      { family: 4, by: 'its cable', filter: '0', range: '10.231.7.0/24' },
-      { family: 4, by: 'its cable, where the node is lax', filter: '2', range: '10.231.8.0/24' },
-      { family: 6, by: 'a rule', filter: '0', range: 'fd00:231:9::/64' },
-    ] as const)('is dropped by $by: IPv$family', async ({ family, filter, range }) => {
+      { family: 4, by: 'rp_filter', filter: '0', range: '10.231.7.0/24' },
+      { family: 4, by: 'rp_filter, with a loose default of the node,', filter: '2', range: '10.231.8.0/24' },
+      { family: 6, by: 'an nftables rule', filter: '0', range: 'fd00:231:9::/64' },
+    ] as const)('are dropped by $by over IPv$family', async ({ family, filter, range }) => {
       await writeFile('/proc/sys/net/ipv4/conf/all/rp_filter', filter);
       fixture = await openCalico({ node: { podCIDRs: [range], clusterCIDRs: [range] } });
       const { driver, node, newNetns } = fixture;
@@ -43,17 +43,17 @@ else
       };
       const [good, bad, target] = [await add('good'), await add('bad'), await add('target')];
       const bits = family === 4 ? ['32'] : ['128', 'nodad'];
-      const taken = ['ip', 'addr', 'add', `${good.ip}/${bits[0]}`, 'dev', 'eth0', ...bits.slice(1)];
-      execFileSync('nsenter', [`--net=${bad.netns}`, ...taken]);
+      const used = ['ip', 'addr', 'add', `${good.ip}/${bits[0]}`, 'dev', 'eth0', ...bits.slice(1)];
+      execFileSync('nsenter', [`--net=${bad.netns}`, ...used]);
       const child = spawn('nsenter', [...target.enter, listener(family)], { stdio: ['ignore', 'pipe', 'inherit'] });
-      const heard: string[] = [];
-      child.stdout.setEncoding('utf8').on('data', (text: string) => heard.push(text));
+      const received: string[] = [];
+      child.stdout.setEncoding('utf8').on('data', (text: string) => received.push(text));
       await once(child.stdout, 'data');
       const send = ({ enter }: typeof bad, from: string, text: string) =>
         execFileSync('nsenter', [...enter, sender(family, from, target.ip, text)]);
       send(bad, good.ip, 'forged');
       send(good, good.ip, 'honest');
       await once(child, 'close');
-      expect(heard.join('')).toBe(`ready\n${good.ip} honest\n`);
+      expect(received.join('')).toBe(`ready\n${good.ip} honest\n`);
     });
   });

@@ -29,13 +29,13 @@ export interface CalicoFixture extends NetworkFixture {
 export interface FixtureOptions {
   readonly config?: Partial<CalicoConfig>;
   readonly node?: Partial<NodeNetwork>;
-  /** Without portmap and bandwidth. */
+  /** Without the portmap and bandwidth plugins. */
   readonly alone?: boolean;
-  /** Absent: the node is alone, with its own ranges. */
+  /** Absent: the node has no API and uses its own ranges. */
   readonly api?: Api & { stop(): Promise<void> };
 }
 
-/** Parts of routes, rules and interfaces that ADD may leave. */
+/** Counts the routes, rules and interfaces that an ADD may leave behind. */
 async function counts(prefix: string): Promise<Record<string, number>> {
   const lines = async (program: string, ...args: string[]) =>
     (await run(program, args)).stdout.split('\n').filter((line) => line.includes(prefix)).length;
@@ -48,7 +48,7 @@ async function counts(prefix: string): Promise<Record<string, number>> {
   return { links, routes, routes6, rules };
 }
 
-/** A driver with interfaces, directories and namespaces of its own. */
+/** Opens a driver with its own interfaces, directories and namespaces. */
 export async function openCalico({ config = {}, node: more = {}, alone = false, api }: FixtureOptions = {}): Promise<CalicoFixture> {
   const directory = await mkdtemp(join(tmpdir(), 'calico-'));
   const prefix = `c${randomBytes(2).toString('hex')}`;
@@ -119,7 +119,7 @@ export async function openCalico({ config = {}, node: more = {}, alone = false, 
   };
 }
 
-/** Begins ADD in another process and kills it: before anything was made, with the record, with the endpoint. */
+/** Starts an ADD in another process and kills it: before the first change, after the record, or after the endpoint exists. */
 async function crashAdd(
   directory: string,
   settings: CalicoConfig,

@@ -1,4 +1,4 @@
-// Run by the contract test in a process of its own, to be killed in the middle of `add`.
+// The contract suite runs this file in a separate process and kills it in the middle of `add`.
 import { silentLogger } from '@oarlock/primitives/logger';
 import type { Attachment, NodeNetwork } from '@oarlock/spi/network';
 import { HostNetwork } from '../../src/host-network.ts';

@@ -13,9 +13,9 @@ import { calicoConfig } from '@oarlock/network-calico/config/calico-config';
 
 export type NetworkName = 'bridge' | 'calico';
 
-/** The network plugin of this node; pods are connected one after another, and the first gets the first address. */
+/** Connects pods with the network plugin of this node, one after another; the first pod gets the first address. */
 export interface PodConnector {
-  /** Connects the namespace of a process, and gives its addresses, IPv4 first. */
+  /** Connects the network namespace of a process and returns its addresses, IPv4 first. */
   connect(pid: number): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -43,7 +43,7 @@ const drivers: Readonly<Record<NetworkName, (context: Context) => NetworkDriver 
     ),
 };
 
-/** In the network namespace of this process. */
+/** Opens a network plugin in the network namespace of this process. */
 export async function openNetwork(name: NetworkName): Promise<PodConnector> {
   const dataDir = await mkdtemp(join(tmpdir(), 'policy-network-'));
   const driver = drivers[name]({ log: silentLogger, clock: systemClock, tracer: noTracer, dataDir });

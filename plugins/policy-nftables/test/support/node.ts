@@ -1,9 +1,9 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
-/** A network namespace that forwards, as a node does. */
+/** A network namespace that forwards packets, as a node does. */
 export class Node {
-  /** What to run a program there with; empty: it is this process's own. */
+  /** The command prefix that runs a program in the namespace; empty for this process's own. */
   readonly enter: readonly string[];
   readonly #process: ChildProcess | undefined;
 
@@ -17,10 +17,10 @@ export class Node {
   static here(): Node {
     return new Node();
   }
-  /** One in a namespace of its own. */
+  /** Creates a node in a new namespace. */
   static async there(): Promise<Node> {
     const child = spawn('unshare', ['--net', 'cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
-    // what comes back has been through the namespace: it is there
+    // the echoed line proves that the namespace exists
     child.stdin.write('up\n');
     await once(child.stdout, 'data');
     return new Node(child);

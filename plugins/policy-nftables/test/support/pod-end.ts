@@ -4,7 +4,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { execa } from 'execa';
 import type { Node } from './node.ts';
 
-/** What runs in the namespace of an end: it sends, answers, and talks when it is told to, a line of JSON each. */
+/** The program in the namespace of an endpoint: it sends, answers and talks on command, one line of JSON each. */
 const agent = `
 const net = require('node:net'), dgram = require('node:dgram'), { spawn } = require('node:child_process');
 const server = net.createServer((socket) => { socket.on('error', () => {}); socket.pipe(socket); });
@@ -94,7 +94,7 @@ export class End {
     });
   }
 
-  /** In a namespace that `connect` connects, and that it gives addresses in. */
+  /** Starts an endpoint in a new namespace; `connect` connects it and returns its addresses. */
   static async begin(connect: (pid: number) => Promise<readonly string[]>): Promise<End> {
     const child = spawn('unshare', ['--net', process.execPath, '-e', agent], { stdio: ['pipe', 'pipe', 'inherit'] });
     if (child.stdout === null) throw new Error('the agent has no output');
@@ -119,7 +119,7 @@ export class End {
   }
 }
 
-/** A cable of this name that ends on a node, by hand. */
+/** Creates a veth pair with this name that ends on a node. */
 export async function cable(
   node: Node,
   name: string,

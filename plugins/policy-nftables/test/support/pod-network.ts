@@ -8,7 +8,7 @@ import { cable, End } from './pod-end.ts';
 
 const observer = 'observer';
 const families = [4, 6] as const;
-/** Of ends that no network plugin connects. */
+/** Returns addresses of endpoints that no network plugin connects. */
 const addressOf = (at: number, family: PacketFamily) => (family === 4 ? `10.99.4.${at + 1}` : `fd00:99:0:4::${at + 1}`);
 const gatewayOf = (at: number, family: PacketFamily) => (family === 4 ? `10.99.2.${at + 1}` : `fd00:99::2:${at + 1}`);
 
@@ -25,7 +25,7 @@ const observing = () => {
 };
 const forgetting = ['seen', 'passed'].flatMap((name) => families.map((family) => `flush set inet ${observer} ${name}${family}\n`)).join('');
 
-/** A cable between two nodes: the second sends what it does not know to the first, and that to the second what `ends` have. */
+/** Connects two nodes with a veth pair: the default route of the second leads to the first; routes on the first lead to `ends`. */
 function connect(here: Node, there: Node, ends: readonly End[]): void {
   here.ip('link', 'add', 'far', 'type', 'veth', 'peer', 'name', 'near', 'netns', String(there.pid));
   for (const [node, device, last] of [[here, 'far', 1] as const, [there, 'near', 2] as const]) {
@@ -42,8 +42,8 @@ function connect(here: Node, there: Node, ends: readonly End[]): void {
 }
 
 /**
- * The ends of the table of cases behind cables of their own, on one node or on two, and on each node a table of rules before and behind
- * the ones that are tried: what was seen by the first and not by the second was dropped between them, however slow the machine is.
+ * The endpoints of the test cases, on one or two nodes. Each node has a table of observer rules before and after the tested rules: a packet
+ * that only the first table recorded was dropped in between, independent of timing.
  */
 export class PodNetwork {
   readonly #ends = new Map<string, End>();
@@ -58,7 +58,7 @@ export class PodNetwork {
     this.#plugin = plugin;
   }
 
-  /** The pods of this node are the network plugin's, the others are on cables; with a second node, on that. */
+  /** Starts the endpoints. Pods of this node use the network plugin; the others have veth pairs, on the second node if there is one. */
   static async begin({ nodes, network: name }: { readonly nodes: 1 | 2; readonly network: NetworkName }): Promise<PodNetwork> {
     const here = Node.here();
     const there = nodes === 2 ? await Node.there() : undefined;
@@ -90,7 +90,7 @@ export class PodNetwork {
     return network;
   }
 
-  /** What to run a program on the second node with. */
+  /** Returns the command prefix that runs a program on the second node. */
   get enterElsewhere(): readonly string[] | undefined {
     return this.#there?.enter;
   }
@@ -110,12 +110,12 @@ export class PodNetwork {
     for (const node of this.#nodes) await nft(forgetting, node.enter);
     await Promise.all(
       packets.map(
-        ({ from, to, port: door, family }) =>
-          this.#end(from).ask('send', { address: this.address(to, family), port: door.port, protocol: door.protocol, family }).answer,
+        ({ from, to, port, family }) =>
+          this.#end(from).ask('send', { address: this.address(to, family), port: port.port, protocol: port.protocol, family }).answer,
       ),
     );
     for (;;) {
-      // a packet meets both tables of a node in one go, and what the kernel lists is of one moment
+      // a packet traverses both tables of a node without interruption, and a listing is a consistent snapshot
       const seen = new Map<Node, Observed>();
       for (const node of this.#nodes) seen.set(node, await observed(node));
       const fates = packets.map((packet) => this.#fate(packet, seen));
@@ -123,12 +123,12 @@ export class PodNetwork {
     }
   }
 
-  /** Whether it was let through by every node on its way; undefined: it is on its way. */
+  /** Returns whether all nodes forwarded the packet, or undefined while it is on its way. */
   #fate(packet: Packet, all: ReadonlyMap<Node, Observed>): boolean | undefined {
-    // what an end sends to itself does not leave it
+    // packets of an endpoint to itself do not leave it
     if (packet.from === packet.to) return true;
-    const { from, to, port: door, family } = packet;
-    const word = `${this.address(from, family)} . ${this.address(to, family)} . ${door.protocol.toLowerCase()} . ${door.port}`;
+    const { from, to, port, family } = packet;
+    const word = `${this.address(from, family)} . ${this.address(to, family)} . ${port.protocol.toLowerCase()} . ${port.port}`;
     for (const node of new Set([this.#nodeOf(packet.from), this.#nodeOf(packet.to)])) {
       const { seen, passed } = all.get(node) ?? { seen: new Set(), passed: new Set() };
       if (!seen.has(word)) return undefined;
@@ -137,9 +137,9 @@ export class PodNetwork {
     return true;
   }
 
-  async converse({ from, to, port: door, family }: Packet): Promise<{ echo(): Promise<boolean>; close(): Promise<void> }> {
+  async converse({ from, to, port, family }: Packet): Promise<{ echo(): Promise<boolean>; close(): Promise<void> }> {
     const end = this.#end(from);
-    const { id, answer } = end.ask('open', { address: this.address(to, family), port: door.port });
+    const { id, answer } = end.ask('open', { address: this.address(to, family), port: port.port });
     await answer;
     return {
       echo: () => end.ask('echo', { port: id }).answer,

@@ -9,7 +9,7 @@ import { NftablesPolicies } from '../../src/nftables-policies.ts';
 import type { NetworkName } from './networks.ts';
 import { PodNetwork } from './pod-network.ts';
 
-/** The plugin on one node or on two, with pods of a network plugin on the first. To be called in a network namespace of the test's own. */
+/** Runs the plugin on one or two nodes, with pods of a network plugin on the first. Must be called in a network namespace of the test. */
 export async function policyWorld(nodes: 1 | 2, network: NetworkName): Promise<PolicyFixture> {
   const pods = await PodNetwork.begin({ nodes, network });
   const api = memoryApi({ clock: new FakeClock() });

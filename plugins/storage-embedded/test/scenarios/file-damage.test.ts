@@ -24,7 +24,7 @@ async function start(options: Partial<EmbeddedStorageOptions> = {}): Promise<Emb
   await storage.start();
   return storage;
 }
-/** Many changes of few keys. */
+/** Writes many changes of few keys. */
 async function churn(storage: EmbeddedStorage): Promise<void> {
   const value = 'x'.repeat(1000);
   for (let round = 0; round < 30; round += 1)
@@ -41,7 +41,7 @@ const files = async (kind: 'log' | 'snapshot') =>
     .map((name) => join(directory.path, name));
 const keys = async (storage: EmbeddedStorage) => (await storage.range({ prefix: '/' })).entries.map(({ key }) => key);
 
-/** Where the last byte is that is not zero. */
+/** Returns the offset after the last nonzero byte. */
 async function endOf(file: string): Promise<number> {
   const bytes = await readFile(file);
   let end = bytes.length;
@@ -54,8 +54,8 @@ async function change(file: string, offset: number, bytes: Uint8Array): Promise<
   await handle.close();
 }
 
-/** Some commits and a stop; returns the log's only file, and where the commits begin in it. */
-async function written(count: number): Promise<{ file: string; ends: number[] }> {
+/** Writes commits and stops; returns the log's only file, and the offsets of the commits. */
+async function writeLog(count: number): Promise<{ file: string; ends: number[] }> {
   const storage = await start();
   const [file = ''] = await files('log');
   const ends = [await endOf(file)];
@@ -67,13 +67,13 @@ async function written(count: number): Promise<{ file: string; ends: number[] }>
   return { file, ends };
 }
 
-describe('a log that a crash cut off', () => {
-  it('loses the record that was not whole, wherever it was cut, and nothing before it', async () => {
-    const { file, ends } = await written(3);
+describe('a truncated log', () => {
+  it('loses only the incomplete record, for any length', async () => {
+    const { file, ends } = await writeLog(3);
     const whole = await readFile(file);
     const [from = 0, to = 0] = [ends[2], ends[3]];
     for (let cut = (from + 7) & ~7; cut < to; cut += 5) {
-      // all of the file behind is zeros, or not there
+      // the rest of the file is zeros, or missing
       for (const rest of [Buffer.alloc(whole.length - cut), Buffer.alloc(0)]) {
         await writeFile(file, Buffer.concat([whole.subarray(0, cut), rest]));
         const storage = await start();
@@ -87,8 +87,8 @@ describe('a log that a crash cut off', () => {
     }
   });
 
-  it('is refused where a record in the middle is damaged, with file and offset', async () => {
-    const { file, ends } = await written(3);
+  it('is rejected with file and offset if a record in the middle is damaged', async () => {
+    const { file, ends } = await writeLog(3);
     const [end = 0] = ends.slice(1);
     await change(file, end - 2, Buffer.from([0xff]));
     const first = ((ends[0] ?? 0) + 7) & ~7;
@@ -97,24 +97,24 @@ describe('a log that a crash cut off', () => {
       code: 'Corrupt',
       message: expect.stringContaining(`${file} is damaged at byte ${first}`),
     });
-    // and left as it was
+    // and the file is unchanged
     expect((await stat(file)).size).toBeGreaterThan(end);
   });
 
-  it('is not taken in by a value that looks like records', async () => {
-    const { file } = await written(2);
+  it('ignores stored values that look like records', async () => {
+    const { file } = await writeLog(2);
     const bytes = await readFile(file);
     const storage = await start();
     await put(storage, '/copy', bytes.subarray(0, await endOf(file)));
     await storage.stop();
-    // cut off in the middle of the copy: frames of an older time stand behind the cut
+    // truncated within the copied frames: older frames follow
     const end = await endOf(file);
     await writeFile(file, (await readFile(file)).subarray(0, end - 8));
     const again = await start();
     expect(await keys(again)).toEqual(['/k0', '/k1']);
   });
 
-  it('is refused when one of its files is missing', async () => {
+  it('is rejected if one of its files is missing', async () => {
     const storage = await start({ segmentBytes: 4096 });
     for (let at = 0; at < 600; at += 1) await put(storage, `/k${at}`, 'x'.repeat(1000));
     await storage.stop();
@@ -128,7 +128,7 @@ describe('a log that a crash cut off', () => {
 describe('snapshots', () => {
   const small = { segmentBytes: 4096, snapshotBytes: 1, historyChanges: 1_000 };
 
-  it('take the place of the old end of the log while writes go on', async () => {
+  it('replace the older part of the log during writes', async () => {
     const storage = await start(small);
     const value = 'x'.repeat(1000);
     for (let round = 0; round < 40; round += 1)
@@ -137,7 +137,7 @@ describe('snapshots', () => {
     await put(storage, '/ttl');
     await snapshot(storage);
     await expect.poll(() => storage.stats.logBytes, { timeout: 120_000 }).toBeLessThan(3_000_000);
-    // what a snapshot held up is cleared away with later commits
+    // obsolete files are removed with later commits
     await expect
       .poll(
         async () => {
@@ -158,7 +158,7 @@ describe('snapshots', () => {
     expect(await again.range({ prefix: '', revision: compacted })).toEqual(past);
   });
 
-  it('are refused when they are damaged or not whole', async () => {
+  it('are rejected if damaged or incomplete', async () => {
     const storage = await start(small);
     await churn(storage);
     await storage.stop();
@@ -173,7 +173,7 @@ describe('snapshots', () => {
     }
   });
 
-  it('keep the time that keys have left', async () => {
+  it('keep the remaining time to live of keys', async () => {
     const clock = new FakeClock();
     const storage = await start({ ...small, clock });
     await storage.commit([{ key: '/ttl', value: Buffer.from('1'), ttlSeconds: 100 }], []);
@@ -192,7 +192,7 @@ describe('snapshots', () => {
 
 describe('a full disk', () => {
   it.each([0, 10, 40])(
-    'refuses commits with a clear error, and takes them when there is room again; %i bytes were written',
+    'rejects commits with a clear error, and accepts them when there is space again; %i bytes were written',
     async (partial) => {
       const disk = new FaultyDisk();
       const storage = await start({ disk });
@@ -217,7 +217,7 @@ describe('a full disk', () => {
     },
   );
 
-  it('loses nothing when it fills up at any write, and is emptied again', async () => {
+  it('loses nothing if it fills up at any write, and is emptied again', async () => {
     const disk = new FaultyDisk();
     const storage = await start({ disk, segmentBytes: 4096, snapshotBytes: 1, historyChanges: 1_000 });
     const acknowledged: string[] = [];
@@ -243,13 +243,13 @@ describe('a full disk', () => {
     expect(await keys(await start())).toEqual([...acknowledged, '/last']);
   });
 
-  it('deletes keys whose time is over as soon as it can be written', async () => {
+  it('deletes expired keys when writes succeed again', async () => {
     const clock = new FakeClock();
     const disk = new FaultyDisk();
     const storage = await start({ disk, clock });
     await storage.commit([{ key: '/ttl', value: Buffer.from('1'), ttlSeconds: 1 }], []);
     let tried: () => void = () => undefined;
-    const refused = new Promise<void>((resolve) => {
+    const rejection = new Promise<void>((resolve) => {
       tried = resolve;
     });
     disk.onChange = (what) => {
@@ -258,7 +258,7 @@ describe('a full disk', () => {
       throw noSpace();
     };
     await clock.advance(1_000);
-    await refused;
+    await rejection;
     const changes = storage.watch('/', { after: storage.stats.revision, signal: new AbortController().signal })[Symbol.asyncIterator]();
     await changes.next();
     disk.onChange = () => undefined;
@@ -268,8 +268,8 @@ describe('a full disk', () => {
   });
 });
 
-describe('the directory', () => {
-  it('is for its owner alone, and for one process', async () => {
+describe('data directory', () => {
+  it('is accessible only to its owner, and only to one process', async () => {
     const storage = await start();
     await put(storage, '/a');
     expect((await stat(directory.path)).mode & 0o777).toBe(0o700);
@@ -280,7 +280,7 @@ describe('the directory', () => {
     expect(await keys(await start())).toEqual(['/a']);
   });
 
-  it('goes on after a revision that it is told, as if all before were compacted', async () => {
+  it('continues after a given revision, as if all earlier ones were compacted', async () => {
     const storage = await start();
     await put(storage, '/a');
     await storage.skipTo(5_000);
@@ -292,7 +292,7 @@ describe('the directory', () => {
     expect(await keys(again)).toEqual(['/a', '/b']);
   });
 
-  it('acknowledges what was asked for before it was stopped', async () => {
+  it('acknowledges the commits that were submitted before the stop', async () => {
     const storage = await start();
     const writing = Promise.all(Array.from({ length: 50 }, (_, at) => put(storage, `/k${at}`)));
     await Promise.resolve();

@@ -3,27 +3,27 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EmbeddedStorage } from '../../src/embedded-storage.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { told, type Told } from '../support/expected-writes.ts';
+import { reported, type WriterReport } from '../support/expected-writes.ts';
 
-const rounds = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
+const kills = Number(process.env['OARLOCK_ROUNDS'] ?? 10);
 const program = fileURLToPath(new URL('../support/writing-process.ts', import.meta.url));
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 
-describe('kill -9 under writers and a watch that goes on from where it was', () => {
+describe('kill -9 during writes, with a watch that resumes', () => {
   let directory: Awaited<ReturnType<typeof makeDirectory>>;
   beforeAll(async () => {
     directory = await makeDirectory();
   });
   afterAll(() => directory.remove());
 
-  /** Everything that was ever said, by revision. */
+  /** The acknowledged values, by revision. */
   const acknowledged = new Map<number, string>();
   const seen = new Map<number, Map<string, string | null>>();
   const standing = new Map<string, { readonly revision: number; readonly value: string | null }>();
   const faults: string[] = [];
   let position = 0;
 
-  function take(message: Told): void {
+  function take(message: WriterReport): void {
     for (const [revision, value] of message.acknowledged ?? []) acknowledged.set(revision, value);
     for (const { key, revision, previous, value } of message.seen ?? []) {
       if (revision <= position) faults.push(`${key} at ${revision} came again after ${position}`);
@@ -36,7 +36,7 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
     position = message.position ?? position;
   }
 
-  /** One life of the process: resolves when it was killed, a while after it began to write. */
+  /** Runs the process once; resolves when it was killed during its writes. */
   async function live(round: number): Promise<void> {
     const child = fork(program, [directory.path, String(round), String(position)], {
       execArgv: ['--conditions=@oarlock/source', '--import', '@oxc-node/core/register'],
@@ -44,16 +44,16 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     let messages = 0;
-    // whatever it is doing after so many messages, it is killed in the middle of it
+    // the number of messages after which the process is killed, whatever it does at that moment
     const last = 50 + ((round * 7919) % 1_500);
     await new Promise<void>((resolve, reject) => {
-      child.on('message', (message: Told) => {
+      child.on('message', (message: WriterReport) => {
         take(message);
         messages += 1;
         if (messages === last) child.kill('SIGKILL');
       });
       child.once('error', reject);
-      // after everything that it had said
+      // after all of its messages
       child.once('close', (code, signal) => {
         if (signal === 'SIGKILL') resolve();
         else reject(new Error(`the process ended by itself: ${code ?? signal}`));
@@ -61,10 +61,10 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
     });
   }
 
-  it(`loses nothing that was acknowledged, and no event is missed or doubled, ${rounds} times`, {
-    timeout: 120_000 + rounds * 10_000,
+  it(`loses no acknowledged commit, and neither misses nor repeats an event, ${kills} times`, {
+    timeout: 120_000 + kills * 10_000,
   }, async () => {
-    for (let round = 0; round < rounds; round += 1) await live(round);
+    for (let round = 0; round < kills; round += 1) await live(round);
 
     const storage = new EmbeddedStorage({ directory: directory.path });
     await storage.start();
@@ -72,7 +72,7 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
     const newest = await storage.requestProgress();
     for await (const { changes, revision } of storage.watch('/', { after: position, signal: abort.signal })) {
       take({
-        seen: changes.map(told),
+        seen: changes.map(reported),
         position: revision,
       });
       if (revision >= newest) break;
@@ -81,17 +81,17 @@ describe('kill -9 under writers and a watch that goes on from where it was', () 
     await storage.stop();
 
     expect(faults).toEqual([]);
-    expect(acknowledged.size).toBeGreaterThan(rounds * 20);
+    expect(acknowledged.size).toBeGreaterThan(kills * 20);
     const lost = [...acknowledged].filter(([revision, value]) => {
       const commit = seen.get(revision);
       return commit === undefined || commit.size > 2 || ![...commit].some(([key, is]) => key.startsWith('/right/') && is === value);
     });
     expect(lost).toEqual([]);
-    // what stands is what the watch was told
+    // the watch received the stored revisions
     expect(new Map(entries.map((entry) => [entry.key, entry.revision]))).toEqual(
       new Map([...standing].filter(([, { value }]) => value !== null).map(([key, { revision }]) => [key, revision])),
     );
-    // nothing but whole commits, and no revision twice
+    // only complete commits, and each revision once
     expect(seen.size).toBe(newest);
   });
 });

@@ -8,15 +8,15 @@ export async function makeDirectory(): Promise<{ readonly path: string; remove()
   return { path: join(path, 'store'), remove: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** The disk of this machine, that can be told to fail. */
+/** The disk of this machine with injectable faults. */
 export class FaultyDisk implements Disk {
-  /** Called before every change; what it throws is the outcome. */
+  /** Runs before every change; an exception replaces the result of the change. */
   onChange: (what: 'write' | 'truncate' | 'sync' | 'rename' | 'remove' | 'create', path: string) => void = () => undefined;
-  /** Of the next writes that fail, so many bytes are on the disk all the same. */
+  /** The number of bytes of a failing write that reach the disk. */
   partial = 0;
   #crashed = false;
 
-  /** Nothing more reaches the disk, as after kill -9. */
+  /** Discards all further changes, as kill -9 does. */
   crash(): void {
     this.#crashed = true;
   }
@@ -73,5 +73,5 @@ export class FaultyDisk implements Disk {
   }
 }
 
-/** What the system says when a disk is full. */
+/** Returns the system's error for a full disk. */
 export const noSpace = (): Error => Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });

@@ -1,22 +1,22 @@
 import type { Change } from '@oarlock/spi/storage';
 
-/** What a process that writes and watches tells its parent. */
-export interface Told {
-  /** Value by revision. */
+/** A message of the writing process to its parent. */
+export interface WriterReport {
+  /** Acknowledged values by revision. */
   readonly acknowledged?: readonly (readonly [revision: number, value: string])[];
-  readonly seen?: readonly ToldChange[];
-  /** As far as the watch has come. */
+  readonly seen?: readonly ReportedChange[];
+  /** Position of the watch. */
   readonly position?: number;
 }
-interface ToldChange {
+interface ReportedChange {
   readonly key: string;
   readonly revision: number;
-  /** 0: the key was not there. */
+  /** 0 if the key did not exist. */
   readonly previous: number;
   readonly value: string | null;
 }
 
-export function told(change: Change): ToldChange {
+export function reported(change: Change): ReportedChange {
   return change.type === 'put'
     ? {
         key: change.entry.key,

@@ -1,19 +1,19 @@
-/** A process that writes and watches until it is killed, and tells its parent of what was acknowledged and seen. */
+/** Writes and watches until it is killed, and reports acknowledged commits and received events to its parent. */
 import { EmbeddedStorage } from '../../src/embedded-storage.ts';
-import { told, type Told } from './expected-writes.ts';
+import { reported, type WriterReport } from './expected-writes.ts';
 
 const [directory = '', round = '', after = '0'] = process.argv.slice(2);
 const writers = 16;
 const keep = 3_000;
-const tell = (message: Told) => process.send?.(message);
-// as small as they get, so that the process is killed while files are changed and snapshots made, too
+const report = (message: WriterReport) => process.send?.(message);
+// the minimum sizes, so that the process is also killed during changes of files and snapshots
 const storage = new EmbeddedStorage({ directory, segmentBytes: 128 * 1024, snapshotBytes: 128 * 1024 });
 await storage.start();
-tell({});
+report({});
 
 void (async () => {
   for await (const { changes, revision } of storage.watch('/', { after: Number(after), signal: new AbortController().signal }))
-    tell({ seen: changes.map(told), position: revision });
+    report({ seen: changes.map(reported), position: revision });
 })();
 for (let writer = 0; writer < writers; writer += 1) {
   void (async () => {
@@ -27,7 +27,7 @@ for (let writer = 0; writer < writers; writer += 1) {
         ],
         [],
       );
-      if (commit.ok) tell({ acknowledged: [[commit.revision, value]] });
+      if (commit.ok) report({ acknowledged: [[commit.revision, value]] });
       if (commit.ok && commit.revision % 500 === 0 && commit.revision > keep) await storage.compact(commit.revision - keep);
     }
   })();

@@ -3,7 +3,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { int, rpcs, type Rpc } from '../rpc/etcd-messages.ts';
-import { GrpcError } from '../rpc/grpc-error.ts';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
 import { GrpcSession, type TlsFiles } from '../rpc/grpc-session.ts';
 
 export interface ConnectionOptions {
@@ -56,7 +56,7 @@ export class EtcdConnection {
     this.#options = options;
   }
 
-  /** Returns the connected member. @throws GrpcError `Unavailable` if none responded before the signal aborted */
+  /** Returns the connected member. @throws GrpcError `UNAVAILABLE` if none responded before the signal aborted */
   async member(signal: AbortSignal): Promise<Member> {
     if (this.#member?.session.usable) return this.#member;
     this.#waiting += 1;
@@ -89,8 +89,8 @@ export class EtcdConnection {
         return await session.call(rpc, message, timeout);
       } catch (error) {
         if (!(error instanceof GrpcError)) throw error;
-        if (error.code === 'DeadlineExceeded' && endpoints.length > 1) session.close(error);
-        const again = error.notSent || (repeated && (error.code === 'Unavailable' || error.code === 'DeadlineExceeded'));
+        if (error.code === 'DEADLINE_EXCEEDED' && endpoints.length > 1) session.close(error);
+        const again = error.notSent || (repeated && (error.code === 'UNAVAILABLE' || error.code === 'DEADLINE_EXCEEDED'));
         const pause = this.#pause(attempt);
         if (!again || this.#stop.signal.aborted || clock.monotonic() + pause >= end) throw error;
         if (session.usable) await clock.sleep(pause, this.#stop.signal);
@@ -104,7 +104,7 @@ export class EtcdConnection {
   }
 
   close(): void {
-    const why = new GrpcError('Unavailable', 'the storage is stopped');
+    const why = new GrpcError('UNAVAILABLE', 'the storage is stopped');
     this.#lastFailure = why;
     this.#stop.abort(why);
     this.#member?.session.close(why);
@@ -151,14 +151,14 @@ export class EtcdConnection {
     try {
       // the first call also verifies that this is etcd and that access is granted
       const { version, leader } = await session.call(rpcs.status, rpcs.status.encode({}), dialTimeoutMs);
-      if (int(leader) === 0 && endpoints.length > 1) throw new GrpcError('Unavailable', `${endpoint}: the member has no leader`);
+      if (int(leader) === 0 && endpoints.length > 1) throw new GrpcError('UNAVAILABLE', `${endpoint}: the member has no leader`);
       this.#stop.signal.throwIfAborted();
       return { session, version };
     } catch (error) {
       // a member that rejects this call is reachable all the same
       if (
         error instanceof GrpcError &&
-        (error.code === 'PermissionDenied' || error.code === 'Unauthenticated' || error.code === 'Unimplemented')
+        (error.code === 'PERMISSION_DENIED' || error.code === 'UNAUTHENTICATED' || error.code === 'UNIMPLEMENTED')
       )
         return { session, version: '' };
       session.close(error instanceof Error ? error : new Error(String(error)));
@@ -172,7 +172,7 @@ export class EtcdConnection {
 
   #unreachable(): GrpcError {
     const why = this.#lastFailure instanceof Error ? `: ${this.#lastFailure.message}` : '';
-    return new GrpcError('Unavailable', `etcd cannot be reached at ${this.#options.endpoints.join(', ')}${why}`, {
+    return new GrpcError('UNAVAILABLE', `etcd cannot be reached at ${this.#options.endpoints.join(', ')}${why}`, {
       notSent: true,
       cause: this.#lastFailure,
     });

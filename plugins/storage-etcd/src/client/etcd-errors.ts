@@ -1,5 +1,5 @@
 import { StorageError } from '@oarlock/spi/storage';
-import { GrpcError } from '../rpc/grpc-error.ts';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
 
 /** Error messages of etcd (its rpctypes), for errors whose gRPC code is ambiguous. */
 const knownMessages = [
@@ -19,5 +19,5 @@ export function toStorageError(error: unknown): unknown {
 }
 
 export function isLeaseNotFound(error: unknown): boolean {
-  return error instanceof GrpcError && error.code === 'NotFound' && error.message.includes('lease not found');
+  return error instanceof GrpcError && error.code === 'NOT_FOUND' && error.message.includes('lease not found');
 }

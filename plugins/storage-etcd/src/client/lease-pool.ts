@@ -1,7 +1,7 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import type { EtcdConnection } from './etcd-connection.ts';
 import { int, rpcs } from '../rpc/etcd-messages.ts';
-import { GrpcError } from '../rpc/grpc-error.ts';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
 
 interface Lease {
   readonly id: Promise<number>;

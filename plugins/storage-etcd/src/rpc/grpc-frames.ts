@@ -1,4 +1,4 @@
-import { GrpcError } from './grpc-error.ts';
+import { GrpcError } from '@oarlock/grpc/grpc-error';
 
 /** Encodes a gRPC frame: a byte that means "not compressed", four bytes of length, the message. */
 export function frame(message: Uint8Array): Buffer {
@@ -26,9 +26,9 @@ export class FrameReader {
     while (this.#bytes >= this.#needed) {
       const joined = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#bytes);
       this.#chunks = [joined];
-      if (joined[0] !== 0) throw new GrpcError('Internal', 'the server sent a compressed message');
+      if (joined[0] !== 0) throw new GrpcError('INTERNAL', 'the server sent a compressed message');
       const length = joined.readUInt32BE(1);
-      if (length > longestMessage) throw new GrpcError('ResourceExhausted', `the server sent a message of ${length} bytes`);
+      if (length > longestMessage) throw new GrpcError('RESOURCE_EXHAUSTED', `the server sent a message of ${length} bytes`);
       this.#needed = 5 + length;
       if (joined.length < this.#needed) return;
       const rest = joined.subarray(this.#needed);

@@ -3,7 +3,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { Rpc } from './etcd-messages.ts';
 import { frame, FrameReader } from './grpc-frames.ts';
-import { GrpcError, grpcCode } from './grpc-error.ts';
+import { GrpcError, grpcCode } from '@oarlock/grpc/grpc-error';
 
 export interface TlsFiles {
   readonly ca?: Buffer;
@@ -78,7 +78,7 @@ export class GrpcSession {
     this.#startKeepalive();
   }
 
-  /** Connects. @throws GrpcError `Unavailable` */
+  /** Connects. @throws GrpcError `UNAVAILABLE` */
   static open(endpoint: string, tls: TlsFiles, options: SessionOptions): Promise<GrpcSession> {
     return new Promise((resolve, reject) => {
       const session = connect(endpoint, {
@@ -94,7 +94,7 @@ export class GrpcSession {
         timer.cancel();
         session.destroy();
         reject(
-          new GrpcError('Unavailable', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
+          new GrpcError('UNAVAILABLE', `${endpoint}: ${error?.message ?? 'the connection closed'}`, {
             notSent: true,
             ...(error && { cause: error }),
           }),
@@ -140,18 +140,18 @@ export class GrpcSession {
             return;
           }
           if (!answer) {
-            reject(new GrpcError('Internal', `${rpc.path} returned no message`));
+            reject(new GrpcError('INTERNAL', `${rpc.path} returned no message`));
             return;
           }
           try {
             resolve(rpc.decode(answer));
           } catch (cause) {
-            reject(new GrpcError('Internal', `the response of ${rpc.path} cannot be decoded`, { cause }));
+            reject(new GrpcError('INTERNAL', `the response of ${rpc.path} cannot be decoded`, { cause }));
           }
         },
       );
       const timer = this.#options.clock.after(timeout, () =>
-        stream?.destroy(new GrpcError('DeadlineExceeded', `no response of ${rpc.path} within ${timeout} ms`)),
+        stream?.destroy(new GrpcError('DEADLINE_EXCEEDED', `no response of ${rpc.path} within ${timeout} ms`)),
       );
       stream?.end(frame(request));
     });
@@ -164,7 +164,7 @@ export class GrpcSession {
       headers,
       (message) => receiver.message(rpc.decode(message)),
       (error) => {
-        receiver.ended(error ?? new GrpcError('Unavailable', `${rpc.path} was ended by the server`));
+        receiver.ended(error ?? new GrpcError('UNAVAILABLE', `${rpc.path} was ended by the server`));
       },
     );
     return {
@@ -197,7 +197,7 @@ export class GrpcSession {
     } catch (cause) {
       queueMicrotask(() =>
         done(
-          new GrpcError('Unavailable', `${this.endpoint}: ${errorText(cause)}`, {
+          new GrpcError('UNAVAILABLE', `${this.endpoint}: ${errorText(cause)}`, {
             notSent: true,
             cause,
           }),
@@ -212,7 +212,7 @@ export class GrpcSession {
     stream.on('response', (received) => {
       status = statusOf(received);
       if (status === 'none' && received[':status'] !== 200)
-        status = new GrpcError('Unavailable', `${this.endpoint}: HTTP status ${received[':status']}`);
+        status = new GrpcError('UNAVAILABLE', `${this.endpoint}: HTTP status ${received[':status']}`);
     });
     stream.on('trailers', (received) => {
       status = statusOf(received);
@@ -239,7 +239,7 @@ export class GrpcSession {
     if (fault instanceof GrpcError) return fault;
     const cause = this.#why ?? fault;
     const message = `${this.endpoint}: ${cause?.message ?? 'the connection was lost'}`;
-    return new GrpcError('Unavailable', message, {
+    return new GrpcError('UNAVAILABLE', message, {
       notSent: stream.pending || stream.rstCode === constants.NGHTTP2_REFUSED_STREAM,
       ...(cause && { cause }),
     });

@@ -5,7 +5,7 @@ import { StorageError, type Change, type ChangeBatch, type Revision } from '@oar
 import type { EtcdConnection } from '../client/etcd-connection.ts';
 import { int, rpcs, type Event, type WatchRequest, type WatchResponse } from '../rpc/etcd-messages.ts';
 import { bytesOf, changeOf, revisionOf } from './event-changes.ts';
-import type { GrpcError } from '../rpc/grpc-error.ts';
+import type { GrpcError } from '@oarlock/grpc/grpc-error';
 import type { Duplex } from '../rpc/grpc-session.ts';
 import type { KeySpace } from '../client/key-space.ts';
 import { PrefixIndex } from '@oarlock/mvcc/prefix-index';
@@ -42,7 +42,7 @@ export function reportsProgress(version: string): boolean {
   return minor > 5 || (minor === 5 && patch >= 13) || (minor === 4 && patch >= 31);
 }
 
-const pause = { asked: 100, unasked: 20, most: 1_000, asks: 5 };
+const pause = { requested: 100, marked: 20, most: 1_000, requests: 5 };
 
 /**
  * One etcd watch of everything below the root, which serves the readers' watches.
@@ -63,8 +63,8 @@ export class WatchFeed {
   #trusted = false;
   /** Events of an incomplete message. */
   #fragments: Event[] = [];
-  #wanted: Revision = 0;
-  #asked = 0;
+  #requestedRevision: Revision = 0;
+  #requestCount = 0;
   #nudge: Timer | undefined;
 
   constructor(owner: FeedOwner, after: Revision) {
@@ -115,11 +115,11 @@ export class WatchFeed {
       this.#report();
       return;
     }
-    if (revision > this.#wanted) {
-      this.#wanted = revision;
-      this.#asked = 0;
+    if (revision > this.#requestedRevision) {
+      this.#requestedRevision = revision;
+      this.#requestCount = 0;
     }
-    this.#ask();
+    this.#requestPosition();
   }
 
   failAll(error: unknown): void {
@@ -187,7 +187,7 @@ export class WatchFeed {
     if (response.created) {
       this.#created = true;
       if (int(response.header.revision) < this.position) void this.#checkRollback();
-      if (this.position < this.#wanted) this.#ask();
+      if (this.position < this.#requestedRevision) this.#requestPosition();
     }
     if (int(response.watch_id) === -1) {
       if (this.#created && this.#trusted) this.#moveTo(int(response.header.revision));
@@ -260,8 +260,8 @@ export class WatchFeed {
   #moveTo(revision: Revision): void {
     if (revision <= this.position) return;
     this.position = revision;
-    if (this.#wanted > 0 && revision >= this.#wanted) {
-      this.#wanted = 0;
+    if (this.#requestedRevision > 0 && revision >= this.#requestedRevision) {
+      this.#requestedRevision = 0;
       this.#nudge?.cancel();
       this.#nudge = undefined;
       this.#report();
@@ -275,12 +275,12 @@ export class WatchFeed {
   }
 
   /** Makes the feed learn the current revision even without events: by a progress request, or by writing the marker. */
-  #ask(): void {
+  #requestPosition(): void {
     if (!this.#created || this.#nudge || this.#stop.signal.aborted) return;
-    const request = this.#trusted && this.#asked < pause.asks;
+    const request = this.#trusted && this.#requestCount < pause.requests;
     if (request) this.#stream?.send({ progress_request: {} });
-    const wait = request ? pause.asked : Math.min(pause.most, pause.unasked * 2 ** Math.min(this.#asked, 10));
-    this.#asked += 1;
+    const wait = request ? pause.requested : Math.min(pause.most, pause.marked * 2 ** Math.min(this.#requestCount, 10));
+    this.#requestCount += 1;
     this.#nudge = this.#owner.clock.after(wait, () => {
       // usually the events arrive first, and this is not reached
       const ready = request ? Promise.resolve() : this.#owner.mark();
@@ -290,7 +290,7 @@ export class WatchFeed {
         })
         .then(() => {
           this.#nudge = undefined;
-          if (this.position < this.#wanted) this.#ask();
+          if (this.position < this.#requestedRevision) this.#requestPosition();
         });
     });
   }

@@ -19,8 +19,8 @@ async function open(options: Partial<EtcdStorageOptions> = {}): Promise<{ etcd: 
 }
 const write = [{ key: '/a', value: Buffer.from('1') }];
 
-describe('calls', () => {
-  it('makes a read again when the connection is lost in the middle of it', async () => {
+describe('etcd calls', () => {
+  it('repeat a read if the connection is lost', async () => {
     const { etcd, storage } = await open();
     let lost = 0;
     etcd.handlers['Range'] = (_, stream) => {
@@ -35,7 +35,7 @@ describe('calls', () => {
     expect(etcd.count('Range')).toBe(3);
   });
 
-  it('does not make a commit again that may have happened', async () => {
+  it('do not repeat a commit that may have been applied', async () => {
     const { etcd, storage } = await open();
     etcd.handlers['Txn'] = (_, stream) => {
       stream.session?.destroy();
@@ -48,12 +48,12 @@ describe('calls', () => {
     expect(etcd.count('Txn')).toBe(2);
   });
 
-  it('makes a commit again that the server refused to look at', async () => {
+  it('repeat a commit that the server rejected unprocessed', async () => {
     const { etcd, storage } = await open();
-    let refused = 0;
+    let rejected = 0;
     etcd.handlers['Txn'] = (_, stream) => {
-      if (refused === 0) {
-        refused += 1;
+      if (rejected === 0) {
+        rejected += 1;
         stream.close(constants.NGHTTP2_REFUSED_STREAM);
         return undefined;
       }
@@ -63,7 +63,7 @@ describe('calls', () => {
     expect(etcd.count('Txn')).toBe(2);
   });
 
-  it('connects anew when the server goes away', async () => {
+  it('reconnect after GOAWAY', async () => {
     const { etcd, storage } = await open();
     await storage.get('/a');
     etcd.goAway();
@@ -71,7 +71,7 @@ describe('calls', () => {
     expect(etcd.count('Txn')).toBe(5);
   });
 
-  it('gives up after the request timeout, and says where it looked', async () => {
+  it('fail after the request timeout and report the endpoints', async () => {
     const { etcd, storage } = await open({ requestTimeoutSeconds: 0.2 });
     etcd.handlers['Txn'] = () => undefined;
     await expect(storage.commit(write, [])).rejects.toMatchObject({ code: 'Unavailable' });
@@ -91,7 +91,7 @@ describe('calls', () => {
       });
   });
 
-  it('goes on with another member when one stands still', async () => {
+  it('use another member if one does not respond', async () => {
     const stuck = await FakeEtcd.start();
     started.push(stuck);
     stuck.handlers['Range'] = () => undefined;
@@ -104,7 +104,7 @@ describe('calls', () => {
     expect(stuck.count('Txn')).toBe(0);
   });
 
-  it('does not stay with a member that has no leader', async () => {
+  it('switch from a member without a leader', async () => {
     const { etcd: lonely } = await open();
     lonely.handlers['Status'] = () => ({ version: '3.5.16', leader: 0 });
     const { etcd } = await open();
@@ -114,35 +114,35 @@ describe('calls', () => {
     expect([lonely.count('Range'), etcd.count('Range')]).toEqual([0, 1]);
   });
 
-  it('tells what etcd says by its meaning', async () => {
+  it("map etcd's errors to storage errors", async () => {
     const { etcd, storage } = await open();
-    const says = async (method: string, status: number, message: string, call: () => Promise<unknown>) => {
+    const fails = async (method: string, status: number, message: string, call: () => Promise<unknown>) => {
       etcd.handlers[method] = () => ({ status, message });
       return call().catch((error: unknown) => error);
     };
     expect(
-      await says('Range', 11, 'etcdserver: mvcc: required revision has been compacted', () => storage.get('/a', { revision: 5 })),
+      await fails('Range', 11, 'etcdserver: mvcc: required revision has been compacted', () => storage.get('/a', { revision: 5 })),
     ).toMatchObject({ code: 'Compacted' });
     expect(
-      await says('Range', 11, 'etcdserver: mvcc: required revision is a future revision', () =>
+      await fails('Range', 11, 'etcdserver: mvcc: required revision is a future revision', () =>
         storage.range({ prefix: '/', revision: 5 }),
       ),
     ).toMatchObject({ code: 'FutureRevision' });
-    expect(await says('Txn', 3, 'etcdserver: request is too large', () => storage.commit(write, []))).toMatchObject({ code: 'TooLarge' });
-    expect(await says('Txn', 3, 'etcdserver: too many operations in txn request', () => storage.commit(write, []))).toMatchObject({
+    expect(await fails('Txn', 3, 'etcdserver: request is too large', () => storage.commit(write, []))).toMatchObject({ code: 'TooLarge' });
+    expect(await fails('Txn', 3, 'etcdserver: too many operations in txn request', () => storage.commit(write, []))).toMatchObject({
       code: 'TooLarge',
     });
-    expect(await says('Txn', 8, 'etcdserver: mvcc: database space exceeded', () => storage.commit(write, []))).toMatchObject({
+    expect(await fails('Txn', 8, 'etcdserver: mvcc: database space exceeded', () => storage.commit(write, []))).toMatchObject({
       code: 'Full',
       message: expect.stringContaining('space exceeded'),
     });
-    expect(await says('Txn', 7, '100%25 denied%0a', () => storage.commit(write, []))).toMatchObject({
+    expect(await fails('Txn', 7, '100%25 denied%0a', () => storage.commit(write, []))).toMatchObject({
       code: 'Unavailable',
       message: '100% denied\n',
     });
   });
 
-  it('reads a long range in parts, and begins again when compaction overtakes it', async () => {
+  it('read a long range in parts, and restart if compaction overtakes it', async () => {
     const { etcd, storage } = await open();
     const all = Array.from({ length: 1200 }, (_, at) => `/oarlock/k${String(at).padStart(5, '0')}`);
     let compacted = false;
@@ -189,7 +189,7 @@ describe('LeasePool', () => {
     };
   };
 
-  it('shares a lease among keys that ask for the same time in a twentieth of it', async () => {
+  it('shares a lease among keys with the same time to live within 5 %', async () => {
     const [clock, connection] = [new FakeClock(), counting()];
     let number = 0;
     const pool = new LeasePool(connection, clock, () => (number += 1) / 1000);
@@ -205,14 +205,14 @@ describe('LeasePool', () => {
     expect(connection.grants.map(({ TTL }) => TTL)).toEqual([3660, 3660, 11]);
   });
 
-  it('puts no more than a thousand keys on a lease', async () => {
+  it('assigns at most a thousand keys to a lease', async () => {
     const connection = counting();
     const pool = new LeasePool(connection, new FakeClock(), Math.random);
     for (let at = 0; at < 2001; at += 1) await pool.lease(60);
     expect(connection.grants).toHaveLength(3);
   });
 
-  it('forgets a lease that could not be had', async () => {
+  it('discards a lease that was not granted', async () => {
     let fails = true;
     const pool = new LeasePool(
       {
@@ -229,7 +229,7 @@ describe('LeasePool', () => {
     expect(await pool.lease(60)).toBeGreaterThan(0);
   });
 
-  it('is asked for another one when etcd does not know it any more', async () => {
+  it('grants a new lease if etcd does not know the current one', async () => {
     const { etcd, storage } = await open();
     let known = false;
     etcd.handlers['Txn'] = () => {
@@ -244,8 +244,8 @@ describe('LeasePool', () => {
   });
 });
 
-describe('Shared', () => {
-  it('makes one call for those who ask while another is under way, after that one', async () => {
+describe('SharedCall', () => {
+  it('makes one call for all callers that arrive during another call, after that one', async () => {
     const running: { resolve(value: number): void; reject(error: unknown): void }[] = [];
     const shared = new SharedCall<number>(
       () =>

@@ -6,11 +6,11 @@ import { MemberHealth } from '../../src/client/member-health.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** Health of a member that answers, each minute, with the next of these. */
+/** Returns the health of a member that returns one of these responses each minute. */
 function healthOf(answers: readonly { readonly dbSize: number; readonly dbSizeInUse: number; readonly errors?: readonly string[] }[]) {
   const clock = new FakeClock();
-  const said: string[] = [];
-  const note = (level: string) => (_: object, text: string) => void said.push(`${level}: ${text.split(/[.:]/)[0] ?? ''}`);
+  const logged: string[] = [];
+  const note = (level: string) => (_: object, text: string) => void logged.push(`${level}: ${text.split(/[.:]/)[0] ?? ''}`);
   const log = { ...silentLogger, error: note('error'), info: note('info'), warn: note('warn') } as Logger;
   const left = [...answers];
   const connection = {
@@ -20,12 +20,16 @@ function healthOf(answers: readonly { readonly dbSize: number; readonly dbSizeIn
       return { errors: [], ...answer };
     },
   } as unknown as Pick<EtcdConnection, 'call'>;
-  return { health: new MemberHealth(connection, clock, log), clock, said };
+  return { health: new MemberHealth(connection, clock, log), clock, said: logged };
 }
 
-describe('the health of a member', () => {
-  it('advises to defragment once, where that gives back much', async () => {
-    const { health, clock, said } = healthOf([
+describe('member health', () => {
+  it('recommends defragmenting once, if it would free much space', async () => {
+    const {
+      health,
+      clock,
+      said: logged,
+    } = healthOf([
       { dbSize: 100 * mebibyte, dbSizeInUse: mebibyte },
       { dbSize: 2000 * mebibyte, dbSizeInUse: 1500 * mebibyte },
       { dbSize: 2000 * mebibyte, dbSizeInUse: 900 * mebibyte },
@@ -40,21 +44,21 @@ describe('the health of a member', () => {
       await clock.advance(60_000);
     }
     expect(seen).toEqual([false, false, true, true, false]);
-    expect(said).toEqual(['warn: more than half of the etcd database is free']);
+    expect(logged).toEqual(['warn: more than half of the etcd database is free']);
     health.stop();
     expect(clock.pending).toBe(0);
   });
 
-  it('says what the member complains of, when it begins and when it ends, and keeps what it knows while nobody answers', async () => {
+  it('logs alarms when they start and end, and keeps the last state while the member is unavailable', async () => {
     const size = { dbSize: 10, dbSizeInUse: 10 };
-    const { health, said } = healthOf([
+    const { health, said: logged } = healthOf([
       size,
       { ...size, errors: ['memberID:1 alarm:NOSPACE '] },
       { ...size, errors: ['memberID:1 alarm:NOSPACE '] },
       size,
     ]);
     for (let at = 0; at < 5; at += 1) await health.check();
-    expect(said).toEqual(['error: etcd has alarms', 'info: etcd has no alarms any more']);
+    expect(logged).toEqual(['error: etcd has alarms', 'info: etcd has no alarms any more']);
     expect(health.state).toMatchObject({ bytes: 10, alarms: [] });
   });
 });

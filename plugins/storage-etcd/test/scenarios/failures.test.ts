@@ -27,7 +27,7 @@ async function connect(members: readonly EtcdServer[], options: Partial<EtcdStor
   return storage;
 }
 
-/** Everything that a watch saw, and a way to wait for more. */
+/** Records all events of a watch and waits for further ones. */
 function follow(storage: EtcdStorage, prefix: string, after: Revision) {
   const changes: Change[] = [];
   const state = { changes, position: after, failure: undefined as unknown };
@@ -55,7 +55,7 @@ function follow(storage: EtcdStorage, prefix: string, after: Revision) {
   return Object.assign(state, { reached });
 }
 
-/** Writers that go on until told to stop, and remember what was acknowledged and of what they do not know. */
+/** Runs writers until stopped; records acknowledged commits and those with an unknown result. */
 function write(storage: EtcdStorage, count: number) {
   const acknowledged = new Map<string, Revision>();
   const unknown = new Set<string>();
@@ -85,7 +85,7 @@ function write(storage: EtcdStorage, count: number) {
   return {
     acknowledged,
     unknown,
-    /** Resolves after so many more acknowledged commits. */
+    /** Resolves after this number of further acknowledged commits. */
     more: async (commits: number) => {
       const target = acknowledged.size + commits;
       while (acknowledged.size < target)
@@ -105,7 +105,9 @@ function write(storage: EtcdStorage, count: number) {
 
 const revisionOf = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);
 
-/** Nothing acknowledged is missing, nothing came twice, nothing is there that nobody wrote, and each change follows on the one before. */
+/**
+ * Checks that no acknowledged commit is missing, no event is repeated, only written values exist, and each change follows its predecessor.
+ */
 function check(
   changes: readonly Change[],
   { acknowledged, unknown }: { readonly acknowledged: ReadonlyMap<string, Revision>; readonly unknown: ReadonlySet<string> },
@@ -130,7 +132,7 @@ function check(
 }
 
 describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: ${missing})` : ''}`, { timeout: 300_000 }, () => {
-  it('survives kill -9 and restart of etcd under watchers and writers', async () => {
+  it('survives kill -9 and restart of etcd with watchers and writers', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);
     const base = await storage.requestProgress();
@@ -158,7 +160,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     );
   });
 
-  it.each(['plain', 'TLS'] as const)('goes on with the other members when one is killed, the leader too (%s)', async (kind) => {
+  it.each(['plain', 'TLS'] as const)('continues with the other members when one is killed, including the leader (%s)', async (kind) => {
     const tls = kind === 'TLS' ? await makeTlsFiles() : undefined;
     try {
       const members = await cluster(3, tls && { tls: tls.server });
@@ -180,11 +182,11 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     }
   });
 
-  it('refuses writes while the quota is used up, reads on, and says what helps', async () => {
+  it('rejects writes while the quota is exceeded, serves reads, and logs the remedy', async () => {
     const started = await EtcdServer.start({ args: ['--quota-backend-bytes', String(16 * 1024 * 1024)] });
     servers.push(started);
-    const said: string[] = [];
-    const note = (_: object, text: string) => void said.push(text);
+    const logged: string[] = [];
+    const note = (_: object, text: string) => void logged.push(text);
     const log = { ...silentLogger, error: note, info: note, warn: note } as Logger;
     const storage = await connect([started], { log });
     const watch = follow(storage, '', await storage.requestProgress());
@@ -200,14 +202,14 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     expect(outcome).toMatchObject({ name: 'StorageError', code: 'Full', message: expect.stringContaining('database space exceeded') });
     expect((await storage.range({ prefix: '/k' })).entries).toHaveLength(keys.length);
     await expect.poll(() => storage.stats.member.alarms.join()).toContain('NOSPACE');
-    expect(said.some((text) => text.includes('etcdctl defrag'))).toBe(true);
-    // as large as it was when last asked: a write is refused before it would go over the quota
+    expect(logged.some((text) => text.includes('etcdctl defrag'))).toBe(true);
+    // the last known size: etcd rejects a write before the quota is exceeded
     expect(storage.stats.member.bytes).toBeGreaterThan(8 * 1024 * 1024);
     const cleared = await storage.commit(
       keys.map((key) => ({ key, value: null })),
       [],
     );
-    // a compaction that is faster than an event cuts its watchers off
+    // a compaction that overtakes an event ends its watchers
     await watch.reached(cleared.ok ? cleared.revision : Infinity);
     await storage.compact(await storage.requestProgress());
     const etcdctl = (...args: string[]) =>
@@ -219,7 +221,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     expect(watch.changes).toHaveLength(2 * keys.length + 1);
   });
 
-  it('finds out that etcd stands still, and goes on when it moves again', async () => {
+  it('detects that etcd is suspended, and continues when it resumes', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server], { requestTimeoutSeconds: 1, dialTimeoutSeconds: 0.5 });
     const base = await storage.requestProgress();
@@ -232,7 +234,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     };
     await watch.reached(await write('0'));
     server.pause();
-    // the signal may take a moment to stop all threads: what is acknowledged until then counts
+    // the signal may take effect with a delay: commits acknowledged until then count
     const outcome = await (async () => {
       for (let at = 1; ; at += 1) await write(`${at}`);
     })().catch((error: unknown) => error);
@@ -242,22 +244,22 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     server.resume();
     const moving = async (): Promise<Revision> => storage.requestProgress().catch(moving);
     await watch.reached(await moving());
-    const written = watch.changes.map((change) => change.type === 'put' && Buffer.from(change.entry.value).toString());
-    // the one that was given up may have happened, even later: it is unknown, but it is not doubled
-    expect([acknowledged, [...acknowledged, `${acknowledged.length}`]]).toContainEqual(written);
+    const stored = watch.changes.map((change) => change.type === 'put' && Buffer.from(change.entry.value).toString());
+    // the commit that timed out may have been applied, even later; it must not be applied twice
+    expect([acknowledged, [...acknowledged, `${acknowledged.length}`]]).toContainEqual(stored);
   });
 
-  it('notices, by pings, that a member is gone without a word', async () => {
+  it('detects an unresponsive member by pings', async () => {
     const members = await cluster(3);
     const storage = await connect(members, { keepaliveSeconds: 0.5, dialTimeoutSeconds: 0.5 });
     const base = await storage.requestProgress();
     const watch = follow(storage, '', base);
-    const written = async (value: string) => {
+    const stored = async (value: string) => {
       const commit = await storage.commit([{ key: '/a', value: Buffer.from(value) }], []);
       return commit.ok ? commit.revision : Infinity;
     };
-    await watch.reached(await written('1'));
-    // whichever of them the driver talks to: one after the other stands still
+    await watch.reached(await stored('1'));
+    // the members are suspended one after another, so that the connected one is included
     for (const [at, member] of members.entries()) {
       member.pause();
       const other = await connect(members.filter((each) => each !== member));
@@ -268,7 +270,7 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
     expect(watch.changes).toHaveLength(4);
   });
 
-  it('reports progress though others write elsewhere, and nothing under its own prefix', async () => {
+  it('reports progress when others write under another prefix only', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const [storage, neighbour] = [await connect([server]), await connect([server], { prefix: '/neighbour' })];
     const base = await storage.requestProgress();
@@ -286,12 +288,12 @@ describe.skipIf(missing !== undefined)(`failures of etcd${missing ? ` (skipped: 
       for (const watch of watches) await watch.reached(newest);
       expect(watches.map((watch) => watch.changes.length)).toEqual([round + 1, round + 1, 0]);
     }
-    // what moves the revision on is nobody's key
+    // the progress marker is not a visible key
     expect((await storage.range({ prefix: '' })).entries.map((entry) => entry.key)).toEqual(['/a/1']);
     expect((await neighbour.range({ prefix: '' })).remaining + 20).toBe(20);
   });
 
-  it('stops at once, whether etcd is there or not', async () => {
+  it('stops immediately, with and without etcd', async () => {
     const [server] = (await cluster(1)) as [EtcdServer];
     const storage = await connect([server]);
     const watch = follow(storage, '', await storage.requestProgress());

@@ -5,7 +5,7 @@ import { etcdMissing, type EtcdServer } from './etcd-server.ts';
 
 const lagBytes = 4 * 1024 * 1024;
 
-/** The contract on one etcd; each test has a prefix of its own in it. */
+/** Runs the contract on one etcd; each test has its own prefix. */
 export function etcdContract(
   name: string,
   runs: number,

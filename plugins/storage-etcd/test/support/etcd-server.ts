@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** The reason why there is no etcd on this machine. @throws Error where there has to be one */
+/** Returns why etcd is unavailable on this machine. @throws Error if it is required */
 export function etcdMissing(): string | undefined {
   try {
     execFileSync(binary, ['--version'], { stdio: 'ignore' });
     return undefined;
   } catch (cause) {
-    if (process.env['CI'] === 'true') throw new Error('etcd has to be installed where CI=true', { cause });
+    if (process.env['CI'] === 'true') throw new Error('etcd must be installed if CI=true', { cause });
     return 'etcd is not installed (Debian: etcd-server)';
   }
 }
@@ -36,7 +36,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** An etcd with a data directory and ports of its own. */
+/** Runs an etcd with its own data directory and ports. */
 export class EtcdServer {
   readonly endpoint: string;
   readonly #args: readonly string[];
@@ -54,7 +54,7 @@ export class EtcdServer {
     return server as EtcdServer;
   }
 
-  /** Several members of one cluster. */
+  /** Starts several members of one cluster. */
   static async cluster(
     size: number,
     { tls, args = [] }: { readonly tls?: ServerTls; readonly args?: readonly string[] } = {},
@@ -99,7 +99,7 @@ export class EtcdServer {
     return servers;
   }
 
-  /** Starts the process, again if need be. Resolves when it serves. */
+  /** Starts the process, also after a kill. Resolves when it serves. */
   async run(): Promise<void> {
     const child = spawn(binary, this.#args, {
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -118,7 +118,7 @@ export class EtcdServer {
     });
   }
 
-  /** kill -9, and the end of the process. */
+  /** Kills the process with SIGKILL and waits for its end. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -130,7 +130,7 @@ export class EtcdServer {
     await ended;
   }
 
-  /** Makes the process stand still, as a machine does that is swapping or cut off. */
+  /** Suspends the process, as on a swapping or disconnected machine. */
   pause(): void {
     this.#child?.kill('SIGSTOP');
   }

@@ -17,7 +17,7 @@ const types: Readonly<Record<string, readonly [string, string]>> = {
   [rpcs.watch.path]: ['WatchRequest', 'WatchResponse'],
 };
 
-/** A watch stream as the server sees it. What the client says on it comes with `received`, in order. */
+/** The server side of a watch stream. `received` returns the client's messages in order. */
 export class FakeWatch {
   readonly stream: ServerHttp2Stream;
   readonly #requests: Message[] = [];
@@ -52,7 +52,7 @@ export class FakeWatch {
   }
 }
 
-/** Speaks etcd's protocol, and does what a test says: one handler for each method. */
+/** Implements etcd's protocol with one handler per method, which the test supplies. */
 export class FakeEtcd {
   readonly endpoint: string;
   readonly calls: { readonly method: string; readonly request: Message }[] = [];
@@ -89,12 +89,12 @@ export class FakeEtcd {
     return new FakeEtcd(server, address.port);
   }
 
-  /** How often a method was called. */
+  /** Returns the number of calls of a method. */
   count(method: string): number {
     return this.calls.filter((call) => call.method === method).length;
   }
 
-  /** The next watch stream that is opened. */
+  /** Returns the next watch stream that is opened. */
   async watch(): Promise<FakeWatch> {
     while (this.#watches.length === 0)
       await new Promise<void>((resolve) => {
@@ -103,7 +103,7 @@ export class FakeEtcd {
     return this.#watches.shift() as FakeWatch;
   }
 
-  /** Breaks all connections. */
+  /** Destroys all connections. */
   disconnect(): void {
     for (const session of this.#sessions) session.destroy();
   }

@@ -14,7 +14,7 @@ export interface TlsPaths {
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const day = 24 * 60 * 60 * 1000;
 
-/** A certificate authority, and certificates of it for a server on 127.0.0.1 and for a client, in files. */
+/** Creates a CA with a server certificate for 127.0.0.1 and client certificates, as files. */
 export async function makeTlsFiles(): Promise<{ server: TlsPaths; client: TlsPaths; stranger: TlsPaths; remove(): Promise<void> }> {
   const crypto = webcrypto;
   x509.cryptoProvider.set(crypto as never);

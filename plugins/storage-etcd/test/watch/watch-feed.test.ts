@@ -39,7 +39,7 @@ const gone = (name: string, revision: number, previous?: ReturnType<typeof kv>):
 const header = (revision: number) => ({ header: { revision } });
 const startOf = (request: Message) => int((request['create_request'] as { start_revision: Int64 }).start_revision);
 
-/** Batches as text: `a@5 a@6 (6)`. */
+/** Formats a batch: `a@5 a@6 (6)`. */
 const show = ({ changes, revision }: ChangeBatch) =>
   [
     ...changes.map((change) =>
@@ -64,7 +64,7 @@ async function created(etcd: FakeEtcd, revision = etcd.revision): Promise<{ watc
 }
 
 describe('WatchFeed', () => {
-  it('serves all watches from one, whatever their prefixes', async () => {
+  it('serves all watches from one etcd watch, for any prefixes', async () => {
     const { etcd, storage } = await open('3.5.16');
     const [a, all] = [read(storage, 'a', 100), read(storage, '', 100)];
     const { watch, start } = await created(etcd);
@@ -77,7 +77,7 @@ describe('WatchFeed', () => {
     expect(storage.stats).toMatchObject({ watches: 3, feeds: 1 });
   });
 
-  it('asks a server for progress that reports it in order', async () => {
+  it('requests progress from servers that report it in order', async () => {
     const { etcd, storage } = await open('3.5.13');
     const quiet = read(storage, 'a', 100);
     const { watch } = await created(etcd);
@@ -90,7 +90,7 @@ describe('WatchFeed', () => {
     expect(etcd.count('Put')).toBe(0);
   });
 
-  it('asks again when the server does not answer, and writes the marker in the end', async () => {
+  it('repeats the request if the server does not respond, and finally writes the marker', async () => {
     const { etcd, storage } = await open('3.6.0');
     const quiet = read(storage, 'a', 100);
     const { watch } = await created(etcd);
@@ -110,15 +110,15 @@ describe('WatchFeed', () => {
     expect(etcd.count('Put')).toBe(1);
   });
 
-  it('takes no report of progress from a server that may send it too early, but the proof of a write', async () => {
+  it('ignores progress reports of servers that may send them too early, and uses the marker instead', async () => {
     const { etcd, storage } = await open('3.4.23');
     const quiet = read(storage, 'a', 100);
     const { watch } = await created(etcd);
     expect(await quiet()).toBe('(100)');
     etcd.revision = 105;
     let marker: unknown;
-    etcd.handlers['Put'] = ({ key: written }) => {
-      marker = written;
+    etcd.handlers['Put'] = ({ key: markerWritten }) => {
+      marker = markerWritten;
       return header((etcd.revision += 1));
     };
     await storage.requestProgress();
@@ -128,13 +128,13 @@ describe('WatchFeed', () => {
         setImmediate(resolve);
       });
     watch.send({ ...header(200), watch_id: -1 });
-    // what was reported is still on its way
+    // an earlier change may still arrive
     watch.send({ ...header(106), events: [put('a1', 103), { type: 0, kv: { key: marker, mod_revision: 106, create_revision: 106 } }] });
     expect(await next).toBe('a1@103 (106)');
     expect(await quiet()).toBe('(106)');
   });
 
-  it('needs no write when the events come by themselves', async () => {
+  it('needs no marker if events arrive', async () => {
     const { etcd, storage } = await open('3.4.23');
     const quiet = read(storage, 'a', 100);
     const { watch } = await created(etcd);
@@ -146,7 +146,7 @@ describe('WatchFeed', () => {
     expect(etcd.count('Put')).toBe(0);
   });
 
-  it('puts fragments together', async () => {
+  it('reassembles fragments', async () => {
     const { etcd, storage } = await open('3.5.16');
     const all = read(storage, '', 100);
     const { watch } = await created(etcd);
@@ -159,7 +159,7 @@ describe('WatchFeed', () => {
     expect(await all()).toBe('e@102 (102)');
   });
 
-  it('goes on after an interruption where it was, once', async () => {
+  it('resumes after an interruption without repeating events', async () => {
     const { etcd, storage } = await open('3.5.16');
     const all = read(storage, '', 100);
     const { watch } = await created(etcd);
@@ -179,7 +179,7 @@ describe('WatchFeed', () => {
     expect(await all()).toBe('e@104 (104)');
   });
 
-  it('ends all watches when etcd has compacted what they have not seen', async () => {
+  it('ends all watches whose changes were compacted', async () => {
     const { etcd, storage } = await open('3.5.16');
     const watches = [read(storage, 'a', 50), read(storage, 'b', 60)];
     const { watch, start } = await created(etcd);
@@ -189,7 +189,7 @@ describe('WatchFeed', () => {
     expect(storage.stats).toMatchObject({ watches: 0, feeds: 0 });
   });
 
-  it('opens the watch again when etcd cancels it for another reason', async () => {
+  it('opens the watch again if etcd cancels it for another reason', async () => {
     const { etcd, storage } = await open('3.5.16');
     const all = read(storage, '', 100);
     const { watch } = await created(etcd);
@@ -200,7 +200,7 @@ describe('WatchFeed', () => {
     expect(await all()).toBe('a@101 (101)');
   });
 
-  it('ends the watches of a key whose former value was compacted on the way, and no others', async () => {
+  it('ends only the watches of keys whose previous value was compacted', async () => {
     const { etcd, storage } = await open('3.5.16');
     const [a, b] = [read(storage, 'a', 100), read(storage, 'b', 100)];
     const { watch } = await created(etcd);
@@ -209,7 +209,7 @@ describe('WatchFeed', () => {
     watch.send({ ...header(102), events: [gone('a1', 101), put('b1', 102)] });
     await expect(a()).rejects.toMatchObject({ code: 'Compacted' });
     expect(await b()).toBe('b1@102 (102)');
-    // a watch from before it is not served from what is remembered, but asked of etcd
+    // a watch from an earlier revision is read from etcd, not from the recent changes
     const anew = read(storage, 'a', 100);
     const second = await created(etcd);
     expect(second.start).toBe(100);
@@ -217,7 +217,7 @@ describe('WatchFeed', () => {
     await expect(anew()).rejects.toMatchObject({ code: 'Compacted' });
   });
 
-  it('gives a watch from further back a feed of its own, until that has caught up', async () => {
+  it('gives a watch from an earlier revision its own feed until it has caught up', async () => {
     const { etcd, storage } = await open('3.5.16');
     const main = read(storage, '', 100);
     const first = await created(etcd);
@@ -239,7 +239,7 @@ describe('WatchFeed', () => {
     expect(await back()).toBe('b@102 (102)');
   });
 
-  it('notices a store that has lost what was seen already', async () => {
+  it('detects a store that lost changes', async () => {
     const { etcd, storage } = await open('3.5.16');
     const all = read(storage, '', 100);
     await created(etcd);

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { csiNodes, persistentVolumes, volumeAttachments } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
@@ -228,7 +229,7 @@ export class Attacher implements Sidecar {
   #volumeError(error: unknown): VolumeErrorStatus {
     const code = error instanceof GrpcError ? status[error.code] : undefined;
     return {
-      message: error instanceof Error ? error.message : String(error),
+      message: errorText(error),
       time: formatTime(this.#options.clock.now()),
       ...(code !== undefined && { errorCode: code }),
     };

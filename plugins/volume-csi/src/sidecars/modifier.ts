@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, splitKey } from '@oarlock/api/object';
 import { persistentVolumeClaims, persistentVolumes, volumeAttributesClasses } from '@oarlock/api/resources';
 import { formatTime } from '@oarlock/api/values/time';
@@ -98,7 +99,7 @@ export class Modifier implements Sidecar {
     } catch (error) {
       const status = error instanceof GrpcError && infeasible.has(error.code) ? 'Infeasible' : 'InProgress';
       if (!wasInfeasible || status !== 'Infeasible') await this.#recordStatus(claim, target, status);
-      recorder.event(claim, 'Warning', 'VolumeModifyFailed', error instanceof Error ? error.message : String(error));
+      recorder.event(claim, 'Warning', 'VolumeModifyFailed', errorText(error));
       throw error;
     }
     await client.patch(persistentVolumes, { name: volume.metadata?.name ?? '' }, 'merge', { spec: { volumeAttributesClassName: target } });

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { claimTokens, secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { objectKey, splitKey, type ObjectKey } from '@oarlock/api/object';
 import { quantityValue } from '@oarlock/api/values/quantity';
@@ -119,8 +120,8 @@ export class Provisioner implements Sidecar {
     } catch (error) {
       if (!isStatus(error, 'AlreadyExists')) throw error;
       // another node created it first; which node does is arbitrary here
-      const there = await client.get(persistentVolumes, { name });
-      if (there.spec?.csi?.volumeHandle !== volume.volumeId) await driver.client.deleteVolume(volume.volumeId, {});
+      const existing = await client.get(persistentVolumes, { name });
+      if (existing.spec?.csi?.volumeHandle !== volume.volumeId) await driver.client.deleteVolume(volume.volumeId, {});
       return;
     }
     recorder.event(claim, 'Normal', 'ProvisioningSucceeded', `Successfully provisioned volume ${name}`);
@@ -201,11 +202,11 @@ export class Provisioner implements Sidecar {
       const ref = secret && namespace ? { name: secret, namespace } : undefined;
       await driver.client.deleteVolume(volume.spec.csi.volumeHandle, await readSecrets(client, ref));
     } catch (error) {
-      recorder.event(volume, 'Warning', 'VolumeFailedDelete', error instanceof Error ? error.message : String(error));
+      recorder.event(volume, 'Warning', 'VolumeFailedDelete', errorText(error));
       throw error;
     }
-    if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(gone);
-    const left = await client.get(persistentVolumes, { name }).catch(gone);
+    if (volume.metadata.deletionTimestamp === undefined) await client.delete(persistentVolumes, { name }).catch(ignoreNotFound);
+    const left = await client.get(persistentVolumes, { name }).catch(ignoreNotFound);
     if (left?.metadata?.finalizers?.includes(finalizer) === true)
       await client.update(persistentVolumes, {
         ...left,
@@ -218,6 +219,6 @@ const nameOf = (claim: PersistentVolumeClaim) => {
   const { namespace = '', name } = splitKey(objectKey(claim));
   return { namespace, name };
 };
-const gone = (error: unknown): undefined => {
+const ignoreNotFound = (error: unknown): undefined => {
   if (!isStatus(error, 'NotFound')) throw error;
 };

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { objectKey, splitKey } from '@oarlock/api/object';
 import { compareQuantity, quantityValue } from '@oarlock/api/values/quantity';
 import { persistentVolumeClaims, persistentVolumes } from '@oarlock/api/resources';
@@ -88,7 +89,7 @@ export class Resizer implements Sidecar {
         ),
       }));
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       recorder.event(
         claim,
         'Warning',

@@ -1,7 +1,7 @@
 import { isStatus } from '@oarlock/api/status';
-import { Workqueue } from '@oarlock/client/workqueue/workqueue';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
+import { Workqueue } from '@oarlock/primitives/workqueue';
 import type { Informer } from '@oarlock/spi/client';
 
 export interface WorkqueueControllerOptions {
@@ -25,7 +25,7 @@ export class WorkqueueController {
 
   constructor(options: WorkqueueControllerOptions) {
     this.#options = options;
-    this.#queue = new Workqueue({ name: options.name, clock: options.clock, failureDelay: { firstMs: 500, longestMs: 60_000 } });
+    this.#queue = new Workqueue({ clock: options.clock, failureDelay: { firstMs: 500, longestMs: 60_000 } });
   }
 
   add(key: string): void {
@@ -59,7 +59,10 @@ export class WorkqueueController {
         const retryMs = this.#queue.addRateLimited(key);
         // after a conflict, the watch event of the other write adds the key as well
         if (!isStatus(error, 'Conflict'))
-          this.#options.log.warn({ about: key, error: String(error), retryMs }, 'cannot reconcile a volume, retrying');
+          this.#options.log.warn(
+            { controller: this.#options.name, about: key, error: String(error), retryMs },
+            'cannot reconcile a volume, retrying',
+          );
       } finally {
         this.#queue.done(key);
       }

@@ -20,7 +20,7 @@ export const finalizers = {
   claim: `${group}/pvc-as-source-protection`,
 };
 
-export const gone = (error: unknown): undefined => {
+export const ignoreNotFound = (error: unknown): undefined => {
   if (!isStatus(error, 'NotFound')) throw error;
 };
 const nameOf = ({ metadata }: KubeObject) => ({
@@ -46,5 +46,5 @@ export async function setFinalizers<T extends KubeObject>(
         finalizers: after.length > 0 ? after : null,
       },
     })
-    .catch(gone);
+    .catch(ignoreNotFound);
 }

@@ -1,3 +1,4 @@
+import { errorText } from '@oarlock/primitives/error-text';
 import { secretReference } from '@oarlock/api/component-helpers/class-secrets';
 import { exactInteger } from '@oarlock/api/json/exact-json';
 import { formatTime } from '@oarlock/api/values/time';
@@ -5,7 +6,7 @@ import type { CsiSnapshot, Strings } from '@oarlock/csi/csi-types';
 import { driverParameters, readSecrets } from '../volume/secrets.ts';
 import type { SidecarOptions } from '../sidecars/sidecar.ts';
 import { snapshotContents, type VolumeSnapshotContent } from '../snapshot-api/snapshot-kinds.ts';
-import { finalizers, gone, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
 
 /** How often the driver is queried for a snapshot that is not ready yet. Milliseconds. */
@@ -26,13 +27,13 @@ export class ContentSync {
   async look(name: string): Promise<void> {
     const { client, driver, recorder, clock } = this.#options;
     if (this.#caches.contents.get(name) === undefined) return;
-    const content = await client.get(snapshotContents, { name }).catch(gone);
+    const content = await client.get(snapshotContents, { name }).catch(ignoreNotFound);
     if (content?.spec.driver !== driver.name || !this.#isHere(content)) return;
     try {
       if (content.metadata?.deletionTimestamp !== undefined) await this.#remove(content);
       else if (content.status?.readyToUse !== true) await this.#make(content);
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       const deleting = content.metadata?.deletionTimestamp !== undefined;
       const [reason, what] = deleting
         ? ['SnapshotDeleteError', 'Failed to delete snapshot']
@@ -47,7 +48,7 @@ export class ContentSync {
             { status: { readyToUse: false, error: { message: what, time: formatTime(clock.now()) } } },
             { subresource: 'status' },
           )
-          .catch(gone);
+          .catch(ignoreNotFound);
       throw error;
     }
   }
@@ -68,10 +69,10 @@ export class ContentSync {
     const held = await setFinalizers(client, snapshotContents, content, { add: [finalizers.content] });
     if (held === undefined) return;
     const secrets = await this.#secrets(content);
-    let taken: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
+    let snapshot: Pick<CsiSnapshot, 'snapshotId' | 'readyToUse'> & Partial<CsiSnapshot>;
     if (spec.source.volumeHandle !== undefined) {
       const parameters = this.#caches.classes.get(spec.volumeSnapshotClassName ?? '')?.parameters;
-      taken = await driver.client.createSnapshot({
+      snapshot = await driver.client.createSnapshot({
         sourceVolumeId: spec.source.volumeHandle,
         name: `snapshot-${spec.volumeSnapshotRef.uid}`,
         parameters: driverParameters(parameters),
@@ -82,10 +83,10 @@ export class ContentSync {
       if (driver.controllerCapabilities.has('LIST_SNAPSHOTS')) {
         const found = await driver.client.snapshot(snapshotId, secrets);
         if (found === undefined) throw new Error(`the driver has no snapshot ${snapshotId}`);
-        taken = found;
-      } else taken = { snapshotId, readyToUse: true };
+        snapshot = found;
+      } else snapshot = { snapshotId, readyToUse: true };
     }
-    const { snapshotId, readyToUse, sizeBytes, creationTime } = taken;
+    const { snapshotId, readyToUse, sizeBytes, creationTime } = snapshot;
     await client.patch(
       snapshotContents,
       { name },

@@ -13,7 +13,7 @@ import {
   type VolumeSnapshotClass,
   type VolumeSnapshotContent,
 } from '../snapshot-api/snapshot-kinds.ts';
-import { finalizers, gone, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
+import { finalizers, ignoreNotFound, notes, setFinalizers } from '../snapshot-api/snapshot-names.ts';
 import type { SnapshotCaches } from './snapshot-caches.ts';
 import { same, SnapshotProblem } from './snapshot-status.ts';
 
@@ -34,15 +34,15 @@ export class SnapshotSync {
       await this.#freeClaims(namespace);
       return;
     }
-    const snapshot = await client.get(volumeSnapshots, { namespace, name }).catch(gone);
+    const snapshot = await client.get(volumeSnapshots, { namespace, name }).catch(ignoreNotFound);
     if (snapshot === undefined) return;
     if (snapshot.metadata?.deletionTimestamp !== undefined) {
       await this.#leave(snapshot);
       return;
     }
     try {
-      const given = snapshot.spec.source.volumeSnapshotContentName;
-      await (given === undefined ? this.#dynamic(snapshot) : this.#given(snapshot, given));
+      const supplied = snapshot.spec.source.volumeSnapshotContentName;
+      await (supplied === undefined ? this.#dynamic(snapshot) : this.#supplied(snapshot, supplied));
     } catch (error) {
       if (!(error instanceof SnapshotProblem)) throw error;
       await this.#fail(snapshot, error);
@@ -55,7 +55,7 @@ export class SnapshotSync {
     const claimName = snapshot.spec.source.persistentVolumeClaimName ?? '';
     const { namespace = '', uid = '', name } = snapshot.metadata ?? {};
     const contentName = `snapcontent-${uid}`;
-    let content = await client.get(snapshotContents, { name: contentName }).catch(gone);
+    let content = await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound);
     if (content === undefined) {
       const claim = this.#caches.claims.get(`${namespace}/${claimName}`);
       const volume = this.#volumeOf(snapshot, claim);
@@ -104,10 +104,10 @@ export class SnapshotSync {
     if (content.spec.driver === driver.name) await this.#report(snapshot, content);
   }
 
-  async #given(snapshot: VolumeSnapshot, contentName: string): Promise<void> {
+  async #supplied(snapshot: VolumeSnapshot, contentName: string): Promise<void> {
     const { client, driver } = this.#options;
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
-    const content = await client.get(snapshotContents, { name: contentName }).catch(gone);
+    const content = await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound);
     // the driver of the snapshot cannot be determined, so every instance waits
     if (content === undefined || content.spec.driver !== driver.name) return;
     const { volumeSnapshotRef: ref, source } = content.spec;
@@ -134,19 +134,19 @@ export class SnapshotSync {
     const { recorder, client } = this.#options;
     const { namespace = '', name = '' } = snapshot.metadata ?? {};
     const ready = status?.readyToUse === true;
-    const wanted: NonNullable<VolumeSnapshot['status']> = {
+    const desired: NonNullable<VolumeSnapshot['status']> = {
       boundVolumeSnapshotContentName: metadata?.name ?? '',
       readyToUse: ready,
       ...(status?.creationTime !== undefined && { creationTime: formatTime(Number(status.creationTime) / 1e6) }),
       ...(status?.restoreSize !== undefined && { restoreSize: quantityOf(status.restoreSize) }),
       ...(status?.error && { error: status.error }),
     };
-    if (!same(snapshot.status, wanted)) {
+    if (!same(snapshot.status, desired)) {
       await client.patch(
         volumeSnapshots,
         { namespace, name },
         'merge',
-        { status: { ...wanted, ...(status?.error === undefined && { error: null }) } },
+        { status: { ...desired, ...(status?.error === undefined && { error: null }) } },
         { subresource: 'status' },
       );
       if (ready && snapshot.status?.readyToUse !== true) {
@@ -163,7 +163,7 @@ export class SnapshotSync {
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
     const contentName =
       snapshot.status?.boundVolumeSnapshotContentName ?? snapshot.spec.source.volumeSnapshotContentName ?? `snapcontent-${uid}`;
-    const content = await client.get(snapshotContents, { name: contentName }).catch(gone);
+    const content = await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound);
     if (content === undefined ? !this.#mayBeOurs(snapshot) : content.spec.driver !== driver.name) return;
     const filling = this.#caches.claims.list(namespace).find(({ spec, status }) => {
       const source = spec?.dataSource ?? spec?.dataSourceRef;
@@ -173,15 +173,16 @@ export class SnapshotSync {
       recorder.event(snapshot, 'Warning', 'SnapshotDeletePending', 'Snapshot is being used to restore a PVC');
       return;
     }
-    const ours = content?.spec.volumeSnapshotRef.uid === uid;
-    if (content !== undefined && ours) {
+    const isBound = content?.spec.volumeSnapshotRef.uid === uid;
+    if (content !== undefined && isBound) {
       if (content.metadata?.annotations?.[notes.beingDeleted] !== 'yes')
         await client.patch(snapshotContents, { name: contentName }, 'merge', {
           metadata: { annotations: { [notes.beingDeleted]: 'yes' } },
         });
       if (content.spec.deletionPolicy === 'Delete') {
-        if (content.metadata?.deletionTimestamp === undefined) await client.delete(snapshotContents, { name: contentName }).catch(gone);
-        if ((await client.get(snapshotContents, { name: contentName }).catch(gone)) !== undefined) return; // its deletion adds the key again
+        if (content.metadata?.deletionTimestamp === undefined)
+          await client.delete(snapshotContents, { name: contentName }).catch(ignoreNotFound);
+        if ((await client.get(snapshotContents, { name: contentName }).catch(ignoreNotFound)) !== undefined) return; // its deletion adds the key again
       } else await setFinalizers(client, snapshotContents, content, { remove: [finalizers.content] }).catch(conflict);
     }
     await setFinalizers(client, volumeSnapshots, snapshot, { remove: [finalizers.source, finalizers.bound] });
@@ -209,7 +210,7 @@ export class SnapshotSync {
           .list(namespace)
           .filter(({ spec }) => spec.source.persistentVolumeClaimName === claim.metadata?.name)
           // the cache may not show the latest write yet
-          .map(({ metadata }) => client.get(volumeSnapshots, { namespace, name: metadata?.name ?? '' }).catch(gone)),
+          .map(({ metadata }) => client.get(volumeSnapshots, { namespace, name: metadata?.name ?? '' }).catch(ignoreNotFound)),
       );
       if (taking.some((each) => each !== undefined && each.metadata?.deletionTimestamp === undefined && each.status?.readyToUse !== true))
         continue;

@@ -30,7 +30,7 @@ describe('attachable volumes', () => {
     });
   const attachment = (node = 'here') => world.api.object(volumeAttachments, { name: name(node) });
   /** Writes the node's volumesAttached, as the attach-detach controller does. */
-  const tell = (attached: boolean) =>
+  const writeAttached = (attached: boolean) =>
     world.api
       .client()
       .patch(
@@ -72,7 +72,7 @@ describe('attachable volumes', () => {
     expect(inUse()).toEqual([unique()]);
     await attach();
     await until(() => (attachment()?.status?.attached === true ? true : undefined));
-    await tell(true);
+    await writeAttached(true);
     const { hostPath } = await mounted;
     await writeFile(join(hostPath, 'file'), 'x');
     // as after a restart of the process
@@ -85,7 +85,7 @@ describe('attachable volumes', () => {
   it('are not mounted with a VolumeAttachment that is being deleted', async () => {
     await attach();
     await until(() => (attachment()?.status?.attached === true ? true : undefined));
-    await tell(true);
+    await writeAttached(true);
     await world.stopDriver(); // so that the attachment stays
     await world.api.client().delete(volumeAttachments, { name: name('here') });
     const request = world.request('one', { name: 'data', persistentVolumeClaim: { claimName: 'data' } }, volume);

@@ -16,7 +16,7 @@ describe('Provisioner', () => {
   const volumeOf = ({ metadata }: PersistentVolumeClaim) =>
     vi.waitFor(() => {
       const volume = world.api.object(persistentVolumes, { name: `pvc-${metadata?.uid}` });
-      if (volume === undefined) throw new Error('there is no volume yet');
+      if (volume === undefined) throw new Error('no volume has been created');
       return volume;
     }, waiting);
   const bind = async (claim: PersistentVolumeClaim, volume: PersistentVolume) => {
@@ -34,7 +34,7 @@ describe('Provisioner', () => {
     );
   };
   const content = () => readdir(join(world.directory, 'driver', 'content'));
-  const told = (text: RegExp) => vi.waitFor(() => expect(world.events.join('\n')).toMatch(text), waiting);
+  const messages = (text: RegExp) => vi.waitFor(() => expect(world.events.join('\n')).toMatch(text), waiting);
 
   it('finds the CSIDriver, the StorageClass and the CSINode with its topology', () => {
     const key = `topology.${driverName}/node`;
@@ -63,8 +63,8 @@ describe('Provisioner', () => {
         },
       },
     });
-    await told(/Normal Provisioning External provisioner is provisioning volume for claim "default\/data"/);
-    await told(/Normal ProvisioningSucceeded Successfully provisioned volume pvc-/);
+    await messages(/Normal Provisioning External provisioner is provisioning volume for claim "default\/data"/);
+    await messages(/Normal ProvisioningSucceeded Successfully provisioned volume pvc-/);
   });
 
   it('creates no volumes for claims of other nodes or drivers, or before a node is selected', async () => {
@@ -77,7 +77,9 @@ describe('Provisioner', () => {
 
   it('reports why a volume cannot be created, and removes the selected node if its capacity is exhausted', async () => {
     await world.claim('large', { resources: { requests: { storage: '11Gi' } } });
-    await told(/Warning ProvisioningFailed failed to provision volume with StorageClass "standard": rpc error: code = RESOURCE_EXHAUSTED/);
+    await messages(
+      /Warning ProvisioningFailed failed to provision volume with StorageClass "standard": rpc error: code = RESOURCE_EXHAUSTED/,
+    );
     await vi.waitFor(
       () =>
         expect(world.api.object(persistentVolumeClaims, { namespace: 'default', name: 'large' })?.metadata?.annotations).not.toHaveProperty(
@@ -138,7 +140,7 @@ describe('Provisioner', () => {
   it('waits for a driver that is down', async () => {
     await world.stopDriver();
     const claim = await world.claim('data');
-    await told(/Warning ProvisioningFailed .*code = UNAVAILABLE/);
+    await messages(/Warning ProvisioningFailed .*code = UNAVAILABLE/);
     await world.startDriver();
     await volumeOf(claim);
   });

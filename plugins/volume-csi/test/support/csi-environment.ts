@@ -75,7 +75,7 @@ export class World implements AsyncDisposable {
 
   /** Starts a plugin as a new process would, and waits until it has connected to the driver. */
   async plugin(config: object = {}): Promise<VolumeCsi> {
-    const made = new VolumeCsi({
+    const csi = new VolumeCsi({
       config: volumeCsiConfig.parse({
         drivers: [
           {
@@ -94,13 +94,13 @@ export class World implements AsyncDisposable {
       log: silentLogger,
       dataDir: join(this.directory, 'plugin'),
     });
-    this.#plugins.push(made);
-    made.setNodeName('here');
+    this.#plugins.push(csi);
+    csi.setNodeName('here');
     await vi.waitFor(() => {
       const registered = this.api.object(csiNodes, { name: 'here' })?.spec.drivers.some(({ name }) => name === driverName) === true;
-      if (!registered || !made.names.includes(driverName)) throw new Error('not registered yet');
+      if (!registered || !csi.names.includes(driverName)) throw new Error('not registered yet');
     }, waiting);
-    return made;
+    return csi;
   }
 
   /** Creates a claim as the scheduler and the volume binder leave it to a provisioner. */

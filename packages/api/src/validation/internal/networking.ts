@@ -10,6 +10,7 @@ import type {
   NetworkPolicyPort,
   ServiceCIDR,
 } from '../../generated/types/networking-v1.ts';
+import { formatCIDR, parseCIDR } from '../../net/cidr.ts';
 import { cidrFamily, ipFamily } from '../../net/ip.ts';
 import {
   isDns1035Label,
@@ -178,35 +179,15 @@ function validatePeers(errors: Errors, path: string, list: readonly NetworkPolic
   }
 }
 
-function bits(range: string): { readonly family: number; readonly address: bigint; readonly prefix: number } | undefined {
-  const family = cidrFamily(range);
-  if (family === 0) return undefined;
-  const [text = '', prefix = ''] = range.split('/');
-  const groups = family === 4 ? text.split('.').map((part) => Number(part).toString(16).padStart(2, '0')) : expanded(text);
-  return { family, address: BigInt(`0x${groups.join('')}`), prefix: Number(prefix) };
-}
-function expanded(address: string): readonly string[] {
-  const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, a: string, b: string, c: string, d: string) =>
-    [Number(a) * 256 + Number(b), Number(c) * 256 + Number(d)].map((word) => word.toString(16)).join(':'),
-  );
-  const [head = '', tail] = plain.split('::');
-  const words = (part: string) => (part === '' ? [] : part.split(':'));
-  const [left, right] = [words(head), words(tail ?? '')];
-  const zeros = tail === undefined ? [] : Array.from({ length: 8 - left.length - right.length }, () => '0');
-  return [...left, ...zeros, ...right].map((word) => word.padStart(4, '0'));
-}
 function strictlyWithin(inner: string, outer: string): boolean {
-  const [a, b] = [bits(inner), bits(outer)];
-  if (a === undefined || b === undefined || a.family !== b.family || a.prefix <= b.prefix) return false;
-  const shift = BigInt((a.family === 4 ? 32 : 128) - b.prefix);
-  return a.address >> shift === b.address >> shift;
+  const [a, b] = [parseCIDR(inner), parseCIDR(outer)];
+  if (a === undefined || b === undefined || a.family !== b.family || a.prefixLength <= b.prefixLength) return false;
+  return b.first <= a.first && a.last <= b.last;
 }
 /** Returns true if a CIDR is the network address in the form of RFC 5952 or a dotted quad. */
 function isCanonical(range: string): boolean {
-  const parsed = bits(range);
-  if (parsed === undefined) return false;
-  const host = BigInt((parsed.family === 4 ? 32 : 128) - parsed.prefix);
-  return (parsed.address >> host) << host === parsed.address && range === range.toLowerCase();
+  const parsed = parseCIDR(range);
+  return parsed !== undefined && formatCIDR(parsed) === range;
 }
 
 export function validateNetworkPolicy(errors: Errors, { spec }: NetworkPolicy): void {

@@ -1,3 +1,4 @@
+import { cidrSize, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
 /** The allocatable addresses of a service CIDR: without the network address and, for IPv4, the broadcast address. */
@@ -10,16 +11,13 @@ export class IPRange {
 
   /** @throws RangeError if the text is not a CIDR */
   constructor(cidr: string) {
-    const [address = '', bits = ''] = cidr.split('/');
-    const [base, family, prefix] = [parseIPNumber(address), familyOf(address), Number(bits)];
-    const width = family === 'IPv6' ? 128 : 32;
-    if (base === undefined || family === undefined || !/^\d{1,3}$/.test(bits) || prefix > width)
-      throw new RangeError(`not a CIDR: ${cidr}`);
-    const host = BigInt(width - prefix);
+    const range = parseCIDRSloppy(cidr);
+    if (range === undefined) throw new RangeError(`not a CIDR: ${cidr}`);
+    const { family, first } = range;
     this.cidr = cidr;
     this.family = family;
-    this.#first = ((base >> host) << host) + 1n;
-    const count = (1n << host) - (family === 'IPv4' ? 2n : 1n);
+    this.#first = first + 1n;
+    const count = cidrSize(range) - (family === 'IPv4' ? 2n : 1n);
     // upstream limits IPv6 ranges to the same size
     this.size = Number(count > 65_536n && family === 'IPv6' ? 65_536n : count < 0n ? 0n : count);
   }

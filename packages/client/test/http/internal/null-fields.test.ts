@@ -3,14 +3,14 @@ import { clusterRoles, controllerRevisions, customResourceDefinitions, resourceC
 import { dropNulls, mayIgnoreNulls } from '@oarlock/client/http/internal/null-fields';
 import { describe, expect, it } from 'vitest';
 
-describe('null in what servers written in Go answer', () => {
-  it('says nothing, but where an object holds JSON of others', () => {
+describe('null values in responses of Go servers', () => {
+  it('are dropped, except in fields with arbitrary JSON', () => {
     expect(mayIgnoreNulls(clusterRoles)).toBe(true);
     for (const each of [controllerRevisions, customResourceDefinitions, resourceClaims, resource('example.com', 'v1', 'foos', 'Foo', true)])
       expect(mayIgnoreNulls(each)).toBe(false);
   });
 
-  it('is taken out of members at every depth, and never out of lists', () => {
+  it('are removed from objects at every depth, but not from lists', () => {
     const role = { rules: null, items: [{ rules: null, verbs: ['get', null] }, null], metadata: { creationTimestamp: null, name: 'a' } };
     dropNulls(role);
     expect(role).toEqual({ items: [{ verbs: ['get', null] }, null], metadata: { name: 'a' } });

@@ -14,7 +14,7 @@ async function read(body: AsyncIterable<Buffer>, maxFrameBytes = 1000): Promise<
 }
 
 describe('watchFrames', () => {
-  it('makes batches of what comes together, in order', async () => {
+  it('batches events that arrive together, in order', async () => {
     const names = Array.from({ length: 100 }, (_, n) => `o${n}`);
     const batches = await read(chunks(names.map((name) => line(name)).join(''), `\n${line('last')}`));
     expect(batches.flat().map(({ object }) => object.metadata?.name)).toEqual([...names, 'last']);
@@ -22,7 +22,7 @@ describe('watchFrames', () => {
     expect(Object.isFrozen(batches[0]?.[0]?.object.metadata)).toBe(true);
   });
 
-  it('reads the same wherever the stream is cut', async () => {
+  it('decodes the same events for any segmentation of the stream', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 10 }), { maxLength: 8 }),
@@ -37,7 +37,7 @@ describe('watchFrames', () => {
     );
   });
 
-  it('leaves out what is null where that says nothing', async () => {
+  it('drops null values where they have no meaning', async () => {
     const text = line('a', { object: { metadata: { name: 'a', labels: null }, rules: [{ verbs: null, names: ['null', ':null'] }] } });
     const objects = async (ignoreNulls: boolean) => {
       const found: unknown[] = [];
@@ -49,14 +49,14 @@ describe('watchFrames', () => {
     expect(await objects(false)).toEqual([{ metadata: { name: 'a', labels: null }, rules: [{ verbs: null, names: ['null', ':null'] }] }]);
   });
 
-  it('reads causes and lets malformed ones be', async () => {
+  it('decodes span contexts and ignores invalid ones', async () => {
     const events = (
       await read(chunks(line('a', { cause: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }) + line('b', { cause: 'x' })))
     ).flat();
     expect(events.map(({ spanContext }) => spanContext?.spanId)).toEqual(['b7ad6b7169203331', undefined]);
   });
 
-  it('hands over what came before an ERROR event, then throws its Status', async () => {
+  it('returns the events before an ERROR event, then throws its Status', async () => {
     const frames = decodeWatchEvents(
       chunks(`${line('a')}{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410,"message":"too old"}}\n`),
       { maxFrameBytes: 1000 },
@@ -65,11 +65,11 @@ describe('watchFrames', () => {
     await expect(frames.next()).rejects.toMatchObject({ name: 'StatusError', reason: 'Expired', code: 410 });
   });
 
-  it('never says a line that was cut off', async () => {
+  it('drops a truncated line', async () => {
     expect(await read(chunks(line('a'), line('b').slice(0, 20)))).toHaveLength(1);
   });
 
-  it('refuses lines that are too long or make no sense', async () => {
+  it('rejects lines that are too long or invalid', async () => {
     await expect(read(chunks('{"type":', 'x'.repeat(900), 'x'.repeat(900)))).rejects.toMatchObject({ code: 'TooLarge' });
     await expect(read(chunks('{"type"\n'))).rejects.toMatchObject({ code: 'Malformed' });
     await expect(read(chunks('7\n'))).rejects.toMatchObject({ code: 'Malformed' });
@@ -77,7 +77,7 @@ describe('watchFrames', () => {
     await expect(read(chunks('{"type":"ADDED"}\n'))).rejects.toMatchObject({ code: 'Malformed' });
   });
 
-  it('lets the event loop turn in a long chunk', async () => {
+  it('yields to the event loop during a long chunk', async () => {
     const body = Array.from({ length: 20_000 }, (_, n) => line(`object-${n}`, { padding: 'x'.repeat(200) })).join('');
     let turns = 0;
     let running = true;

@@ -1,4 +1,5 @@
 import { jsonEqual } from '@oarlock/api/json/json';
+import { parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import { parseIPNumber, familyOf } from '@oarlock/api/net/ip-number';
 import { ipAddresses, serviceCIDRs } from '@oarlock/api/resources';
 import { isStatus } from '@oarlock/api/status';
@@ -29,14 +30,7 @@ interface Range {
   readonly first: bigint;
   readonly last: bigint;
 }
-const rangesOf = ({ spec }: ServiceCIDR): readonly Range[] =>
-  (spec?.cidrs ?? []).flatMap((cidr) => {
-    const [text = '', bits] = cidr.split('/');
-    const [base, family] = [parseIPNumber(text), familyOf(text)];
-    if (base === undefined || family === undefined) return [];
-    const size = 1n << BigInt((family === 'IPv6' ? 128 : 32) - Number(bits));
-    return [{ family, first: (base / size) * size, last: (base / size) * size + size - 1n }];
-  });
+const rangesOf = ({ spec }: ServiceCIDR): readonly Range[] => (spec?.cidrs ?? []).flatMap((cidr) => parseCIDRSloppy(cidr) ?? []);
 const rangesContain = (ranges: readonly Range[], family: string, value: bigint): boolean =>
   ranges.some((range) => range.family === family && value >= range.first && value <= range.last);
 

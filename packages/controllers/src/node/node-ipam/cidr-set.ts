@@ -1,4 +1,5 @@
-import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
+import { parseCIDR, parseCIDRSloppy } from '@oarlock/api/net/cidr';
+import { formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
 /** Maximum number of bits of the part index: 65,536 parts of a range, as upstream. */
 const maxPartBits = 16;
@@ -15,20 +16,17 @@ export class CidrSet {
 
   /** @throws RangeError if the range is invalid, smaller than one part, or has more than 65,536 parts */
   constructor(cidr: string, partBits: number) {
-    const [text = '', bits = ''] = cidr.split('/');
-    const [base, family] = [parseIPNumber(text), familyOf(text)];
-    const width = family === 'IPv6' ? 128 : 32;
-    const rangeBits = Number(bits);
-    if (base === undefined || family === undefined || !/^\d+$/.test(bits) || rangeBits > partBits || partBits > width)
+    const range = parseCIDR(cidr);
+    const width = range?.family === 'IPv6' ? 128 : 32;
+    if (range === undefined || range.prefixLength > partBits || partBits > width)
       throw new RangeError(`${cidr} cannot be cut into ranges of /${partBits}`);
-    if (partBits - rangeBits > maxPartBits)
+    if (partBits - range.prefixLength > maxPartBits)
       throw new RangeError(`${cidr} cannot be cut into as many ranges as /${partBits} makes: at most 65,536`);
-    this.family = family;
+    this.family = range.family;
     this.#partBits = partBits;
     this.#partSize = 1n << BigInt(width - partBits);
-    this.#partCount = 2 ** (partBits - rangeBits);
-    const whole = 1n << BigInt(width - rangeBits);
-    this.#base = (base / whole) * whole;
+    this.#partCount = 2 ** (partBits - range.prefixLength);
+    this.#base = range.first;
   }
 
   /** Marks a part as in use. Returns false if it is not a part of this range. */
@@ -55,8 +53,8 @@ export class CidrSet {
   }
 
   #indexOf(cidr: string): number | undefined {
-    const text = cidr.split('/')[0] ?? '';
-    const value = familyOf(text) === this.family ? parseIPNumber(text) : undefined;
+    const part = parseCIDRSloppy(cidr);
+    const value = part?.family === this.family ? part.address : undefined;
     if (value === undefined || value < this.#base || (value - this.#base) % this.#partSize !== 0n) return undefined;
     const index = (value - this.#base) / this.#partSize;
     return index < BigInt(this.#partCount) ? Number(index) : undefined;

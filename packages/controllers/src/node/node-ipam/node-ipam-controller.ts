@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { parseCIDR } from '@oarlock/api/net/cidr';
 import { nodes } from '@oarlock/api/resources';
 import type { Node } from '@oarlock/api/types/core-v1';
 import { Cluster } from '@oarlock/spi/cluster';
@@ -20,8 +20,11 @@ export default Controllers.plugin({
     const nodeInformer = informers.forResource(nodes);
     const recorder = events.recorder('cidrAllocator');
     const pools = facts.podCIDRs.map((cidr) => {
-      const [base = '', bits] = cidr.split('/');
-      return new CidrSet(cidr, Math.max(isIPv6(base) ? config.nodeMaskBitsIPv6 : config.nodeMaskBits, Number(bits)));
+      const range = parseCIDR(cidr);
+      return new CidrSet(
+        cidr,
+        Math.max(range?.family === 'IPv6' ? config.nodeMaskBitsIPv6 : config.nodeMaskBits, range?.prefixLength ?? 0),
+      );
     });
     /** Nodes without a CIDR because the ranges were exhausted: they are retried when a node is deleted. */
     const nodesWithoutCidr = new Set<string>();

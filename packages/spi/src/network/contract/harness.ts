@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { BlockList, isIPv6 } from 'node:net';
+import { cidrContains, parseCIDR } from '@oarlock/api/net/cidr';
 import { expect } from 'vitest';
 import type { Attachment, NetworkDriver, NetworkResult, NodeNetwork } from '../network.ts';
 
@@ -110,9 +110,6 @@ export class NetworkHarness {
 }
 
 export function inRange(ip: string, range: string): boolean {
-  const [base = '', bits = ''] = range.split('/');
-  const family = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
-  const subnet = new BlockList();
-  subnet.addSubnet(base, Number(bits), family(base));
-  return subnet.check(ip, family(ip));
+  const cidr = parseCIDR(range);
+  return cidr !== undefined && cidrContains(cidr, ip);
 }

@@ -5,7 +5,7 @@ import { ip } from '../network-namespace.ts';
 
 const run = promisify(execFile);
 
-/** A network namespace behind a cable of its own, as a pod or another machine has it. */
+/** A network namespace with its own veth pair, which represents a pod or another machine. */
 export class NamespacedHost {
   readonly #holder: ChildProcess;
   readonly #servers: ChildProcess[] = [];
@@ -13,7 +13,7 @@ export class NamespacedHost {
     this.#holder = holder;
   }
 
-  /** `address` is the machine's, `gateway` this side's: both without prefix length, on a cable of their own. */
+  /** `address` is the address inside the namespace, `gateway` the address on this side of the veth pair; both without prefix length. */
   static async connect(name: string, address: string, gateway: string): Promise<NamespacedHost> {
     const holder = spawn('unshare', ['--net', 'sh', '-c', 'echo up; exec sleep 600'], { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(holder.stdout, 'data');
@@ -30,7 +30,7 @@ export class NamespacedHost {
     return machine;
   }
 
-  /** Runs a server that tells every client the address it sees. */
+  /** Runs a server that sends each client the source address of its connection. */
   async serveClientAddress(address: string, port: number): Promise<void> {
     const program = `require('net').createServer((socket) => socket.end(socket.remoteAddress)).listen(${port}, '${address}', () => console.log('up'))`;
     const server = spawn('nsenter', [...this.#enter(), process.execPath, '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -38,7 +38,7 @@ export class NamespacedHost {
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
-  /** What a server says to a client here, or the code of the error. */
+  /** Returns the response of a server to a client in this namespace, or the error code. */
   async request(address: string, port: number): Promise<string> {
     const program = `const s = require('net').connect(${port}, '${address}'); let t = ''; s.on('data', (d) => { t += d; }); s.on('end', () => console.log(t)); s.on('error', (e) => console.log(e.code)); setTimeout(() => { console.log('no answer'); process.exit(); }, 2000).unref();`;
     return (await this.#inside(process.execPath, '-e', program)).trim();

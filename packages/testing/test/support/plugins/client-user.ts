@@ -3,7 +3,7 @@ import { Admission, allow, deny } from '@oarlock/spi/admission';
 import { Client, Informers } from '@oarlock/spi/client';
 import { z } from 'zod';
 
-/** Looks things up in both ways before it lets a ConfigMap in. */
+/** Reads objects through the client and the informers before it admits a ConfigMap. */
 export default Admission.plugin({
   id: 'admission-needing',
   config: z.strictObject({}),

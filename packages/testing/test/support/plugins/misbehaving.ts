@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 const eaten: unknown[] = [];
 
-/** Does to a request what the request's annotation says. */
+/** Misbehaves as the annotation of the request specifies. */
 export default Admission.plugin({
   id: 'admission-misbehaving',
   config: z.strictObject({ mark: z.string().default('first') }),

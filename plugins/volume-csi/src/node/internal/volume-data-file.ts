@@ -1,5 +1,6 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 
 /** The record that is needed to unpublish a volume (upstream's vol_data.json), stored next to its target path. */
 export interface VolumeData {
@@ -9,20 +10,14 @@ export interface VolumeData {
 }
 const fileOf = (path: string) => join(path, 'vol_data.json');
 
-/** Writes a file atomically: after a crash it has its old or its new content. */
-export async function writeJsonAtomic(file: string, value: object): Promise<void> {
-  await writeFile(`${file}.next`, JSON.stringify(value), { mode: 0o600 });
-  await rename(`${file}.next`, file);
-}
+/** Writes a JSON file atomically: after a crash it has its old or its new content. */
+export const writeJsonAtomic = (file: string, value: object): Promise<void> =>
+  writeAtomic(file, JSON.stringify(value), { temporary: `${file}.next` });
 
 /** Returns the content of a JSON file, or undefined if it does not exist. @throws SyntaxError; the file system's error */
 export async function readJsonIfExists<T>(file: string): Promise<T | undefined> {
-  try {
-    return JSON.parse(await readFile(file, 'utf8')) as T;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
+  const text = await readIfExists(file);
+  return text === undefined ? undefined : (JSON.parse(text) as T);
 }
 
 export const writeVolumeData = (path: string, data: VolumeData): Promise<void> => writeJsonAtomic(fileOf(path), data);

@@ -31,10 +31,10 @@ export async function fillingOf(
     if ((volume.spec.volumeMode ?? 'Filesystem') !== (spec?.volumeMode ?? 'Filesystem'))
       throw new Error(`the source PVC and destination PVCs shouldn't have different volume modes for PVC ${namespace}/${metadata?.name}`);
     const has = volume.spec.capacity?.['storage'] ?? '0';
-    const wanted = spec?.resources?.requests?.['storage'] ?? '0';
-    if (compareQuantity(wanted, has) < 0)
+    const requested = spec?.resources?.requests?.['storage'] ?? '0';
+    if (compareQuantity(requested, has) < 0)
       throw new Error(
-        `new PVC request must be greater than or equal in size to the specified PVC data source, requested ${wanted} but source is ${has}`,
+        `new PVC request must be greater than or equal in size to the specified PVC data source, requested ${requested} but source is ${has}`,
       );
     return { source: { volume: { volumeId: volume.spec.csi.volumeHandle } }, leastBytes: 0 };
   }

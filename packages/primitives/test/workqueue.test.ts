@@ -1,14 +1,11 @@
-import { Workqueue, type WorkItem } from '@oarlock/client/workqueue/workqueue';
-import type { SpanContext } from '@oarlock/kernel/tracing';
+import { Workqueue, type SpanIdentity, type WorkItem } from '@oarlock/primitives/workqueue';
 import { FakeClock } from '@oarlock/testing/fake-clock';
 import fc from 'fast-check';
-import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-const spanContext = (n: number): SpanContext => ({
+const spanContext = (n: number): SpanIdentity => ({
   traceId: '0af7651916cd43dd8448eb211c80319c',
   spanId: n.toString(16).padStart(16, '0'),
-  traceFlags: 1,
 });
 
 describe('Workqueue', () => {
@@ -16,11 +13,11 @@ describe('Workqueue', () => {
   let queue: Workqueue;
   beforeEach(() => {
     clock = new FakeClock({ start: 1000 });
-    queue = new Workqueue({ name: 'q', clock });
+    queue = new Workqueue({ clock });
   });
   const keyOf = async (next: Promise<WorkItem | undefined>) => (await next)?.key;
 
-  it('hands out each key once, first come first served, to whoever waits longest', async () => {
+  it('returns each key once, in order, to the getter that waits longest', async () => {
     const first = queue.get();
     const second = queue.get();
     queue.add('a');
@@ -33,25 +30,25 @@ describe('Workqueue', () => {
     expect(await keyOf(queue.get())).toBe('c');
   });
 
-  it('brings a key again that was added while it was worked on, and never to two workers', async () => {
+  it('returns a key again if it was added while it was processed, and never to two workers', async () => {
     queue.add('a');
     await queue.get();
     queue.add('a');
     queue.add('a');
-    let taken = false;
+    let isReturned = false;
     const again = queue.get().then((work) => {
-      taken = true;
+      isReturned = true;
       return work;
     });
     await clock.settle();
-    expect(taken).toBe(false);
+    expect(isReturned).toBe(false);
     queue.done('a');
     expect((await again)?.key).toBe('a');
     queue.done('a');
     expect(queue.length).toBe(0);
   });
 
-  it('keeps the first cause, at most 32 more, each once, and the time of the first add', async () => {
+  it('keeps the first span context, at most 32 more, each once, and the time of the first add', async () => {
     queue.add('a', spanContext(1));
     await clock.advance(50);
     queue.add('a', spanContext(1));
@@ -65,7 +62,7 @@ describe('Workqueue', () => {
     expect((await queue.get())?.spanContexts).toEqual([spanContext(99)]);
   });
 
-  it('delays, keeps the earlier of two delays and joins their causes', async () => {
+  it('delays keys, keeps the earlier of two delays and merges their span contexts', async () => {
     queue.addAfter('a', 1000, spanContext(1));
     queue.addAfter('a', 200, spanContext(2));
     queue.addAfter('a', 500);
@@ -83,7 +80,7 @@ describe('Workqueue', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('doubles the delay with each failure up to 1000 s, and starts anew when forgotten', () => {
+  it('doubles the delay with each failure up to 1000 s, and resets it on forget', () => {
     const delays = Array.from({ length: 20 }, () => queue.addRateLimited('a'));
     expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40]);
     expect(delays.at(-1)).toBe(1_000_000);
@@ -93,12 +90,12 @@ describe('Workqueue', () => {
     expect(queue.addRateLimited('b')).toBe(5);
   });
 
-  it('bounds all retries together when asked to', () => {
-    const bounded = new Workqueue({ name: 'q', clock, overallLimit: { perSecond: 10, burst: 2 } });
+  it('limits all retries together if configured', () => {
+    const bounded = new Workqueue({ clock, overallLimit: { perSecond: 10, burst: 2 } });
     expect(['a', 'b', 'c', 'd'].map((key) => bounded.addRateLimited(key))).toEqual([5, 5, 100, 200]);
   });
 
-  it('shuts down: what waits is handed out, delayed and new keys are not', async () => {
+  it('drains on shutdown: queued keys are returned, delayed and new keys are not', async () => {
     queue.add('a');
     queue.addAfter('b', 10);
     const drained = queue.shutDownWithDrain();
@@ -116,33 +113,13 @@ describe('Workqueue', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('tells waiting workers when it shuts down', async () => {
+  it('notifies waiting workers on shutdown', async () => {
     const next = queue.get();
     queue.shutDown();
     expect(await next).toBeUndefined();
   });
 
-  it("reports client-go's series, one set for all queues of a registry", async () => {
-    const metrics = new Registry();
-    const one = new Workqueue({ name: 'one', clock, metrics });
-    const two = new Workqueue({ name: 'two', clock, metrics });
-    one.add('a');
-    one.add('b');
-    two.addRateLimited('c');
-    await one.get();
-    await clock.advance(2000);
-    const text = await metrics.metrics();
-    expect(text).toContain('workqueue_depth{name="one"} 1');
-    expect(text).toContain('workqueue_depth{name="two"} 1');
-    expect(text).toContain('workqueue_adds_total{name="one"} 2');
-    expect(text).toContain('workqueue_retries_total{name="two"} 1');
-    expect(text).toContain('workqueue_unfinished_work_seconds{name="one"} 2');
-    expect(text).toContain('workqueue_longest_running_processor_seconds{name="one"} 2');
-    one.done('a');
-    expect(await metrics.metrics()).toContain('workqueue_work_duration_seconds_sum{name="one"} 2');
-  });
-
-  it('takes 100,000 keys in and out without growing slower', async () => {
+  it('handles 100,000 keys without slowing down', async () => {
     for (let n = 0; n < 100_000; n += 1) queue.add(`k${n}`);
     const tenth = async () => {
       const began = process.cpuUsage();
@@ -152,12 +129,12 @@ describe('Workqueue', () => {
     };
     const took: number[] = [];
     while (took.length < 10) took.push(await tenth());
-    // what has 100,000 before it costs as much as what has few
+    // a queue of 100,000 keys costs as much per key as a short one
     expect(Math.min(...took.slice(0, 3))).toBeLessThan(10 * Math.min(...took.slice(-3)));
     expect(queue.length).toBe(0);
   });
 
-  it('whatever the order of calls, no key is with two workers, and every add is followed by work that begins after it', async () => {
+  it('never returns a key to two workers, and every add is followed by later work, for any order of calls', async () => {
     const step = fc.record({
       op: fc.constantFrom('add', 'after', 'take', 'done', 'advance'),
       key: fc.constantFrom('a', 'b', 'c'),
@@ -166,7 +143,7 @@ describe('Workqueue', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const time = new FakeClock();
-        const q = new Workqueue({ name: 'q', clock: time });
+        const q = new Workqueue({ clock: time });
         const working: string[] = [];
         const owed = new Set<string>();
         const take = async () => {

@@ -1,16 +1,33 @@
-import type { ObjectKey } from '@oarlock/api/object';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
-import type { SpanContext } from '@oarlock/kernel/tracing';
-import type { Registry } from 'prom-client';
-import { Fifo } from '@oarlock/primitives/fifo';
-import { Heap, type HeapEntry } from '@oarlock/primitives/heap';
-import { ItemExponentialFailureRateLimiter, TokenBucket } from '@oarlock/primitives/rate-limiter';
-import { workqueueMetrics, type WorkqueueMetrics } from './workqueue-metrics.ts';
+import type { Clock, Timer } from './clock.ts';
+import { Fifo } from './fifo.ts';
+import { Heap, type HeapEntry } from './heap.ts';
+import { ItemExponentialFailureRateLimiter, TokenBucket } from './rate-limiter.ts';
+
+/** Identifies the span that enqueued a key. OpenTelemetry's SpanContext is one. */
+export interface SpanIdentity {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+/** The state of a queue at the time of a scrape. Times are milliseconds of the queue's clock. */
+export interface WorkqueueState {
+  readonly depth: number;
+  readonly startedAt: Iterable<number>;
+  readonly now: number;
+}
+
+/** Updates the metrics of one queue. Durations are in seconds. */
+export interface WorkqueueMetrics {
+  added(): void;
+  retried(): void;
+  queueDuration(seconds: number): void;
+  workDuration(seconds: number): void;
+}
 
 export interface WorkqueueOptions {
-  readonly name: string;
   readonly clock: Clock;
-  readonly metrics?: Registry;
+  /** Creates the metrics of the queue; `state` returns its current state. None by default. */
+  readonly metrics?: ((state: () => WorkqueueState) => WorkqueueMetrics) | undefined;
   /** Delay after the first failure of a key; it doubles with each further failure up to the longest. Default 5 ms to 1000 s. */
   readonly failureDelay?: { readonly firstMs: number; readonly longestMs: number };
   /** Limits the retries of all keys together; none by default. client-go's default is 10 per second with bursts of 100. */
@@ -18,23 +35,23 @@ export interface WorkqueueOptions {
 }
 
 /** A key to process, with the spans that enqueued it. */
-export interface WorkItem<K = ObjectKey> {
+export interface WorkItem<K = string, S extends SpanIdentity = SpanIdentity> {
   readonly key: K;
   /** The first span context and at most 32 others. */
-  readonly spanContexts: readonly SpanContext[];
+  readonly spanContexts: readonly S[];
   /** When the key was first added for this item, in milliseconds since the epoch. */
   readonly enqueuedAt: number;
 }
 
-interface Pending {
-  spanContexts: SpanContext[];
+interface Pending<S> {
+  readonly spanContexts: S[];
   readonly enqueuedAt: number;
   readonly since: number;
 }
-interface Delayed<K> extends HeapEntry {
+interface Delayed<K, S> extends HeapEntry {
   readonly key: K;
   at: number;
-  readonly spanContexts: SpanContext[];
+  readonly spanContexts: S[];
   readonly order: number;
 }
 
@@ -45,29 +62,28 @@ export const maxLinks = 32;
  * A queue of keys (client-go's workqueue): a key is queued once however often it is added, is processed by one worker at a time, and
  * is queued again if it was added during processing. A worker that gets a key with `get` must call `done`.
  */
-export class Workqueue<K = ObjectKey> {
+export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
   readonly #clock: Clock;
   readonly #metrics: WorkqueueMetrics | undefined;
   readonly #delays: ItemExponentialFailureRateLimiter<K>;
   readonly #overall: TokenBucket | undefined;
   /** Keys to process: those in the queue, and those that are to be processed again after the current processing. */
-  readonly #dirty = new Map<K, Pending>();
+  readonly #dirty = new Map<K, Pending<S>>();
   readonly #working = new Map<K, number>();
   readonly #queue = new Fifo<K>();
-  readonly #delayed = new Map<K, Delayed<K>>();
-  readonly #heap = new Heap<Delayed<K>>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
-  readonly #waiters = new Fifo<(work: WorkItem<K> | undefined) => void>();
+  readonly #delayed = new Map<K, Delayed<K, S>>();
+  readonly #heap = new Heap<Delayed<K, S>>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
+  readonly #waiters = new Fifo<(work: WorkItem<K, S> | undefined) => void>();
   #order = 0;
   #timer: { readonly at: number; readonly handle: Timer } | undefined;
   #closed = false;
   #drained: (() => void)[] = [];
 
-  constructor({ name, clock, metrics, failureDelay = { firstMs: 5, longestMs: 1_000_000 }, overallLimit: overall }: WorkqueueOptions) {
+  constructor({ clock, metrics, failureDelay = { firstMs: 5, longestMs: 1_000_000 }, overallLimit: overall }: WorkqueueOptions) {
     this.#clock = clock;
     this.#delays = new ItemExponentialFailureRateLimiter(failureDelay);
     this.#overall = overall && new TokenBucket({ ...overall, now: clock.monotonic() });
-    this.#metrics =
-      metrics && workqueueMetrics(metrics, name, () => ({ depth: this.length, startedAt: this.#working.values(), now: clock.monotonic() }));
+    this.#metrics = metrics?.(() => ({ depth: this.length, startedAt: this.#working.values(), now: clock.monotonic() }));
   }
 
   /** Number of queued keys, without those in processing and delayed ones. */
@@ -78,12 +94,12 @@ export class Workqueue<K = ObjectKey> {
     return this.#closed;
   }
 
-  add(key: K, spanContext?: SpanContext): void {
-    this.#add(key, spanContext === undefined ? none : [spanContext]);
+  add(key: K, spanContext?: S): void {
+    this.#add(key, spanContext === undefined ? [] : [spanContext]);
   }
 
   /** Adds the key after `ms`; if it is delayed already, at the earlier of both times. */
-  addAfter(key: K, ms: number, ...spanContexts: readonly SpanContext[]): void {
+  addAfter(key: K, ms: number, ...spanContexts: readonly S[]): void {
     if (this.#closed) return;
     if (ms <= 0) {
       this.#add(key, spanContexts);
@@ -98,7 +114,7 @@ export class Workqueue<K = ObjectKey> {
         this.#heap.fix(known);
       }
     } else {
-      const entry: Delayed<K> = { key, at, spanContexts: join([], spanContexts), order: this.#order++, heapIndex: -1 };
+      const entry: Delayed<K, S> = { key, at, spanContexts: join<S>([], spanContexts), order: this.#order++, heapIndex: -1 };
       this.#delayed.set(key, entry);
       this.#heap.push(entry);
     }
@@ -106,7 +122,7 @@ export class Workqueue<K = ObjectKey> {
   }
 
   /** Adds the key after a backoff that doubles with its consecutive failures. Returns the delay in milliseconds. */
-  addRateLimited(key: K, ...spanContexts: readonly SpanContext[]): number {
+  addRateLimited(key: K, ...spanContexts: readonly S[]): number {
     const delay = Math.max(this.#delays.when(key), this.#overall?.reserve(this.#clock.monotonic()) ?? 0);
     if (!this.#closed) this.#metrics?.retried();
     this.addAfter(key, delay, ...spanContexts);
@@ -132,7 +148,7 @@ export class Workqueue<K = ObjectKey> {
   }
 
   /** Resolves with the next key; with undefined when the queue is shut down and empty. */
-  get(): Promise<WorkItem<K> | undefined> {
+  get(): Promise<WorkItem<K, S> | undefined> {
     const key = this.#queue.shift();
     if (key !== undefined) return Promise.resolve(this.#take(key));
     if (this.#closed) return Promise.resolve(undefined);
@@ -172,7 +188,7 @@ export class Workqueue<K = ObjectKey> {
     return drained;
   }
 
-  #add(key: K, spanContexts: readonly SpanContext[]): void {
+  #add(key: K, spanContexts: readonly S[]): void {
     if (this.#closed) return;
     const known = this.#dirty.get(key);
     if (known !== undefined) {
@@ -180,7 +196,7 @@ export class Workqueue<K = ObjectKey> {
       return;
     }
     this.#metrics?.added();
-    this.#dirty.set(key, { spanContexts: join([], spanContexts), enqueuedAt: this.#clock.now(), since: this.#clock.monotonic() });
+    this.#dirty.set(key, { spanContexts: join<S>([], spanContexts), enqueuedAt: this.#clock.now(), since: this.#clock.monotonic() });
     if (!this.#working.has(key)) this.#enqueue(key);
   }
 
@@ -191,7 +207,7 @@ export class Workqueue<K = ObjectKey> {
     else taker(this.#take(key));
   }
 
-  #take(key: K): WorkItem<K> {
+  #take(key: K): WorkItem<K, S> {
     const { spanContexts, enqueuedAt, since } = this.#dirty.get(key) ?? {
       spanContexts: [],
       enqueuedAt: this.#clock.now(),
@@ -229,9 +245,7 @@ export class Workqueue<K = ObjectKey> {
   }
 }
 
-const none: readonly SpanContext[] = [];
-
-function join(into: SpanContext[], spanContexts: readonly SpanContext[]): SpanContext[] {
+function join<S extends SpanIdentity>(into: S[], spanContexts: readonly S[]): S[] {
   for (const spanContext of spanContexts) {
     if (into.length > maxLinks) break;
     if (!into.some(({ spanId, traceId }) => spanId === spanContext.spanId && traceId === spanContext.traceId)) into.push(spanContext);
