@@ -47,7 +47,8 @@ import type { Component } from './handlers/subresources/component-statuses.ts';
 import { ServingCertificate, servingCertificateRequest } from './http/serving-certificate.ts';
 import { Aggregator } from './aggregation/aggregator.ts';
 import { ApiServiceController } from './aggregation/api-service-controller.ts';
-import { frontProxyClientRequest } from './aggregation/request-header.ts';
+import { ClusterAuthenticationTrustController } from './aggregation/cluster-authentication-trust-controller.ts';
+import { frontProxyKeys } from './aggregation/request-header.ts';
 import { ProxyClientCertificate, type ServingCertificateVerification } from './proxy/proxy-client-certificate.ts';
 import { ProxyAddresses, type Listener } from './proxy/proxy-addresses.ts';
 import { ProxyEndpoints } from './proxy/proxy-endpoints.ts';
@@ -156,7 +157,7 @@ export class ApiServer implements Role {
     this.#aggregator = new Aggregator({
       pipeline: this.#pipeline,
       proxy,
-      frontProxy: new ProxyClientCertificate(keys, frontProxyClientRequest, clock),
+      frontProxy: new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock }),
       clock,
       log,
     });
@@ -199,7 +200,12 @@ export class ApiServer implements Role {
       aggregator: this.#aggregator,
       proxyEndpoints: new ProxyEndpoints(
         proxy,
-        new ProxyClientCertificate(keys, kubeletClientRequest, clock, { verify: config.verifyKubelets }),
+        new ProxyClientCertificate({
+          issue: () => keys.issue(kubeletClientRequest),
+          caBundle: keys.caBundle,
+          verify: config.verifyKubelets,
+          clock,
+        }),
       ),
       requestTimeoutMs: config.requestTimeoutSeconds * 1000,
       access,
@@ -255,7 +261,7 @@ export class ApiServer implements Role {
     const [pair] = await Promise.all([issued, this.#pipeline.start(signal)]);
     this.#server = new HttpServer({
       pair,
-      caBundle: keys.caBundle,
+      clientAuthorities: { cluster: keys.caBundle, frontProxy: frontProxyKeys(keys).caBundle },
       maxStreamsPerConnection: config.maxStreamsPerConnection,
       clock,
       log,
@@ -300,11 +306,13 @@ export class ApiServer implements Role {
     const fairness = hooks.applies('fairness')
       ? new FlowControlConfigurationController({ pipeline, fairness: this.#fairness, clock, log })
       : undefined;
-    const own = hooks.applies('apiServices')
-      ? new ApiServiceController({ pipeline, aggregator: this.#aggregator, caBundle: keys.caBundle, clock, log })
+    const own = hooks.applies('apiServices') ? new ApiServiceController({ pipeline, aggregator: this.#aggregator, clock, log }) : undefined;
+    const trust = hooks.applies('clusterAuthentication')
+      ? new ClusterAuthenticationTrustController({ pipeline, keys, frontProxy: frontProxyKeys(keys), clock, log })
       : undefined;
-    this.#controllers = [addresses, fairness, this.#aggregator, own].filter((keeper) => keeper !== undefined);
+    this.#controllers = [addresses, fairness, this.#aggregator, trust, own].filter((keeper) => keeper !== undefined);
     await Promise.all([
+      run('clusterAuthentication', trust),
       run('serviceCidrs', addresses),
       run('fairness', fairness),
       own && run('aggregator', this.#aggregator)?.then(() => run('apiServices', own)),

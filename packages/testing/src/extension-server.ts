@@ -15,8 +15,8 @@ export interface ExtensionOptions {
   readonly resources: readonly [Resource, ...Resource[]];
   /** Where its objects are: a memory API's `handler`. */
   readonly handler: ApiHandler;
-  /** Of the cluster: by them the two know each other. */
-  readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle'>;
+  /** The cluster's keys: the cluster CA issues the serving certificate, and the front-proxy CA verifies the API server. */
+  readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle' | 'frontProxy'>;
 }
 
 /** An API server of a group of its own, as somebody would run it behind an APIService. */
@@ -44,7 +44,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
   const asked: { readonly user: string; readonly method: string; readonly url: string }[] = [];
   const state = { healthy: true };
   const server = createServer(
-    { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
+    { cert: pair.certificate, key: pair.key, ca: keys.frontProxy?.caBundle ?? [], requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       const { method = '', url = '' } = request;
       asked.push({ user: String(request.headers['x-remote-user']), method, url });

@@ -179,9 +179,8 @@ export class Aggregator {
     let known = this.#secrets.get(service);
     if (known === undefined || (await known).cert !== own.cert) {
       const { caBundle, insecureSkipTLSVerify, service: reference } = service.spec ?? {};
-      const { ca: _ours, ...shown } = own;
       const tls: ProxyTls = {
-        ...shown,
+        ...own,
         servername: `${reference?.name ?? ''}.${reference?.namespace ?? ''}.svc`,
         checkServerIdentity: checkSubjectAlternativeNames,
         ...(insecureSkipTLSVerify === true && { rejectUnauthorized: false }),

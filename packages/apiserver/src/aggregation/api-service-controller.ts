@@ -1,10 +1,8 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import { groups } from '@oarlock/api/kinds';
-import { apiServices, configMaps, customResourceDefinitions } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { apiServices, customResourceDefinitions } from '@oarlock/api/resources';
 import type { APIServiceSpec } from '@oarlock/api/types/apiregistration-v1';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { ConfigMap } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
@@ -12,13 +10,11 @@ import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
 import type { Aggregator } from './aggregator.ts';
-import { authenticationConfigData } from './request-header.ts';
 import type { RequestHandler } from '../request/response.ts';
 
 export interface ApiServiceControllerOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'servedKinds'>;
   readonly aggregator: Pick<Aggregator, 'services' | 'addServicesListener'>;
-  readonly caBundle: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -31,7 +27,6 @@ interface DesiredApiService {
 const autoManagedLabel = 'kube-aggregator.kubernetes.io/automanaged';
 const customGroupPriority = 1_000;
 const customVersionPriority = 100;
-const configMapName = { name: 'extension-apiserver-authentication', namespace: 'kube-system' };
 const known = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 100]));
 
 /**
@@ -43,7 +38,6 @@ export class ApiServiceController {
   readonly #definitions: LoopbackInformer<CustomResourceDefinition>;
   readonly #client: LoopbackClient;
   readonly #runner: CoalescingRunner;
-  #published = false;
 
   constructor(options: ApiServiceControllerOptions) {
     this.#options = options;
@@ -63,8 +57,6 @@ export class ApiServiceController {
   }
 
   async #reconcile(): Promise<void> {
-    if (!this.#published) await this.#publishAuthenticationConfig();
-    this.#published = true;
     const { aggregator } = this.#options;
     const wanted = this.#desiredApiServices();
     await Promise.all([...wanted].map(([name, service]) => this.#ensureApiService(name, service)));
@@ -100,22 +92,6 @@ export class ApiServiceController {
         if (served === true) add(spec.group, name, customGroupPriority, customVersionPriority, 'true');
     }
     return wanted;
-  }
-
-  async #publishAuthenticationConfig(): Promise<void> {
-    const data = authenticationConfigData(this.#options.caBundle);
-    for (;;) {
-      try {
-        const present = (await this.#client.get(configMaps, { metadata: configMapName })) as ConfigMap | undefined;
-        if (jsonEqual(present?.data, data)) return;
-        await this.#client.update(configMaps, { ...present, ...{ data } });
-        return;
-      } catch (error) {
-        if (isStatus(error, 'Conflict')) continue;
-        if (!isStatus(error, 'NotFound')) throw error;
-      }
-      await this.#client.create(configMaps, { metadata: configMapName, ...{ data } }).catch(ignoreReasons('AlreadyExists'));
-    }
   }
 }
 

@@ -7,11 +7,13 @@ import type { ClientConnection } from '../http/client-certificates.ts';
 export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientConnection, path: string): Credentials {
   const bearerToken = bearerTokenOf(headers);
   const certificate = connection.certificate();
+  const frontProxyCertificate = connection.frontProxyCertificate();
   return {
     headers,
     path,
     ...(bearerToken !== undefined && { bearerToken }),
     ...(certificate !== undefined && { certificate }),
+    ...(frontProxyCertificate !== undefined && { frontProxyCertificate }),
     ...(connection.remoteAddress !== undefined && { remoteAddress: connection.remoteAddress }),
   };
 }

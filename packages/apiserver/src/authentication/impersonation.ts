@@ -114,16 +114,22 @@ interface ImpersonatedUserInfo {
 }
 
 function impersonationHeadersOf(headers: IncomingHttpHeaders): ImpersonatedUserInfo | undefined {
-  const extra: Record<string, string[]> = {};
+  // a map, because the client chooses the keys: `extra['__proto__'] = values` would set the prototype and skip the authorization check
+  const extra = new Map<string, string[]>();
   let any = false;
   for (const name in headers) {
     if (!name.startsWith('impersonate-')) continue;
     any = true;
-    if (name.startsWith(extraPrefix)) extra[unescapeKey(name.slice(extraPrefix.length))] = valuesOf(headers[name]);
+    if (name.startsWith(extraPrefix)) extra.set(unescapeKey(name.slice(extraPrefix.length)), valuesOf(headers[name]));
   }
   if (!any) return undefined;
   const single = (name: string) => headers[name]?.toString() || undefined;
-  return { user: single('impersonate-user'), uid: single('impersonate-uid'), groups: valuesOf(headers['impersonate-group']), extra };
+  return {
+    user: single('impersonate-user'),
+    uid: single('impersonate-uid'),
+    groups: valuesOf(headers['impersonate-group']),
+    extra: Object.fromEntries(extra),
+  };
 }
 
 /** HTTP joins repeated headers with commas, and so one value with a comma in it cannot be told from two: both have to be allowed. */

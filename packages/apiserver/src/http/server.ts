@@ -17,11 +17,11 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Exchange, UpgradeRequest } from './exchange.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
 import { Http2Exchange } from './internal/http2-exchange.ts';
-import { ClientCertificateVerifier, type ClientConnection } from './client-certificates.ts';
+import { ClientCertificateVerifier, handshakeAuthorities, type ClientAuthorities, type ClientConnection } from './client-certificates.ts';
 
 export interface HttpServerOptions {
   readonly pair: KeyPair;
-  readonly caBundle: string;
+  readonly clientAuthorities: ClientAuthorities;
   readonly maxStreamsPerConnection: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -59,7 +59,7 @@ export class HttpServer {
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
-    this.#certificates = new ClientCertificateVerifier(options.caBundle, options.clock);
+    this.#certificates = new ClientCertificateVerifier(options.clientAuthorities, options.clock);
     this.#server = createSecureServer({
       allowHTTP1: true,
       requestCert: true,
@@ -67,7 +67,7 @@ export class HttpServer {
       minVersion: 'TLSv1.2',
       cert: options.pair.certificate,
       key: options.pair.key,
-      ca: options.caBundle,
+      ca: handshakeAuthorities(options.clientAuthorities),
       handshakeTimeout: handshakeTimeoutMs,
       maxHeaderListPairs: maxHeaderPairs,
       maxSessionMemory,
@@ -95,7 +95,12 @@ export class HttpServer {
 
   /** From now on new connections are shown this certificate. */
   setCertificate({ certificate, key }: KeyPair): void {
-    this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, minVersion: 'TLSv1.2' });
+    this.#server.setSecureContext({
+      cert: certificate,
+      key,
+      ca: handshakeAuthorities(this.#options.clientAuthorities),
+      minVersion: 'TLSv1.2',
+    });
   }
 
   /** Takes no further connections and gives the port back; what is connected may finish, and is told not to come again. */

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, request as httpsRequest, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -36,6 +37,7 @@ interface Seen {
   readonly headers: IncomingMessage['headers'];
 }
 const seen: Seen[] = [];
+const pemOf = (certificate: string) => new X509Certificate(certificate).toString();
 let healthy = true;
 
 const group = 'wardle.example.com';
@@ -75,7 +77,7 @@ beforeAll(async () => {
   extensionKeys = await testKeys('extension-ca');
   const pair = await extensionKeys.issue({ commonName: 'sample', dnsNames: ['sample.default.svc'], usages: ['server'] });
   extension = createServer(
-    { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
+    { cert: pair.certificate, key: pair.key, ca: keys.frontProxy.caBundle, requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       seen.push({
         method: request.method ?? '',
@@ -415,10 +417,14 @@ describe('[sig-api-machinery] Aggregator', () => {
     const { data } = (await ask('GET', '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication')).json<{
       data: Record<string, string>;
     }>();
-    expect(data).toMatchObject({
+    expect(data).toEqual({
+      'client-ca-file': pemOf(keys.caBundle),
       'requestheader-allowed-names': '["front-proxy-client"]',
+      'requestheader-client-ca-file': pemOf(keys.frontProxy.caBundle),
+      'requestheader-extra-headers-prefix': '["X-Remote-Extra-"]',
+      'requestheader-group-headers': '["X-Remote-Group"]',
+      'requestheader-uid-headers': '["X-Remote-Uid"]',
       'requestheader-username-headers': '["X-Remote-User"]',
-      'client-ca-file': keys.caBundle,
     });
   });
 });

@@ -157,6 +157,30 @@ describe('impersonation', () => {
   });
 });
 
+describe('impersonated extra keys', () => {
+  const as = (headers: Record<string, string>, protocol: 'http1' | 'http2') =>
+    server[protocol]('GET', map, { headers: { authorization: 'Bearer good', 'impersonate-user': 'jane', ...headers } });
+
+  it.each(['__proto__', '%5f_proto__', 'constructor', 'tostring'])('%s is authorized like any other key', async (header) => {
+    const key = decodeURIComponent(header);
+    const allow = ['impersonate users jane', `impersonate userextras/${key}.authentication.k8s.io a`];
+    for (const protocol of ['http1', 'http2'] as const) {
+      await start({ authz: [allowing(allow[0] ?? '')] });
+      expect((await as({ [`impersonate-extra-${header}`]: 'a' }, protocol)).code, protocol).toBe(403);
+      await server.stop();
+      await start({ authz: [allowing(...allow)] });
+      expect((await as({ [`impersonate-extra-${header}`]: 'a' }, protocol)).code, protocol).toBe(200);
+      expect(Object.entries(server.pipeline.requests.at(-1)?.identity.extra ?? {})).toEqual([[key, ['a']]]);
+      if (protocol === 'http1') await server.stop();
+    }
+  });
+
+  it('count towards the limit of values, whatever their names are', async () => {
+    await start({});
+    expect((await as({ 'impersonate-extra-__proto__': Array(257).fill('a').join(',') }, 'http1')).code).toBe(500);
+  });
+});
+
 describe('constrained impersonation', () => {
   const as = (headers: Record<string, string | readonly string[]>, path = map, method = 'GET') =>
     server.http1(method, path, { headers: { authorization: 'Bearer good', ...headers } });

@@ -16,7 +16,8 @@ const answer = (health: HealthEndpoints, path: string) => health.answer(path.spl
 it('is neither live nor ready before what is done once has been done, and says what is missing', async () => {
   const hooks = new PostStartHooks(() => kinds);
   const health = endpoints(hooks);
-  for (const name of ['fairness', 'serviceCidrs', 'aggregator', 'apiServices'] as const) await hooks.run(name, Promise.resolve());
+  for (const name of ['fairness', 'serviceCidrs', 'aggregator', 'clusterAuthentication', 'apiServices'] as const)
+    await hooks.run(name, Promise.resolve());
   for (const endpoint of ['healthz', 'livez', 'readyz']) {
     const { code, text } = await answer(health, `/${endpoint}`);
     expect(code).toBe(500);

@@ -1,29 +1,27 @@
-import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
+import { createHash, createPublicKey, randomBytes, webcrypto } from 'node:crypto';
 import { watch } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readAuthority, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
-import { renewAt } from './internal/certificate-life.ts';
-import { selfSigned, signLeaf, spkiOf } from './certificate-writer.ts';
+import {
+  openAuthority,
+  readAuthority,
+  readRemovedAuthorities,
+  stepAuthority,
+  type AuthorityName,
+  type AuthorityStep,
+} from './authorities.ts';
+import { selfSigned, signLeaf } from './certificate-writer.ts';
+import { frontProxyCaName, openFrontProxyKeys } from './front-proxy-keys.ts';
+import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
-type Authority = NonNullable<Awaited<ReturnType<typeof readAuthority>>>;
-
-const caName = 'oarlock-ca';
+const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };
 /** The library is large and only needed to read certificate requests. */
 const x509 = async () => {
   await import('reflect-metadata'); // the library's dependency injection requires it to be loaded first
   return import('@peculiar/x509');
 };
-
-const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-
-/** Issues a certificate for a new key. */
-function issued(ca: KeyPair, request: CertificateRequest): KeyPair {
-  const key = newKey();
-  return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
-}
 
 export interface KeyFiles {
   /** `serviceAccount` is replaced when the files of the keys that sign and verify tokens have changed and were read again. */
@@ -37,13 +35,15 @@ export interface KeyFiles {
 
 /**
  * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates them at the first start and reads them later. A certificate that was
- * issued for the same request is reused until a fifth of its lifetime remains.
+ * issued for the same request is reused until a fifth of its lifetime remains. A directory of an earlier version, without a front-proxy CA, gets
+ * one.
  */
 export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
-  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', selfSigned(caName, newKey()));
-  const { signing: ca, bundle } = (await readAuthority(directory)) as Authority;
+  const { signing: ca, bundle } = await openAuthority(directory, 'ca', () => selfSigned(caNames.ca, newKey()));
+  const removedCaBundle = await readRemovedAuthorities(directory, 'ca');
+  const frontProxy = await openFrontProxyKeys(directory);
   const signingFile = join(directory, 'service-account.key');
   await onlyOnce(signingFile, async () => newKey());
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {
@@ -58,9 +58,9 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   const issue = async (request: CertificateRequest): Promise<KeyPair> => {
     const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
-    const known = keptPair(await readIfExists(file));
-    if (known !== undefined) return known;
-    const fresh = issued(ca, request);
+    const known = storedPair(await readIfExists(file));
+    if (known !== undefined && isUsable(known)) return known;
+    const fresh = issuePair(ca, request);
     await writeAtomic(file, JSON.stringify(fresh));
     return fresh;
   };
@@ -68,6 +68,8 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
     directory,
     keys: {
       caBundle: bundle,
+      removedCaBundle,
+      frontProxy,
       issue,
       sign: (csr, request) => signRequest(ca, csr, request),
       get serviceAccount() {
@@ -118,7 +120,7 @@ function issuedByNobody(): ClusterKeys['issue'] {
   return async (request) => {
     if (request.usages.includes('client')) return unsigned();
     ca ??= selfSigned(`${request.commonName}-ca`, newKey());
-    return issued(ca, request);
+    return issuePair(ca, request);
   };
 }
 
@@ -139,7 +141,7 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
     caBundle: bundle,
     serviceAccount,
     sign: (csr, request) => signRequest(ca, csr, request),
-    issue: async (request) => issued(ca, request),
+    issue: async (request) => issuePair(ca, request),
   };
 }
 
@@ -166,17 +168,18 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
   await writeAtomic(file, newKey());
 }
 
-/** Takes a step of a CA rotation. @throws AuthorityError if it is not possible now */
-export const rotateAuthority = (directory: string, step: AuthorityStep): Promise<void> =>
-  stepAuthority(directory, step, async () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`, newKey())); // two CAs of the same name are hard to tell apart
+/** Takes a step of the rotation of a CA. @throws AuthorityError if it is not possible now */
+export function rotateAuthority(directory: string, step: AuthorityStep, name: AuthorityName = 'ca'): Promise<void> {
+  // two CAs of the same name are hard to tell apart
+  const make = () => selfSigned(`${caNames[name]}-${randomBytes(4).toString('hex')}`, newKey());
+  return stepAuthority(step, { directory, name, make });
+}
 
-/** Returns a stored pair if it is complete and a fifth of its lifetime remains. A pair that a crash truncated is issued again. */
-function keptPair(text: string | undefined): KeyPair | undefined {
+/** Parses a stored pair; undefined if there is none or a crash truncated it. */
+function storedPair(text: string | undefined): KeyPair | undefined {
   if (text === undefined) return undefined;
   try {
-    const { certificate, key } = JSON.parse(text) as KeyPair;
-    const parsed = new X509Certificate(certificate);
-    return parsed.checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate) ? { certificate, key } : undefined;
+    return JSON.parse(text) as KeyPair;
   } catch {
     return undefined;
   }
