@@ -85,7 +85,7 @@ describe('a discovery document', () => {
     ['with keys in a file', (url) => ({ issuer: url, jwks_uri: 'file:///etc/passwd' }), /not an https:\/\/ URL/],
     ['with keys at no URL', (url) => ({ issuer: url, jwks_uri: 'keys' }), /not an https:\/\/ URL/],
     ['that is a list', () => [], /names another issuer/],
-  ])('%s authenticates nobody', async (_, document, message) => {
+  ])('%s authenticates no user', async (_, document, message) => {
     const answers: Record<string, Answer> = {};
     const issuer = await open({ answers });
     answers[discovery] = json(document(issuer.url));
@@ -148,7 +148,7 @@ describe('a key set', () => {
     expect(await issuer.authenticate(token)).toEqual({ outcome: 'rejected', reason: 'the token is not valid' });
   });
 
-  it('with a private key or a weak RSA key authenticates nobody', async () => {
+  it('with a private key or a weak RSA key authenticates no user', async () => {
     const weak = generateKeyPairSync('rsa', { modulusLength: 1024 });
     for (const key of [
       await exportJWK((await generateKeyPair('ES256', { extractable: true })).privateKey),

@@ -162,9 +162,9 @@ describe('authn-service-account', () => {
     const { clock, api, authenticator } = open();
     const bound = bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
     await authenticator.authenticate(bound);
-    const asked = api.requests.length;
+    const requestCount = api.requests.length;
     for (let again = 0; again < 100; again++) await authenticator.authenticate(bound);
-    expect(api.requests.length).toBe(asked);
+    expect(api.requests.length).toBe(requestCount);
     api.remove(pods, { namespace: 'd', name: 'p' });
     await clock.advance(10_001);
     expect(await authenticator.authenticate(bound)).toEqual({ outcome: 'rejected', reason: 'the pod of the token does not exist' });
@@ -265,13 +265,15 @@ describe('a token of a deleted pod', () => {
 describe('a token for another audience', () => {
   it('is valid in a TokenReview for that audience only', async () => {
     const { authenticator } = open();
-    const meant = await token({ claims: { aud: ['vault', 'other'] } });
-    expect(await authenticator.authenticate(bearerCredentials(meant))).toMatchObject({ outcome: 'rejected' });
-    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['vault', 'x'] })).toMatchObject({
+    const foreignToken = await token({ claims: { aud: ['vault', 'other'] } });
+    expect(await authenticator.authenticate(bearerCredentials(foreignToken))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearerCredentials(foreignToken), audiences: ['vault', 'x'] })).toMatchObject({
       outcome: 'authenticated',
       audiences: ['vault'],
     });
-    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearerCredentials(foreignToken), audiences: ['x'] })).toMatchObject({
+      outcome: 'rejected',
+    });
   });
 });
 
@@ -311,13 +313,16 @@ describe('a token of a Secret', () => {
     })
       .setProtectedHeader({ alg: 'ES256' })
       .sign(createPrivateKey(key));
-  const hold = (token: string) => ({ metadata: { namespace: 'd', name: 'held' }, data: { token: Buffer.from(token).toString('base64') } });
+  const secretWith = (token: string) => ({
+    metadata: { namespace: 'd', name: 'held' },
+    data: { token: Buffer.from(token).toString('base64') },
+  });
 
   it('is valid while the Secret contains it', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
-    api.seed(secrets, hold(good));
+    api.seed(secrets, secretWith(good));
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({
       outcome: 'authenticated',
       identity: { name: 'system:serviceaccount:d:robot', uid: 'sa-1' },
@@ -334,7 +339,7 @@ describe('a token of a Secret', () => {
   it('has its last use recorded once a day', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
-    api.seed(secrets, hold(good));
+    api.seed(secrets, secretWith(good));
     const label = () => api.object(secrets, { namespace: 'd', name: 'held' })?.metadata?.labels;
     const writes = () => api.requests.filter(({ verb }) => verb === 'patch').length;
     await authenticator.authenticate(bearerCredentials(good));
@@ -351,8 +356,11 @@ describe('a token of a Secret', () => {
   it('is rejected while the Secret is marked invalid', async () => {
     const { authenticator, api } = open();
     const good = await legacy();
-    const held = hold(good);
-    api.seed(secrets, { ...held, metadata: { ...held.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } } });
+    const secret = secretWith(good);
+    api.seed(secrets, {
+      ...secret,
+      metadata: { ...secret.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } },
+    });
     expect(await authenticator.authenticate(bearerCredentials(good))).toEqual({
       outcome: 'rejected',
       reason: expect.stringContaining('the token in secret d/held for service account d/robot has been marked invalid'),
@@ -362,7 +370,7 @@ describe('a token of a Secret', () => {
   it('is rejected one minute after the deletion of its account should have ended', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
-    api.seed(secrets, hold(good));
+    api.seed(secrets, secretWith(good));
     const deletionTimestamp = new Date(clock.now()).toISOString();
     api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'robot', uid: 'sa-1', deletionTimestamp } });
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'authenticated' });
@@ -378,7 +386,7 @@ describe('a token of a Secret', () => {
   ])('is rejected with %s', async (_title, claims, key) => {
     const { authenticator, api } = open();
     const wrong = await legacy(claims, key);
-    api.seed(secrets, hold(wrong));
+    api.seed(secrets, secretWith(wrong));
     expect(await authenticator.authenticate(bearerCredentials(wrong))).toMatchObject({ outcome: 'rejected' });
   });
 });
