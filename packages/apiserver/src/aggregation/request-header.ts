@@ -15,7 +15,7 @@ const escapeHeaderKey = (key: string): string =>
     .replaceAll('%', '%25')
     .replace(nameCharacters, (character) => encodeURIComponent(character));
 
-/** Who asks, in headers; what the client itself sent under their names does not get through. */
+/** Returns the headers that name the user of a proxied request. Removes headers of these names that the client sent. */
 export function requestHeaders(
   received: IncomingHttpHeaders,
   { name, uid, groups, extra = {} }: Identity,
