@@ -51,14 +51,14 @@ describe.each(['http1', 'http2'] as const)('a client certificate over %s', (prot
     expect(server.pipeline.requests).toEqual([]);
   });
 
-  it('of the front-proxy CA for servers is no front proxy', async () => {
+  it('of the front-proxy CA for TLS servers is not accepted as front proxy', async () => {
     expect(await request(protocol, await keys.issueFrontProxy({ ...client, usages: ['server'] }))).toBe(401);
     expect(presented()).toEqual([[undefined, undefined]]);
   });
 
-  it('of another CA with the name of the front-proxy CA is no front proxy', async () => {
-    const namesake = await testKeys(); // the same CA names, other keys
-    expect(await request(protocol, await namesake.issueFrontProxy(client))).toBe(401);
+  it('of another CA with the name of the front-proxy CA is not accepted', async () => {
+    const otherKeys = await testKeys(); // with the same CA names
+    expect(await request(protocol, await otherKeys.issueFrontProxy(client))).toBe(401);
     expect(presented()).toEqual([[undefined, undefined]]);
   });
 
