@@ -1,11 +1,4 @@
-import {
-  Agent as HttpAgent,
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-} from 'node:http';
+import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 'node:https';
 import type { Duplex, Readable } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
@@ -14,7 +7,8 @@ import type { ProxyAddresses } from './proxy-addresses.ts';
 import { checkTransferCoding, checkUpgradeBody, connectionHeaders, framed, sendBody } from './internal/forwarded-body.ts';
 import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
 import { HtmlLinkRewriter } from './internal/html-links.ts';
-import { rewriteLink, type LinkRewriting } from './internal/location.ts';
+import type { LinkRewriting } from './internal/location.ts';
+import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
 /** The destination of a forwarded request. */
 export interface ProxyTarget {
@@ -123,7 +117,7 @@ export class ReverseProxy {
       connection: 'Upgrade',
       upgrade: exchange.headers.upgrade ?? '',
     };
-    const request = this.#request(target, method, headers, true);
+    const request = this.#request({ target, method, headers }, true);
     limitDialTime(request);
     try {
       await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
@@ -140,9 +134,9 @@ export class ReverseProxy {
 
   /** Repeats a request without a body if the destination closed a reused connection. */
   #send(outgoing: OutgoingRequest, fresh = false): Promise<IncomingMessage> {
-    const { target, method, headers, body, signal } = outgoing;
+    const { body, signal } = outgoing;
     return new Promise((resolve, reject) => {
-      const request = this.#request(target, method, headers, fresh);
+      const request = this.#request(outgoing, fresh);
       const abandon = () => {
         request.destroy();
       };
@@ -175,7 +169,8 @@ export class ReverseProxy {
     });
   }
 
-  #request(target: ProxyTarget, method: string, headers: OutgoingHttpHeaders, fresh: boolean): ClientRequest {
+  /** `fresh`: on a new connection. */
+  #request({ target, method, headers }: Pick<OutgoingRequest, 'target' | 'method' | 'headers'>, fresh: boolean): ClientRequest {
     const { scheme, host, port, path, tls } = target;
     const lookup = this.#addresses.lookup(target);
     const address = { lookup, host, port, method, path, headers, setHost: headers['host'] === undefined, insecureHTTPParser: false };
@@ -247,28 +242,6 @@ function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHe
   const result: OutgoingHttpHeaders = {};
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined) result[name] = typeof value === 'string' ? value : [...value];
-  return result;
-}
-
-const isHtml = (headers: IncomingHttpHeaders): boolean =>
-  (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
-
-/** Returns the headers of the response without those of its connection. */
-function returnedHeaders(
-  headers: IncomingHttpHeaders,
-  rewriting: LinkRewriting | undefined,
-  exchange: Exchange,
-): Readonly<Record<string, string | readonly string[]>> {
-  const result: Record<string, string | readonly string[]> = {};
-  const isConnectionHeader = connectionHeaders(headers.connection);
-  for (const [name, value] of Object.entries(headers))
-    if (value !== undefined && name !== 'authorization' && name !== 'audit-id' && !isConnectionHeader(name)) result[name] = value;
-  if (rewriting !== undefined && headers.location !== undefined)
-    result['location'] = rewriteLink(
-      headers.location,
-      rewriting,
-      exchange.headers.host ?? (exchange.headers[':authority'] as string | undefined),
-    );
   return result;
 }
 

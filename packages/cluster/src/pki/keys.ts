@@ -24,13 +24,13 @@ const x509 = async () => {
 };
 
 export interface KeyFiles {
-  /** `serviceAccount` is replaced when the files of the keys that sign and verify tokens have changed and were read again. */
+  /** `serviceAccount` is replaced after `reload`. */
   readonly keys: ClusterKeys;
   readonly directory: string;
-  /** Reads those files again. Keeps the old keys if one cannot be read. @throws Error */
+  /** Reads the files of the keys that sign and verify tokens again. Keeps the old keys if one cannot be read. @throws Error */
   reload(): Promise<void>;
-  /** Reloads whenever they change, until the signal aborts. */
-  follow(signal: AbortSignal, failed: (error: unknown) => void): void;
+  /** Reloads when these files change, until the signal aborts. */
+  follow(signal: AbortSignal, onError: (error: unknown) => void): void;
 }
 
 /**
@@ -45,7 +45,7 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   const removedCaBundle = await readRemovedAuthorities(directory, 'ca');
   const frontProxy = await openFrontProxyKeys(directory);
   const signingFile = join(directory, 'service-account.key');
-  await onlyOnce(signingFile, async () => newKey());
+  await readOrCreate(signingFile, async () => newKey());
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {
     const signingKey = await readFile(signingFile, 'utf8');
     return { issuer, signingKey, verifyingKeys: [...new Set([publicOf(signingKey), ...(await formerKeys(directory))])] };
@@ -58,11 +58,11 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   const issue = async (request: CertificateRequest): Promise<KeyPair> => {
     const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
-    const known = storedPair(await readIfExists(file));
-    if (known !== undefined && isUsable(known)) return known;
-    const fresh = issuePair(ca, request);
-    await writeAtomic(file, JSON.stringify(fresh));
-    return fresh;
+    const stored = storedPair(await readIfExists(file));
+    if (stored !== undefined && isUsable(stored)) return stored;
+    const pair = issuePair(ca, request);
+    await writeAtomic(file, JSON.stringify(pair));
+    return pair;
   };
   return {
     directory,
@@ -77,20 +77,23 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
       },
     },
     reload,
-    follow: (signal, failed) => followKeys(directory, signal, reload, failed),
+    follow: (signal, onError) => followKeys(directory, { signal, reload, onError }),
   };
 }
 
 const tokenKey = /^service-account\.(?:key|[\w-]+\.pub)$/;
 
-/** Reads once at a time, and once more if a file changed during a read. */
-function followKeys(directory: string, signal: AbortSignal, reload: () => Promise<void>, failed: (error: unknown) => void): void {
+/** Runs one read at a time, and another one if a file changed during a read. */
+function followKeys(
+  directory: string,
+  { signal, reload, onError }: { readonly signal: AbortSignal; reload(): Promise<void>; onError(error: unknown): void },
+): void {
   let changed = false;
   let reading: Promise<void> | undefined;
   const read = async () => {
     while (changed) {
       changed = false;
-      await reload().catch(failed);
+      await reload().catch(onError);
     }
     reading = undefined;
   };
@@ -99,7 +102,7 @@ function followKeys(directory: string, signal: AbortSignal, reload: () => Promis
     changed = true;
     reading ??= read();
   });
-  watcher.on('error', failed);
+  watcher.on('error', onError);
 }
 
 /** Signs a certificate for the key of a PKCS #10 request. The content is that of `request`. */
@@ -112,10 +115,10 @@ async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest
 }
 
 const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
-const unsigned = (): Promise<never> => Promise.reject(new Error("this process does not hold the key of the cluster's CA"));
+const unsigned = (): Promise<never> => Promise.reject(new Error('this process does not hold the key of the cluster CA'));
 
-/** Serving certificates come from a temporary CA, as those of a kubelet without a certificate do; client certificates cannot be issued. */
-function issuedByNobody(): ClusterKeys['issue'] {
+/** Returns an issuer without the CA key: a temporary CA signs serving certificates, as of a kubelet without a certificate; client certificates are rejected. */
+function selfSignedIssuer(): ClusterKeys['issue'] {
   let ca: KeyPair | undefined;
   return async (request) => {
     if (request.usages.includes('client')) return unsigned();
@@ -135,7 +138,7 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
   const signingKey = own ?? kubeadms ?? '';
   const serviceAccount = { issuer: '', signingKey, verifyingKeys: signingKey === '' ? [] : [publicOf(signingKey)] };
   if (authority === undefined)
-    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: issuedByNobody(), sign: unsigned, serviceAccount };
+    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: selfSignedIssuer(), sign: unsigned, serviceAccount };
   const { signing: ca, bundle } = authority;
   return {
     caBundle: bundle,
@@ -185,10 +188,11 @@ function storedPair(text: string | undefined): KeyPair | undefined {
   }
 }
 
-async function onlyOnce(file: string, make: () => Promise<string>): Promise<string> {
-  const there = await readIfExists(file);
-  if (there !== undefined) return there;
-  const made = await make();
-  await writeAtomic(file, made);
-  return made;
+/** Reads a file and creates it first if it does not exist. */
+async function readOrCreate(file: string, make: () => Promise<string>): Promise<string> {
+  const existing = await readIfExists(file);
+  if (existing !== undefined) return existing;
+  const created = await make();
+  await writeAtomic(file, created);
+  return created;
 }

@@ -55,8 +55,8 @@ function copyOneWay(from: Duplex, to: Duplex): void {
       to.cork();
       setImmediate(flush);
     }
-    const hasRoom = to.write(chunk);
-    if (!hasRoom && to.writableLength >= maxBufferedBytes) from.pause();
+    const isBelowLimit = to.write(chunk);
+    if (!isBelowLimit && to.writableLength >= maxBufferedBytes) from.pause();
   });
   to.on('drain', () => from.resume());
   from.once('end', () => to.end());
