@@ -8,7 +8,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { authenticated, Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
-import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Cluster, Keys, type KeyPair } from '@oarlock/spi/cluster';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
@@ -261,6 +261,21 @@ describe('[sig-api-machinery] Aggregator', () => {
     expect(seen[0]?.headers).not.toHaveProperty('x-remote-extra-evil');
     expect((await send('GET', `${path}/namespaces/default/flunders/secret`)).code).toBe(403);
     expect((await send('POST', `${path}/namespaces/default/flunders`, { a: 1 })).code).toBe(200);
+  });
+
+  it('is the only client that the extension API server accepts: a certificate of the cluster CA with its name is rejected', async () => {
+    const forged = await keys.issue({ commonName: 'front-proxy-client', organizations: ['system:masters'], usages: ['client'] });
+    const proxy = await keys.frontProxy.clientCertificate();
+    const connect = (pair: KeyPair) =>
+      new Promise<number>((resolve, reject) => {
+        const tls = { ca: extensionKeys.caBundle, servername: 'sample.default.svc', cert: pair.certificate, key: pair.key, agent: false };
+        const request = httpsRequest({ host: '127.0.0.1', port: extensionPort, path, headers: { 'x-remote-user': 'root' }, ...tls });
+        request.once('response', (response) => resolve(response.resume().statusCode ?? 0));
+        request.once('error', reject);
+        request.end();
+      });
+    await expect(connect(forged)).rejects.toThrow();
+    expect(await connect(proxy)).toBe(200);
   });
 
   it('adds the extension API server to discovery and OpenAPI', async () => {
