@@ -6,7 +6,7 @@ import type { Cluster } from '../../harness/cluster.ts';
 import { composition } from '../../harness/composition.ts';
 import { Machine } from '../../harness/machine.ts';
 import { untilValue } from '../../harness/until.ts';
-import { bearer, certificateOf, jsonService, send, whoIs, type JsonService, type Shown } from './sender.ts';
+import { bearer, certificateOf, certificateSignedBy, jsonService, send, whoIs, type JsonService, type Shown } from './sender.ts';
 
 /** All authenticators in one chain, each tested by its own request over HTTPS. */
 describe('authentication', () => {
@@ -131,10 +131,14 @@ describe('authentication', () => {
     expect(await is(bearer('of-no-webhook'))).toBe('401');
   });
 
-  it('accepts the headers of the front proxy with its certificate, and of no other client', async () => {
+  it('accepts user headers only with a certificate of the front-proxy CA', async () => {
     const headers = { 'x-remote-user': 'remo', 'x-remote-group': 'far' };
-    const proxy = await certificateOf(cluster.api, 'front-proxy', 'CN=front-proxy');
+    const proxy = await certificateSignedBy(join(cluster.dataDir, 'pki', 'front-proxy-ca'), machine.path('proxy'), 'front-proxy');
     expect(await is({ ...proxy, headers })).toBe('remo [far system:authenticated]');
+    expect(await is(proxy)).toBe('401');
+    // the same name from the cluster CA is a user of that name
+    const namesake = await certificateOf(cluster.api, 'front-proxy', 'CN=front-proxy');
+    expect(await is({ ...namesake, headers })).toBe('front-proxy [system:authenticated]');
     expect(await is({ ...(await certificateOf(cluster.api, 'eve', 'CN=eve')), headers })).toBe('eve [system:authenticated]');
     expect(await is({ headers })).toBe('401');
   });

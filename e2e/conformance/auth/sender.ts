@@ -1,13 +1,18 @@
+import { execFile } from 'node:child_process';
 import { webcrypto } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { request } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import type { Answer, Api } from '../../harness/api.ts';
 import { until } from '../../harness/until.ts';
 
 x509.cryptoProvider.set(webcrypto);
+const openssl = promisify(execFile);
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 /** The credentials of a request; tests send no others. */
@@ -73,6 +78,22 @@ export async function certificateOf(api: Api, name: string, subject: string): Pr
   });
   const key = x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY');
   return { cert: Buffer.from(certificate, 'base64').toString('utf8'), key };
+}
+
+/** Signs a client certificate with a CA of the data directory, as an administrator does for an authenticating proxy. */
+export async function certificateSignedBy(
+  ca: string,
+  directory: string,
+  commonName: string,
+): Promise<Required<Pick<Shown, 'cert' | 'key'>>> {
+  const at = (end: string) => join(directory, `${commonName}.${end}`);
+  await mkdir(directory, { recursive: true });
+  await writeFile(at('ext'), 'extendedKeyUsage=clientAuth\n');
+  const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  await openssl('openssl', ['req', '-new', ...ec, '-keyout', at('key'), '-subj', `/CN=${commonName}`, '-out', at('csr')]);
+  const issuer = ['-CA', `${ca}.crt`, '-CAkey', `${ca}.key`, '-set_serial', String(Date.now()), '-extfile', at('ext')];
+  await openssl('openssl', ['x509', '-req', '-in', at('csr'), ...issuer, '-days', '2', '-out', at('crt')]);
+  return { cert: await readFile(at('crt'), 'utf8'), key: await readFile(at('key'), 'utf8') };
 }
 
 export interface JsonService {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { AuthorityError, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
+import { AuthorityError, type AuthorityName, type AuthorityStep } from '@oarlock/cluster/pki/authorities';
 import { rotateAuthority, rotateServiceAccountKey } from '@oarlock/cluster/pki/keys';
 import { CommandError, exitCodes } from './common/command-error.ts';
 
@@ -15,21 +15,26 @@ Tokens signed with the old keys stay valid. When all of them have expired, delet
 `);
 }
 
-const resultMessages: Readonly<Record<AuthorityStep, string>> = {
-  add: `Added the next CA. When all components trust it, make it the signing CA with \`oarlock keys ca use\`.`,
-  use: `The next CA signs certificates now. When no certificate of the old CA is in use, remove the old CA with \`oarlock keys ca end\`.`,
-  end: `Removed the old CA.`,
+const titles: Readonly<Record<AuthorityName, string>> = { ca: 'cluster CA', 'front-proxy-ca': 'front-proxy CA' };
+const resultMessages: Readonly<Record<AuthorityStep, (name: AuthorityName) => string>> = {
+  add: (name) => `Added the next ${titles[name]}. When all components trust it, make it the signing CA with \`oarlock keys ${name} use\`.`,
+  use: (name) =>
+    `The next ${titles[name]} signs certificates now. When no certificate of the old CA is in use, remove the old CA with \`oarlock keys ${name} end\`.`,
+  end: (name) => `Removed the old ${titles[name]}.`,
+};
+/** Nodes do not use the front-proxy CA. */
+const restartHints: Readonly<Record<AuthorityName, (dataDir: string) => string>> = {
+  ca: (dataDir) => `Restart the processes of ${dataDir}, then every joined node: they apply the step when they start.`,
+  'front-proxy-ca': (dataDir) => `Restart the API server of ${dataDir}: it applies the step when it starts.`,
 };
 
-/** Takes one step of a CA rotation in the keys of a data directory. @throws CommandError if the step is not possible now */
-export async function rotateCa(step: AuthorityStep, { dataDir }: { readonly dataDir: string }): Promise<void> {
+/** Takes one step of the rotation of a CA in the keys of a data directory. @throws CommandError if the step is not possible now */
+export async function rotateCa(name: AuthorityName, step: AuthorityStep, { dataDir }: { readonly dataDir: string }): Promise<void> {
   try {
-    await rotateAuthority(join(resolve(dataDir), 'pki'), step);
+    await rotateAuthority(join(resolve(dataDir), 'pki'), step, name);
   } catch (cause) {
     if (!(cause instanceof AuthorityError)) throw cause;
     throw new CommandError(cause.message, exitCodes.usage, { cause });
   }
-  process.stdout.write(`${resultMessages[step]}
-Restart the processes of ${dataDir}, then every joined node: they apply the step when they start.
-`);
+  process.stdout.write(`${resultMessages[step](name)}\n${restartHints[name](dataDir)}\n`);
 }

@@ -166,10 +166,16 @@ function addKeyCommands(root: Command): void {
   const keys = root.command('keys').description('rotate the keys of the cluster');
   keys
     .command('ca')
-    .description('replace the cluster CA in three steps: add, use, end')
+    .description('replace the cluster CA in three steps: add, use, end; the front-proxy CA stays')
     .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
     .addOption(dataDir())
-    .action(async (step, options) => (await import('./keys.ts')).rotateCa(step, options));
+    .action(async (step, options) => (await import('./keys.ts')).rotateCa('ca', step, options));
+  keys
+    .command('front-proxy-ca')
+    .description('replace the front-proxy CA, which extension API servers trust, in the same three steps')
+    .addArgument(new Argument('<step>').choices(['add', 'use', 'end']))
+    .addOption(dataDir())
+    .action(async (step, options) => (await import('./keys.ts')).rotateCa('front-proxy-ca', step, options));
   keys
     .command('rotate')
     .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')

@@ -15,8 +15,8 @@ export interface ExtensionOptions {
   readonly resources: readonly [Resource, ...Resource[]];
   /** Serves the objects: the `handler` of a memory API. */
   readonly handler: ApiHandler;
-  /** The cluster's keys, by which API server and extension server authenticate each other. */
-  readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle'>;
+  /** The cluster's keys: the cluster CA issues the serving certificate, and the front-proxy CA verifies the API server. */
+  readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle' | 'frontProxy'>;
 }
 
 /** An extension API server (aggregated API server), as it runs behind an APIService. */
@@ -44,7 +44,7 @@ export async function extensionServer({ resources, handler, keys }: ExtensionOpt
   const requestLog: { readonly user: string; readonly method: string; readonly url: string }[] = [];
   const state = { healthy: true };
   const server = createServer(
-    { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
+    { cert: pair.certificate, key: pair.key, ca: keys.frontProxy?.caBundle ?? [], requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       const { method = '', url = '' } = request;
       requestLog.push({ user: String(request.headers['x-remote-user']), method, url });

@@ -12,8 +12,10 @@ export default Authn.plugin({
     const paths = new Set(config.paths);
     const anonymousResult = authenticated(anonymous);
     return {
-      authenticate: ({ bearerToken, certificate, path }) =>
-        bearerToken === undefined && certificate === undefined && (paths.size === 0 || paths.has(path)) ? anonymousResult : abstained,
+      authenticate: ({ bearerToken, certificate, frontProxyCertificate, path }) =>
+        (bearerToken ?? certificate ?? frontProxyCertificate) === undefined && (paths.size === 0 || paths.has(path))
+          ? anonymousResult
+          : abstained,
     };
   },
 });

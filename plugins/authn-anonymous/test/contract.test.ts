@@ -27,14 +27,14 @@ authnContract('authn-anonymous on every path', () => ({ authenticator: make({ pa
 });
 
 describe('authn-anonymous', () => {
-  it('takes paths exactly', async () => {
+  it('compares paths exactly', async () => {
     const authenticator = make({ paths: ['/healthz'] });
     expect(await authenticator.authenticate(noCredentials('/healthz'))).toEqual({ outcome: 'authenticated', identity: anonymous });
     for (const path of ['/healthz/', '/healthz/etcd', '/HEALTHZ', '/healthz?verbose', '//healthz', '/livez'])
       expect(await authenticator.authenticate(noCredentials(path)), path).toEqual({ outcome: 'abstained' });
   });
 
-  it('refuses a config with a path that is none', () => {
+  it('rejects a configuration with an invalid path', () => {
     expect(new PluginHost().add({ plugin, config: { paths: ['healthz'] } }).check()).toMatchObject([
       { code: 'ConfigInvalid', path: 'paths.0' },
     ]);

@@ -35,17 +35,17 @@ authnContract('authn-basic-password', async () => ({
   ],
   invalid: [
     { title: 'another password', credentials: basic('ada:wrong') },
-    { title: "another's password", credentials: basic('ada:battery:staple') },
-    { title: 'no password', credentials: basic('ada:') },
-    { title: 'nobody', credentials: basic('eve:correct-horse') },
+    { title: 'the password of another user', credentials: basic('ada:battery:staple') },
+    { title: 'an empty password', credentials: basic('ada:') },
+    { title: 'an unknown user', credentials: basic('eve:correct-horse') },
     { title: 'no colon', credentials: basic('ada') },
     { title: 'a property of objects', credentials: basic('__proto__:x') },
   ],
   secrets: ['correct-horse', 'battery:staple'],
 }));
 
-describe('a file of passwords', () => {
-  it('is refused with the line that is wrong', async () => {
+describe('the password file', () => {
+  it('is rejected with the number of an invalid line', async () => {
     await expect(open('x,y\nonly-a-password\n')).rejects.toThrow(/users\.csv:2: a line is/);
   });
 });

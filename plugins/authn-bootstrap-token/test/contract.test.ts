@@ -54,7 +54,7 @@ function open() {
   if (authenticator === undefined) throw new Error('not created');
   return { clock, api, authenticator };
 }
-const shows = (id: string, secret = '0123456789abcdef') => bearerCredentials(`${id}.${secret}`);
+const tokenOf = (id: string, secret = '0123456789abcdef') => bearerCredentials(`${id}.${secret}`);
 
 authnContract('authn-bootstrap-token', () => {
   const { api, authenticator } = open();
@@ -63,12 +63,12 @@ authnContract('authn-bootstrap-token', () => {
     known: [
       {
         title: 'a token',
-        credentials: shows('aaaaaa'),
+        credentials: tokenOf('aaaaaa'),
         identity: { name: 'system:bootstrap:aaaaaa', groups: ['system:bootstrappers', 'system:authenticated'] },
       },
       {
-        title: 'one that lives for an hour, with a group of its own',
-        credentials: shows('bbbbbb'),
+        title: 'a token with an expiration and an extra group',
+        credentials: tokenOf('bbbbbb'),
         identity: {
           name: 'system:bootstrap:bbbbbb',
           groups: ['system:bootstrappers', 'system:bootstrappers:workers', 'system:authenticated'],
@@ -76,40 +76,46 @@ authnContract('authn-bootstrap-token', () => {
       },
     ],
     invalid: [
-      { title: 'another secret', credentials: shows('aaaaaa', '0123456789abcdee') },
-      { title: 'unknown', credentials: shows('zzzzzz') },
-      { title: 'expired', credentials: shows('cccccc') },
-      { title: 'not for authentication', credentials: shows('dddddd') },
-      { title: 'another type', credentials: shows('eeeeee') },
-      { title: 'another id inside', credentials: shows('ffffff') },
-      { title: 'no secret inside', credentials: shows('gggggg') },
-      { title: 'an expiration that is no time', credentials: shows('hhhhhh') },
-      { title: 'being deleted', credentials: shows('iiiiii') },
-      { title: 'in another namespace', credentials: shows('jjjjjj') },
+      { title: 'another secret', credentials: tokenOf('aaaaaa', '0123456789abcdee') },
+      { title: 'unknown', credentials: tokenOf('zzzzzz') },
+      { title: 'expired', credentials: tokenOf('cccccc') },
+      { title: 'not for authentication', credentials: tokenOf('dddddd') },
+      { title: 'another type', credentials: tokenOf('eeeeee') },
+      { title: 'another id in the data', credentials: tokenOf('ffffff') },
+      { title: 'no secret in the data', credentials: tokenOf('gggggg') },
+      { title: 'an expiration that is not a time', credentials: tokenOf('hhhhhh') },
+      { title: 'being deleted', credentials: tokenOf('iiiiii') },
+      { title: 'in another namespace', credentials: tokenOf('jjjjjj') },
     ],
     secrets: ['0123456789abcdef'],
-    failDependencies: () => api.failNext({ resource: secrets }, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({ resource: secrets }, failure('ServiceUnavailable', 'the storage is unavailable'), 10_000),
     dispose: () => api.stop(),
   };
 });
 
 describe('authn-bootstrap-token', () => {
-  it('ends a token at its time', async () => {
+  it('rejects an expired token', async () => {
     const { clock, authenticator } = open();
     await clock.advance(3_599_999);
-    expect(await authenticator.authenticate(shows('bbbbbb'))).toMatchObject({ outcome: 'authenticated' });
+    expect(await authenticator.authenticate(tokenOf('bbbbbb'))).toMatchObject({ outcome: 'authenticated' });
     await clock.advance(1);
-    expect(await authenticator.authenticate(shows('bbbbbb'))).toEqual({ outcome: 'rejected', reason: 'the bootstrap token is not valid' });
+    expect(await authenticator.authenticate(tokenOf('bbbbbb'))).toEqual({
+      outcome: 'rejected',
+      reason: 'the bootstrap token is not valid',
+    });
   });
 
-  it('sees at once that a token was taken away', async () => {
+  it('rejects a deleted token at once', async () => {
     const { api, authenticator } = open();
-    expect(await authenticator.authenticate(shows('aaaaaa'))).toMatchObject({ outcome: 'authenticated' });
+    expect(await authenticator.authenticate(tokenOf('aaaaaa'))).toMatchObject({ outcome: 'authenticated' });
     api.remove(secrets, { namespace: 'kube-system', name: 'bootstrap-token-aaaaaa' });
-    expect(await authenticator.authenticate(shows('aaaaaa'))).toEqual({ outcome: 'rejected', reason: 'the bootstrap token is not known' });
+    expect(await authenticator.authenticate(tokenOf('aaaaaa'))).toEqual({
+      outcome: 'rejected',
+      reason: 'the bootstrap token is not known',
+    });
   });
 
-  it('leaves tokens of other forms alone', async () => {
+  it('abstains from tokens of other forms', async () => {
     const { authenticator, api } = open();
     api.requests.length = 0;
     for (const token of ['aaaaaa', 'AAAAAA.0123456789abcdef', 'aaaaaa.0123456789abcde', 'aaaaaa.0123456789abcdef0', 'a.b.c'])

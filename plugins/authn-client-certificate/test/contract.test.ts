@@ -10,14 +10,14 @@ import { ClientCertificateAuthenticator } from '../src/plugin.ts';
 
 const run = promisify(execFile);
 let directory: string;
-const made = new Map<string, Promise<X509Certificate>>();
+const certificates = new Map<string, Promise<X509Certificate>>();
 
-/** Certificates as openssl writes them; whether TLS trusts them is not this plugin's affair. */
+/** Creates a self-signed certificate with openssl. The API server verifies chains, not the plugin. */
 function certificate(...args: string[]): Promise<X509Certificate> {
-  const known = made.get(args.join('\u0000'));
-  if (known !== undefined) return known;
-  const fresh = (async () => {
-    const name = join(directory, `c${made.size}`);
+  const existing = certificates.get(args.join('\u0000'));
+  if (existing !== undefined) return existing;
+  const created = (async () => {
+    const name = join(directory, `c${certificates.size}`);
     await run('openssl', [
       'req',
       '-x509',
@@ -36,11 +36,11 @@ function certificate(...args: string[]): Promise<X509Certificate> {
     ]);
     return new X509Certificate(await readFile(`${name}.crt`));
   })();
-  made.set(args.join('\u0000'), fresh);
-  return fresh;
+  certificates.set(args.join('\u0000'), created);
+  return created;
 }
 const subject = (text: string, ...more: string[]) => certificate('-utf8', '-subj', text, ...more);
-const shows = (shown: X509Certificate) => noCredentials('/api', { certificate: shown });
+const presenting = (clientCertificate: X509Certificate) => noCredentials('/api', { certificate: clientCertificate });
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'client-certificate-'));
@@ -55,28 +55,33 @@ authnContract('authn-client-certificate', async () => {
     known: [
       {
         title: 'an administrator',
-        credentials: shows(admin),
+        credentials: presenting(admin),
         identity: {
           name: 'kubernetes-admin',
           groups: ['system:masters', 'ops', 'system:authenticated'],
           extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${admin.fingerprint256.replaceAll(':', '').toLowerCase()}`] },
         },
       },
-      { title: 'a node', credentials: shows(node), identity: { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] } },
+      {
+        title: 'a node',
+        credentials: presenting(node),
+        identity: { name: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] },
+      },
     ],
-    invalid: [{ title: 'no common name', credentials: shows(await subject('/O=system:masters')) }],
+    invalid: [{ title: 'no common name', credentials: presenting(await subject('/O=system:masters')) }],
     secrets: [],
   };
 });
 
 describe('authn-client-certificate', () => {
-  const ask = async (shown: X509Certificate) => new ClientCertificateAuthenticator().authenticate({ certificate: shown });
-  const identity = async (shown: X509Certificate) => {
-    const result = await ask(shown);
+  const authenticate = async (clientCertificate: X509Certificate) =>
+    new ClientCertificateAuthenticator().authenticate({ certificate: clientCertificate });
+  const identity = async (clientCertificate: X509Certificate) => {
+    const result = await authenticate(clientCertificate);
     return result.outcome === 'authenticated' ? { name: result.identity.name, groups: result.identity.groups } : result;
   };
 
-  it('takes names as they are: marks, blanks, letters of any script', async () => {
+  it('keeps punctuation, spaces and letters of any script in names', async () => {
     expect(await identity(await subject('/CN=a, b \\+ c = d; "e" <f> #g'))).toEqual({
       name: 'a, b + c = d; "e" <f> #g',
       groups: ['system:authenticated'],
@@ -92,7 +97,7 @@ describe('authn-client-certificate', () => {
     expect(await identity(await subject('/CN=back\\\\slash'))).toEqual({ name: 'back\\slash', groups: ['system:authenticated'] });
   });
 
-  it("takes no group out of another attribute's value", async () => {
+  it('reads no group from the value of another attribute', async () => {
     expect(await identity(await subject('/OU=O=system:masters/L=x\nO=system:masters/CN=mallory'))).toEqual({
       name: 'mallory',
       groups: ['system:authenticated'],
@@ -103,13 +108,15 @@ describe('authn-client-certificate', () => {
     });
   });
 
-  it('takes one attribute out of several in one RDN', async () => {
+  it('reads several attributes of one RDN', async () => {
     expect(await identity(await subject('/CN=eve+O=readers'))).toEqual({ name: 'eve', groups: ['readers', 'system:authenticated'] });
   });
 
-  it('works a certificate out once', async () => {
-    const shown = await subject('/CN=once');
+  it('parses a certificate once', async () => {
+    const clientCertificate = await subject('/CN=once');
     const authenticator = new ClientCertificateAuthenticator();
-    expect(authenticator.authenticate({ certificate: shown })).toBe(authenticator.authenticate({ certificate: shown }));
+    expect(authenticator.authenticate({ certificate: clientCertificate })).toBe(
+      authenticator.authenticate({ certificate: clientCertificate }),
+    );
   });
 });

@@ -1,5 +1,7 @@
 import { kubernetesEnvironment } from '@oarlock/cel/checker/environment';
+import { children } from '@oarlock/cel/literals';
 import { compile, type Program } from '@oarlock/cel/program';
+import type { Expr } from '@oarlock/cel/syntax/ast';
 import { bool, dyn, map, string, type Type } from '@oarlock/cel/types/type';
 import { itemsOf, isList, type Value } from '@oarlock/cel/values/value';
 import { rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
@@ -10,34 +12,28 @@ import type { JwtConfig } from './config.ts';
 const budget = 1_000_000;
 const claimsType = map(string, dyn);
 
-function program(source: string, variables: Readonly<Record<string, Type>>, where: string, expect?: readonly Type[]): Program {
-  const compiled = compile(source, kubernetesEnvironment({ variables }), expect === undefined ? {} : { expect });
-  if (compiled.program === undefined) throw new Error(`${where}: ${compiled.message}`);
-  return compiled.program;
-}
-
-function textsOf(value: unknown): readonly string[] | undefined {
-  if (typeof value === 'string') return [value];
-  const items: unknown = isList(value as Value) ? itemsOf(value as never) : value;
-  if (items === undefined || items === null) return [];
-  return Array.isArray(items) && items.every((item) => typeof item === 'string') ? (items as string[]) : undefined;
-}
-
 interface MappedClaim {
   readonly values: readonly string[];
 }
+/** Returns the mapped values, or the reason why they cannot be mapped. */
+type ClaimMapping = (claims: JWTPayload) => MappedClaim | string;
+/** Returns the reason of a rejection, or undefined. */
+type Rule<T> = (subject: T) => string | undefined;
+type MappingSource = { readonly claim: string; readonly prefix?: string } | { readonly expression: string };
 
 /** Maps the claims of a verified token to an identity, with compiled mappings and rules. */
 export class ClaimMapper {
-  readonly #username: (claims: JWTPayload) => MappedClaim | string;
-  readonly #groups: (claims: JWTPayload) => MappedClaim | string;
-  readonly #uid: (claims: JWTPayload) => MappedClaim | string;
-  readonly #extra: readonly { readonly key: string; readonly values: (claims: JWTPayload) => MappedClaim | string }[];
-  readonly #claimRules: readonly ((claims: JWTPayload) => string | undefined)[];
-  readonly #userRules: readonly ((user: Value) => string | undefined)[];
+  readonly #username: ClaimMapping;
+  readonly #groups: ClaimMapping;
+  readonly #uid: ClaimMapping;
+  readonly #extra: readonly { readonly key: string; readonly values: ClaimMapping }[];
+  readonly #claimRules: readonly Rule<JWTPayload>[];
+  readonly #userRules: readonly Rule<Value>[];
 
-  /** @throws Error for an expression that does not compile */
-  constructor({ claimMappings: { username, groups, uid, extra }, claimValidationRules, userValidationRules }: JwtConfig) {
+  /** @throws Error for an expression that does not compile, or that uses an email address without its verification */
+  constructor(config: JwtConfig) {
+    const { username, groups, uid, extra } = config.claimMappings;
+    requireVerifiedEmail(config);
     this.#username = mapping(username, 'claimMappings.username');
     this.#groups = groups === undefined ? () => ({ values: [] }) : mapping(groups, 'claimMappings.groups');
     this.#uid = uid === undefined ? () => ({ values: [] }) : mapping(uid, 'claimMappings.uid');
@@ -45,22 +41,14 @@ export class ClaimMapper {
       key,
       values: mapping({ expression: valueExpression }, `claimMappings.extra[${key}]`),
     }));
-    this.#claimRules = claimValidationRules.map((rule, at) => {
-      if ('claim' in rule)
-        return (claims) => (claims[rule.claim] === rule.requiredValue ? undefined : `the claim ${rule.claim} is not what it has to be`);
-      const ready = program(rule.expression, { claims: claimsType }, `claimValidationRules[${at}]`, [bool]);
-      return (claims) => requireTrue(ready, { claims: claims as Value }, rule.message);
-    });
-    this.#userRules = userValidationRules.map(({ expression, message }, at) => {
-      const ready = program(expression, { user: dyn }, `userValidationRules[${at}]`, [bool]);
-      return (user) => requireTrue(ready, { user }, message);
-    });
+    this.#claimRules = config.claimValidationRules.map(claimRule);
+    this.#userRules = config.userValidationRules.map(userRule);
   }
 
   map(claims: JWTPayload): AuthnResult {
     for (const rule of this.#claimRules) {
-      const fault = rule(claims);
-      if (fault !== undefined) return rejected(fault);
+      const reason = rule(claims);
+      if (reason !== undefined) return rejected(reason);
     }
     const username = this.#username(claims);
     const groups = this.#groups(claims);
@@ -76,47 +64,109 @@ export class ClaimMapper {
       if (present.length > 0) extra[key] = present;
     }
     const [id] = (uid as MappedClaim).values;
-    const own = (groups as MappedClaim).values.filter((group) => group !== '');
+    const mappedGroups = (groups as MappedClaim).values.filter((group) => group !== '');
     const identity: Identity = {
       name,
-      groups: [...new Set([...own, 'system:authenticated'])],
+      groups: [...new Set([...mappedGroups, 'system:authenticated'])],
       ...(id !== undefined && id !== '' && { uid: id }),
       ...(Object.keys(extra).length > 0 && { extra }),
     };
-    const user = { username: name, uid: id ?? '', groups: own, extra } as unknown as Value;
+    const user = { username: name, uid: id ?? '', groups: mappedGroups, extra } as unknown as Value;
     for (const rule of this.#userRules) {
-      const fault = rule(user);
-      if (fault !== undefined) return rejected(fault);
+      const reason = rule(user);
+      if (reason !== undefined) return rejected(reason);
     }
     return { outcome: 'authenticated', identity };
   }
 }
 
-function requireTrue(ready: Program, bindings: Readonly<Record<string, Value>>, message: string): string | undefined {
-  const { value, error } = ready.evaluate(bindings, budget);
-  return error === undefined && value === true ? undefined : message || `validation expression '${ready.source}' failed`;
+function claimRule(rule: JwtConfig['claimValidationRules'][number], index: number): Rule<JWTPayload> {
+  if ('claim' in rule)
+    return (claims) =>
+      claimOf(claims, rule.claim) === rule.requiredValue ? undefined : `the claim ${rule.claim} does not have the required value`;
+  const program = compileExpression(rule.expression, {
+    variables: { claims: claimsType },
+    where: `claimValidationRules[${index}]`,
+    expect: [bool],
+  });
+  return (claims) => requireTrue(program, { claims: claims as Value }, rule.message);
 }
 
-function mapping(
-  how: { readonly claim: string; readonly prefix?: string } | { readonly expression: string },
-  where: string,
-): (claims: JWTPayload) => MappedClaim | string {
-  if ('claim' in how) {
-    const { claim, prefix = '' } = how;
-    return (claims) => {
-      const values = textsOf(claims[claim]);
-      if (values === undefined) return `the claim ${claim} is neither a string nor a list of strings`;
-      // an unverified address proves nothing
-      if (claim === 'email' && claims['email_verified'] !== undefined && claims['email_verified'] !== true)
-        return 'the email address is not verified';
-      return { values: values.map((value) => `${prefix}${value}`) };
-    };
-  }
-  const ready = program(how.expression, { claims: claimsType }, where);
+function userRule({ expression, message }: JwtConfig['userValidationRules'][number], index: number): Rule<Value> {
+  const program = compileExpression(expression, { variables: { user: dyn }, where: `userValidationRules[${index}]`, expect: [bool] });
+  return (user) => requireTrue(program, { user }, message);
+}
+
+function requireTrue(program: Program, bindings: Readonly<Record<string, Value>>, message: string): string | undefined {
+  const { value, error } = program.evaluate(bindings, budget);
+  return error === undefined && value === true ? undefined : message || `validation expression '${program.source}' failed`;
+}
+
+function mapping(source: MappingSource, where: string): ClaimMapping {
+  return 'claim' in source ? mappingOfClaim(source) : mappingOfExpression(source.expression, where);
+}
+
+function mappingOfClaim({ claim, prefix = '' }: { readonly claim: string; readonly prefix?: string }): ClaimMapping {
   return (claims) => {
-    const { value, error } = ready.evaluate({ claims: claims as Value }, budget);
+    const values = textsOf(claimOf(claims, claim));
+    if (values === undefined) return `the claim ${claim} is neither a string nor a list of strings`;
+    // any user of the issuer can enter an address that is not verified
+    const verified = claimOf(claims, 'email_verified');
+    if (claim === 'email' && verified !== undefined && verified !== true) return 'the email address is not verified';
+    return { values: values.map((value) => `${prefix}${value}`) };
+  };
+}
+
+function mappingOfExpression(expression: string, where: string): ClaimMapping {
+  const program = compileExpression(expression, { variables: { claims: claimsType }, where });
+  return (claims) => {
+    const { value, error } = program.evaluate({ claims: claims as Value }, budget);
     if (error !== undefined) return `${where} cannot be evaluated for this token`;
     const values = textsOf(value);
     return values === undefined ? `${where} is neither a string nor a list of strings` : { values };
   };
+}
+
+interface CompileOptions {
+  readonly variables: Readonly<Record<string, Type>>;
+  /** The field of the configuration, for messages. */
+  readonly where: string;
+  readonly expect?: readonly Type[];
+}
+
+/** @throws Error if the expression does not compile */
+function compileExpression(source: string, { variables, where, expect }: CompileOptions): Program {
+  const compiled = compile(source, kubernetesEnvironment({ variables }), expect === undefined ? {} : { expect });
+  if (compiled.program === undefined) throw new Error(`${where}: ${compiled.message}`);
+  return compiled.program;
+}
+
+/** Returns a claim of the token itself: names such as `constructor` are properties of every object. */
+const claimOf = (claims: JWTPayload, name: string): unknown => (Object.hasOwn(claims, name) ? claims[name] : undefined);
+
+/** Returns a string or a list of strings as a list; undefined for other values. */
+function textsOf(value: unknown): readonly string[] | undefined {
+  if (typeof value === 'string') return [value];
+  const items: unknown = isList(value as Value) ? itemsOf(value as never) : value;
+  if (items === undefined || items === null) return [];
+  return Array.isArray(items) && items.every((item) => typeof item === 'string') ? (items as string[]) : undefined;
+}
+
+/** @throws Error if an expression takes the user name from an email address and none checks that it is verified, as upstream's validation */
+function requireVerifiedEmail({ claimMappings: { username, extra }, claimValidationRules }: JwtConfig): void {
+  if (!('expression' in username) || !usesClaim(username.expression, 'email')) return;
+  const rules = claimValidationRules.flatMap((rule) => ('expression' in rule ? [rule.expression] : []));
+  const expressions = [username.expression, ...extra.map(({ valueExpression }) => valueExpression), ...rules];
+  if (!expressions.some((each) => usesClaim(each, 'email_verified')))
+    throw new Error(
+      'claimMappings.username.expression: claims.email_verified must be used in claimMappings.username.expression or claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in claimMappings.username.expression',
+    );
+}
+
+function usesClaim(source: string, claim: string): boolean {
+  const { program } = compile(source, kubernetesEnvironment({ variables: { claims: claimsType } }));
+  const uses = (expr: Expr): boolean =>
+    (expr.kind === 'select' && expr.field === claim && expr.operand.kind === 'ident' && expr.operand.name === 'claims') ||
+    children(expr).some(uses);
+  return program !== undefined && uses(program.checked.expr);
 }

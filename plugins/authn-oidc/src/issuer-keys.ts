@@ -1,38 +1,58 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { Clock } from '@oarlock/primitives/clock';
+import { isSafeUrl } from '@oarlock/webhook-client/endpoint-config';
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 
 /** Fetches JSON with a GET request. @throws Error */
 export type Fetch = (url: string) => Promise<unknown>;
 
-const pauseMs = 10_000;
+export interface IssuerKeysOptions {
+  /** The issuer, exactly as in the claim `iss`. */
+  readonly issuer: string;
+  /** Default: the well-known path below the issuer. */
+  readonly discoveryUrl?: string | undefined;
+  readonly fetch: Fetch;
+  readonly clock: Clock;
+}
+
+/** The shortest time between two attempts to fetch keys. Milliseconds. */
+const fetchIntervalMs = 10_000;
+/** Issuers publish a few keys; each token is compared with all of them. */
+const maxKeys = 100;
 
 /** The public keys of one issuer, from its discovery document (OpenID Connect Discovery 1.0). */
 export class IssuerKeys {
-  readonly #issuer: string;
-  readonly #discovery: string;
-  readonly #fetch: Fetch;
-  readonly #clock: Clock;
+  readonly #options: IssuerKeysOptions;
   #known: JWTVerifyGetKey | undefined;
   #fetchedAt = -Infinity;
   #fetching: Promise<JWTVerifyGetKey> | undefined;
+  #failure: unknown;
 
-  constructor(issuer: string, discoveryUrl: string | undefined, fetch: Fetch, clock: Clock) {
-    this.#issuer = issuer;
-    this.#discovery = discoveryUrl ?? `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-    this.#fetch = fetch;
-    this.#clock = clock;
+  constructor(options: IssuerKeysOptions) {
+    this.#options = options;
   }
 
+  /** Returns the key that a token names. Fetches the keys at the first token, and again for an unknown key, at most once in `fetchIntervalMs`. */
   readonly get: JWTVerifyGetKey = async (header, token) => {
-    const known = this.#known ?? (await this.#refresh());
+    const known = this.#known ?? (await this.#first());
     try {
       return await known(header, token);
     } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || this.#clock.monotonic() - this.#fetchedAt < pauseMs) throw error;
+      if (!(error instanceof errors.JWKSNoMatchingKey) || this.#fetchedRecently()) throw error;
       return (await this.#refresh())(header, token);
     }
   };
+
+  #fetchedRecently(): boolean {
+    return this.#options.clock.monotonic() - this.#fetchedAt < fetchIntervalMs;
+  }
+
+  /** Tokens that arrive after a failure are rejected at once: otherwise each would wait for the timeout of an unreachable issuer. */
+  #first(): Promise<JWTVerifyGetKey> {
+    if (this.#fetching === undefined && this.#failure !== undefined && this.#fetchedRecently())
+      return Promise.reject(new Error(`the keys of ${this.#options.issuer} could not be fetched`, { cause: this.#failure }));
+    return this.#refresh();
+  }
 
   #refresh(): Promise<JWTVerifyGetKey> {
     this.#fetching ??= this.#load().finally(() => {
@@ -42,13 +62,33 @@ export class IssuerKeys {
   }
 
   async #load(): Promise<JWTVerifyGetKey> {
-    this.#fetchedAt = this.#clock.monotonic();
-    const document = await this.#fetch(this.#discovery);
-    if (!isObject(document) || document['issuer'] !== this.#issuer || typeof document['jwks_uri'] !== 'string')
-      throw new Error(`the discovery document of ${this.#issuer} names another issuer`);
-    const keys = await this.#fetch(document['jwks_uri']);
-    if (!isObject(keys) || !Array.isArray(keys['keys'])) throw new Error(`the JWKS endpoint of ${this.#issuer} returned no keys`);
-    this.#known = createLocalJWKSet(keys as unknown as JSONWebKeySet);
-    return this.#known;
+    this.#fetchedAt = this.#options.clock.monotonic();
+    try {
+      this.#known = createLocalJWKSet(await this.#fetchKeySet());
+      this.#failure = undefined;
+      return this.#known;
+    } catch (error) {
+      this.#failure = error;
+      // the token is not at fault: an error of the issuer is not a JOSE error of the token
+      throw error instanceof errors.JOSEError ? new Error(`the keys of ${this.#options.issuer} are invalid`, { cause: error }) : error;
+    } finally {
+      // an attempt that ended in a timeout counts from its end
+      this.#fetchedAt = this.#options.clock.monotonic();
+    }
+  }
+
+  async #fetchKeySet(): Promise<JSONWebKeySet> {
+    const { issuer, discoveryUrl, fetch } = this.#options;
+    const document = await fetch(discoveryUrl ?? `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+    if (!isObject(document) || document['issuer'] !== issuer || typeof document['jwks_uri'] !== 'string')
+      throw new Error(`the discovery document of ${issuer} names another issuer`);
+    const { jwks_uri: keysUrl } = document as { readonly jwks_uri: string };
+    // keys that can be changed in transit prove nothing
+    if (!isSafeUrl(keysUrl) || (issuer.startsWith('https:') && !keysUrl.startsWith('https:')))
+      throw new Error(`the discovery document of ${issuer} names a jwks_uri that is not an https:// URL`);
+    const keySet = await fetch(keysUrl);
+    if (!isObject(keySet) || !Array.isArray(keySet['keys'])) throw new Error(`the JWKS endpoint of ${issuer} returned no keys`);
+    if (keySet['keys'].length > maxKeys) throw new Error(`the JWKS endpoint of ${issuer} returned more than ${maxKeys} keys`);
+    return keySet as unknown as JSONWebKeySet;
   }
 }

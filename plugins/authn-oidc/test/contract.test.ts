@@ -85,9 +85,9 @@ authnContract('authn-oidc', async () => {
       { title: 'another audience', credentials: bearerCredentials(await token({ aud: 'x' })) },
       { title: 'another issuer', credentials: bearerCredentials(await token({ iss: 'https://elsewhere' })) },
       { title: 'expired', credentials: bearerCredentials(await token({ exp: now - 1 })) },
-      { title: 'without an end', credentials: bearerCredentials(await token({ exp: undefined as never })) },
-      { title: 'not yet', credentials: bearerCredentials(await token({ nbf: now + 600 })) },
-      { title: "somebody else's key", credentials: bearerCredentials(await token({}, 'foreign', 'one')) },
+      { title: 'without an expiry', credentials: bearerCredentials(await token({ exp: undefined as never })) },
+      { title: 'not valid yet', credentials: bearerCredentials(await token({ nbf: now + 600 })) },
+      { title: 'a key of another issuer', credentials: bearerCredentials(await token({}, 'foreign', 'one')) },
       { title: 'no signature', credentials: bearerCredentials(`${new UnsecuredJWT(base).encode()}x`) },
       {
         title: 'signed with the public key as a secret',
@@ -97,15 +97,15 @@ authnContract('authn-oidc', async () => {
             .sign(new TextEncoder().encode(JSON.stringify(await exportJWK(pairs.one.publicKey)))),
         ),
       },
-      { title: 'no user', credentials: bearerCredentials(await token({ sub: undefined as never })) },
-      { title: 'groups that are none', credentials: bearerCredentials(await token({ groups: 7 })) },
+      { title: 'without a user name', credentials: bearerCredentials(await token({ sub: undefined as never })) },
+      { title: 'with groups that are not strings', credentials: bearerCredentials(await token({ groups: 7 })) },
     ],
     secrets: [good.split('.')[2] ?? good],
   };
 });
 
 describe('authn-oidc', () => {
-  it('maps claims and checks rules by expressions', async () => {
+  it('maps claims and evaluates rules with expressions', async () => {
     const { authenticator, token, dispose } = await open(
       {
         username: { expression: "'sso/' + claims.email" },
@@ -116,9 +116,9 @@ describe('authn-oidc', () => {
       {
         claimValidationRules: [
           { claim: 'hd', requiredValue: 'acme.com' },
-          { expression: 'claims.email_verified == true', message: 'verify the address first' },
+          { expression: 'claims.email_verified == true', message: 'the address must be verified' },
         ],
-        userValidationRules: [{ expression: "!user.username.contains('root')", message: 'no roots' }],
+        userValidationRules: [{ expression: "!user.username.contains('root')", message: 'root is not allowed' }],
       },
     );
     const ask = async (claims: JWTPayload) =>
@@ -135,13 +135,13 @@ describe('authn-oidc', () => {
       },
     });
     expect(await ask({ hd: 'evil.com' })).toMatchObject({ outcome: 'rejected' });
-    expect(await ask({ email_verified: false })).toEqual({ outcome: 'rejected', reason: 'verify the address first' });
-    expect(await ask({ email: 'root@acme.com' })).toEqual({ outcome: 'rejected', reason: 'no roots' });
+    expect(await ask({ email_verified: false })).toEqual({ outcome: 'rejected', reason: 'the address must be verified' });
+    expect(await ask({ email: 'root@acme.com' })).toEqual({ outcome: 'rejected', reason: 'root is not allowed' });
     expect(await ask({ roles: 'none' })).toMatchObject({ outcome: 'rejected' });
     await dispose();
   });
 
-  it('fetches keys anew when a token names one that is not known, and not for every such token', async () => {
+  it('fetches keys again for an unknown key, but not for each token', async () => {
     const { authenticator, token, published, fetched, clock, dispose } = await open();
     expect(await authenticator.authenticate(bearerCredentials(await token()))).toMatchObject({ outcome: 'authenticated' });
     expect(fetched()).toBe(2);
@@ -154,7 +154,7 @@ describe('authn-oidc', () => {
     await dispose();
   });
 
-  it('is not created with an expression that cannot be compiled', async () => {
+  it('rejects a configuration with an expression that does not compile', async () => {
     await expect(open({ username: { expression: 'claims.' } })).rejects.toThrow(/claimMappings.username/);
   });
 });

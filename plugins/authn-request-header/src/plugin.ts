@@ -1,4 +1,4 @@
-import { abstained, Authn, authenticated, rejected, type Credentials } from '@oarlock/spi/authn';
+import { abstained, Authn, authenticated, rejected, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
 import { z } from 'zod';
 
 const header = z
@@ -18,7 +18,8 @@ function valuesOf({ headers }: Credentials, names: readonly string[]): readonly 
   return [];
 }
 
-function unescaped(key: string): string {
+/** Decodes a percent-encoded key; returns it unchanged if it is not valid. */
+function unescapeKey(key: string): string {
   try {
     return decodeURIComponent(key);
   } catch {
@@ -26,42 +27,57 @@ function unescaped(key: string): string {
   }
 }
 
-/** Authenticates requests of an authenticating proxy: the proxy is verified by its client certificate, the user is in request headers. */
+const configSchema = z.strictObject({
+  /** Common names of the proxies' certificates, which the front-proxy CA must have issued. */
+  allowedNames: z.array(z.string().min(1)).min(1),
+  usernameHeaders: z.array(header).min(1).default(['x-remote-user']),
+  uidHeaders: z.array(header).default(['x-remote-uid']),
+  groupHeaders: z.array(header).default(['x-remote-group']),
+  extraHeaderPrefixes: z.array(header).default(['x-remote-extra-']),
+});
+type RequestHeaderConfig = z.output<typeof configSchema>;
+
+/** Authenticates the user that headers name, if a front proxy sent the request. Headers of other clients are ignored. */
+class RequestHeaderAuthenticator implements Authenticator {
+  readonly #config: RequestHeaderConfig;
+  readonly #allowedNames: ReadonlySet<string>;
+
+  constructor(config: RequestHeaderConfig) {
+    this.#config = config;
+    this.#allowedNames = new Set(config.allowedNames);
+  }
+
+  authenticate(credentials: Credentials): AuthnResult {
+    const { frontProxyCertificate, headers } = credentials;
+    const { usernameHeaders, uidHeaders, groupHeaders } = this.#config;
+    if (frontProxyCertificate === undefined || !usernameHeaders.some((name) => headers[name] !== undefined)) return abstained;
+    if (!this.#allowedNames.has(commonName.exec(frontProxyCertificate.subject)?.[1] ?? '')) return abstained;
+    const [name] = valuesOf(credentials, usernameHeaders);
+    if (name === undefined) return rejected('the proxy names no user');
+    const [uid] = valuesOf(credentials, uidHeaders);
+    const extra = this.#extraOf(credentials);
+    return authenticated({
+      name,
+      groups: [...valuesOf(credentials, groupHeaders), 'system:authenticated'],
+      ...(uid !== undefined && { uid }),
+      ...(extra.size > 0 && { extra: Object.fromEntries(extra) }),
+    });
+  }
+
+  /** A map, because the proxy's client chooses the keys: `extra['__proto__'] = values` would set the prototype and lose the values. */
+  #extraOf(credentials: Credentials): ReadonlyMap<string, readonly string[]> {
+    const extra = new Map<string, readonly string[]>();
+    for (const name in credentials.headers) {
+      const prefix = this.#config.extraHeaderPrefixes.find((each) => name.startsWith(each) && name.length > each.length);
+      if (prefix !== undefined) extra.set(unescapeKey(name.slice(prefix.length)), valuesOf(credentials, [name]));
+    }
+    return extra;
+  }
+}
+
+/** Authenticates requests of an authenticating proxy: its client certificate is of the front-proxy CA, and request headers name the user. */
 export default Authn.plugin({
   id: 'authn-request-header',
-  config: z.strictObject({
-    /** Common names of the proxies' certificates. Required, because the cluster CA also signs certificates of other clients. */
-    allowedNames: z.array(z.string().min(1)).min(1),
-    usernameHeaders: z.array(header).min(1).default(['x-remote-user']),
-    uidHeaders: z.array(header).default(['x-remote-uid']),
-    groupHeaders: z.array(header).default(['x-remote-group']),
-    extraHeaderPrefixes: z.array(header).default(['x-remote-extra-']),
-  }),
-  create({ config }) {
-    const proxies = new Set(config.allowedNames);
-    const hasUsernameHeader = ({ headers }: Credentials) => config.usernameHeaders.some((name) => headers[name] !== undefined);
-    return {
-      authenticate(credentials) {
-        const { certificate, headers } = credentials;
-        if (certificate === undefined || !hasUsernameHeader(credentials)) return abstained;
-        const name = commonName.exec(certificate.subject)?.[1] ?? '';
-        // headers of other clients are ignored; later authenticators check the certificate
-        if (!proxies.has(name)) return abstained;
-        const [user] = valuesOf(credentials, config.usernameHeaders);
-        if (user === undefined) return rejected('the proxy names no user');
-        const [uid] = valuesOf(credentials, config.uidHeaders);
-        const extra: Record<string, readonly string[]> = {};
-        for (const key in headers) {
-          const prefix = config.extraHeaderPrefixes.find((each) => key.startsWith(each) && key.length > each.length);
-          if (prefix !== undefined) extra[unescaped(key.slice(prefix.length))] = valuesOf(credentials, [key]);
-        }
-        return authenticated({
-          name: user,
-          groups: [...valuesOf(credentials, config.groupHeaders), 'system:authenticated'],
-          ...(uid !== undefined && { uid }),
-          ...(Object.keys(extra).length > 0 && { extra }),
-        });
-      },
-    };
-  },
+  config: configSchema,
+  create: ({ config }) => new RequestHeaderAuthenticator(config),
 });

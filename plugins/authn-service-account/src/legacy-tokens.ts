@@ -8,27 +8,29 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { rejected, type AuthnResult } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { JWTPayload } from 'jose';
-import { algorithmOf, isOfAnotherKey } from './signatures.ts';
+import { isDeleted } from './deletion.ts';
+import { verifyWithKeys } from './signatures.ts';
 
 export const legacyIssuer = 'kubernetes/serviceaccount';
-/** Days, as `2026-01-31`: the last on which the token was used, and since when it is not taken any more because nobody used it (KEP-2799). */
+/** Labels of token Secrets with a day, such as `2026-01-31`: the last use, and the day since which the unused token is invalid (KEP-2799). */
 const [lastUsed, invalidSince] = ['kubernetes.io/legacy-token-last-used', 'kubernetes.io/legacy-token-invalid-since'];
 
 export interface LegacyTokensOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Returns the keys that verify tokens now. */
   keys(): readonly KeyObject[];
 }
 
-const refused = rejected('the service account token is not valid');
-const invalidatedToken = rejected('the service account token has been taken back');
+const invalidToken = rejected('the service account token is not valid');
+const invalidatedToken = rejected('the service account token has been invalidated');
 const claim = (payload: JWTPayload, name: string): string => {
   const value = payload[`kubernetes.io/serviceaccount/${name}`];
   return typeof value === 'string' ? value : '';
 };
 
-/** Tokens of Secrets (`kubernetes.io/service-account-token`): good for as long as the Secret holds them. */
+/** Verifies tokens of Secrets of type `kubernetes.io/service-account-token`: valid while the Secret contains them. */
 export class LegacyTokens {
   readonly #options: LegacyTokensOptions;
 
@@ -38,63 +40,51 @@ export class LegacyTokens {
 
   async verify(token: string): Promise<AuthnResult> {
     const payload = await this.#payload(token);
-    if (payload === undefined) return refused;
+    if (payload === undefined) return invalidToken;
     const [namespace, name, secretName] = [
       claim(payload, 'namespace'),
       claim(payload, 'service-account.name'),
       claim(payload, 'secret.name'),
     ];
     const user = `system:serviceaccount:${namespace}:${name}`;
-    if (namespace === '' || name === '' || secretName === '' || payload.sub !== user) return refused;
+    if (namespace === '' || name === '' || secretName === '' || payload.sub !== user) return invalidToken;
     const [secret, account] = await Promise.all([
-      this.#found(this.#options.client.get(secrets, { namespace, name: secretName })),
-      this.#found(this.#options.client.get(serviceAccounts, { namespace, name })),
+      this.#ifFound(this.#options.client.get(secrets, { namespace, name: secretName })),
+      this.#ifFound(this.#options.client.get(serviceAccounts, { namespace, name })),
     ]);
-    const held = Buffer.from(secret?.data?.['token'] ?? '', 'base64').toString('utf8');
-    if (secret === undefined || secret.metadata?.deletionTimestamp !== undefined || held !== token) return invalidatedToken;
+    const storedToken = Buffer.from(secret?.data?.['token'] ?? '', 'base64').toString('utf8');
+    if (secret === undefined || secret.metadata?.deletionTimestamp !== undefined || storedToken !== token) return invalidatedToken;
     const uid = claim(payload, 'service-account.uid');
-    if (account?.metadata?.uid !== uid) return rejected('the service account of the token does not exist');
+    if (account?.metadata?.uid !== uid || isDeleted(account, this.#options.clock))
+      return rejected('the service account of the token does not exist');
     if ((secret.metadata?.labels?.[invalidSince] ?? '') !== '')
       return rejected(
-        `the token in secret ${namespace}/${secretName} for service account ${namespace}/${name} is marked as invalid: take the label ${invalidSince} off the secret to use it for now`,
+        `the token in secret ${namespace}/${secretName} for service account ${namespace}/${name} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '${invalidSince}' label from the secret to temporarily allow use of this token`,
       );
-    await this.#used(secret);
+    await this.#recordUse(secret);
     return {
       outcome: 'authenticated',
       identity: { name: user, uid, groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'] },
-      annotations: { 'authentication.k8s.io/legacy-token': user, [kindOf(account, secretName)]: secretName },
+      annotations: { 'authentication.k8s.io/legacy-token': user, [annotationOf(account, secretName)]: secretName },
     };
   }
 
-  async #payload(token: string): Promise<JWTPayload | undefined> {
-    const { jwtVerify } = await import('jose');
+  #payload(token: string): Promise<JWTPayload | undefined> {
     const { keys, clock } = this.#options;
-    for (const key of keys()) {
-      try {
-        const { payload } = await jwtVerify(token, key, {
-          issuer: legacyIssuer,
-          algorithms: [algorithmOf(key)],
-          currentDate: new Date(clock.now()),
-        });
-        return payload;
-      } catch (error) {
-        if (!isOfAnotherKey(error)) return undefined;
-      }
-    }
-    return undefined;
+    return verifyWithKeys(token, keys(), { issuer: legacyIssuer, currentDate: new Date(clock.now()) });
   }
 
-  async #found<T>(asked: Promise<T>): Promise<T | undefined> {
+  async #ifFound<T>(object: Promise<T>): Promise<T | undefined> {
     try {
-      return await asked;
+      return await object;
     } catch (error) {
       if (isStatus(error, 'NotFound')) return undefined;
       throw error;
     }
   }
 
-  /** Notes the day. Who asks is let in even where that cannot be written. */
-  async #used({ metadata }: Secret): Promise<void> {
+  /** Writes the day of the last use to the Secret. A failure is logged and does not reject the token. */
+  async #recordUse({ metadata }: Secret): Promise<void> {
     const { client, clock, log } = this.#options;
     const today = formatTime(clock.now()).slice(0, 10);
     if (metadata?.labels?.[lastUsed] === today) return;
@@ -102,11 +92,11 @@ export class LegacyTokens {
     try {
       await client.patch(secrets, { namespace, name }, 'merge', { metadata: { uid, labels: { [lastUsed]: today } } });
     } catch (error) {
-      log.warn({ secret: `${namespace}/${name}`, error: String(error) }, 'it could not be noted that the token of a Secret is used');
+      log.warn({ secret: `${namespace}/${name}`, error: String(error) }, 'recording the last use of the token of a Secret failed');
     }
   }
 }
 
-/** Made by the cluster for an account that names it, as it was before 1.24, or by somebody. */
-const kindOf = ({ secrets: named = [] }: ServiceAccount, secret: string): string =>
-  `authentication.k8s.io/legacy-token-${named.some(({ name }) => name === secret) ? 'autogenerated' : 'manual'}-secret`;
+/** Returns the audit annotation: the ServiceAccount lists Secrets that the token controller generated before 1.24, no others. */
+const annotationOf = ({ secrets: listed = [] }: ServiceAccount, secret: string): string =>
+  `authentication.k8s.io/legacy-token-${listed.some(({ name }) => name === secret) ? 'autogenerated' : 'manual'}-secret`;

@@ -1,8 +1,25 @@
 import type { KeyObject } from 'node:crypto';
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
-export const algorithmOf = (key: KeyObject): 'RS256' | 'ES256' => (key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
+const algorithmOf = (key: KeyObject): 'RS256' | 'ES256' => (key.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
 
-const otherKey = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
+/** Errors after which another key may verify the token. */
+const otherKeyErrors = new Set(['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JOSE_ALG_NOT_ALLOWED']);
+const mayHaveOtherKey = (error: unknown): boolean => otherKeyErrors.has((error as { readonly code?: string }).code ?? '');
 
-/** Whether a token that does not verify may yet do so by another key. */
-export const isOfAnotherKey = (error: unknown): boolean => otherKey.has((error as { readonly code?: string }).code ?? '');
+/** Returns the payload of a token that one of the keys signed and that satisfies `options`, or undefined. */
+export async function verifyWithKeys(
+  token: string,
+  keys: readonly KeyObject[],
+  options: Omit<JWTVerifyOptions, 'algorithms'>,
+): Promise<JWTPayload | undefined> {
+  const { jwtVerify } = await import('jose');
+  for (const key of keys) {
+    try {
+      return (await jwtVerify(token, key, { ...options, algorithms: [algorithmOf(key)] })).payload;
+    } catch (error) {
+      if (!mayHaveOtherKey(error)) return undefined;
+    }
+  }
+  return undefined;
+}

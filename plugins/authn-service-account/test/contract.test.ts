@@ -111,45 +111,45 @@ authnContract('authn-service-account', async () => {
       { title: 'another audience', credentials: bearerCredentials(await token({ claims: { aud: ['vault'] } })) },
       { title: 'no audience', credentials: bearerCredentials(await token({ claims: { aud: [] } })) },
       { title: 'expired', credentials: bearerCredentials(await token({ claims: { exp: now - 1 } })) },
-      { title: 'without an end', credentials: bearerCredentials(await token({ claims: { exp: undefined } as unknown as JWTPayload })) },
+      { title: 'without an expiry', credentials: bearerCredentials(await token({ claims: { exp: undefined } as unknown as JWTPayload })) },
       { title: 'not valid yet', credentials: bearerCredentials(await token({ claims: { nbf: now + 60 } })) },
       {
-        title: 'of an account that is another by now',
+        title: 'of an account that was deleted and created again',
         credentials: bearerCredentials(await token({ bound: { serviceaccount: { name: 'robot', uid: 'sa-0' } } })),
       },
       {
-        title: 'of an account that is gone',
+        title: 'of a deleted account',
         credentials: bearerCredentials(await token({ bound: { serviceaccount: { name: 'gone', uid: 'sa-1' } } })),
       },
       { title: 'of an account of another namespace', credentials: bearerCredentials(await token({ bound: { namespace: 'e' } })) },
       {
-        title: 'of a pod that is another by now',
+        title: 'of a pod that was deleted and created again',
         credentials: bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-0' } } })),
       },
-      { title: 'of a pod that is gone', credentials: bearerCredentials(await token({ bound: { pod: { name: 'q', uid: 'pod-1' } } })) },
+      { title: 'of a deleted pod', credentials: bearerCredentials(await token({ bound: { pod: { name: 'q', uid: 'pod-1' } } })) },
       {
-        title: 'of a secret that is gone',
+        title: 'of a deleted secret',
         credentials: bearerCredentials(await token({ bound: { secret: { name: 't', uid: 'secret-1' } } })),
       },
-      { title: 'of a node that is gone', credentials: bearerCredentials(await token({ bound: { node: { name: 'n0', uid: 'node-1' } } })) },
+      { title: 'of a deleted node', credentials: bearerCredentials(await token({ bound: { node: { name: 'n0', uid: 'node-1' } } })) },
       {
-        title: 'a name other than the account says',
+        title: 'with a subject that does not match the account',
         credentials: bearerCredentials(await token({ claims: { sub: 'system:serviceaccount:kube-system:admin' } })),
       },
-      { title: 'of no account', credentials: bearerCredentials(await token({ claims: { 'kubernetes.io': undefined } })) },
+      { title: 'without private claims', credentials: bearerCredentials(await token({ claims: { 'kubernetes.io': undefined } })) },
       {
-        title: 'of an account that is no object',
+        title: 'with an account that is not an object',
         credentials: bearerCredentials(await token({ claims: { 'kubernetes.io': { namespace: 'd', serviceaccount: 'robot' } } })),
       },
     ],
     secrets: [plain.split('.')[2] ?? '', bound.split('.')[2] ?? ''],
-    failDependencies: () => api.failNext({}, failure('ServiceUnavailable', 'the store is away'), 10_000),
+    failDependencies: () => api.failNext({}, failure('ServiceUnavailable', 'the storage is unavailable'), 10_000),
     dispose: () => api.stop(),
   };
 });
 
 describe('authn-service-account', () => {
-  it('ends a token at its time, also one that was verified a moment ago', async () => {
+  it('rejects an expired token, also a cached one', async () => {
     const { clock, authenticator } = open();
     const short = bearerCredentials(await token({ claims: { exp: now + 5 } }));
     await clock.advance(4_900);
@@ -158,13 +158,13 @@ describe('authn-service-account', () => {
     expect(await authenticator.authenticate(short)).toEqual({ outcome: 'rejected', reason: 'the service account token is not valid' });
   });
 
-  it('verifies a token once in ten seconds, and sees by then that its pod is gone', async () => {
+  it('caches a token for less than ten seconds, then rejects it if its pod was deleted', async () => {
     const { clock, api, authenticator } = open();
     const bound = bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
     await authenticator.authenticate(bound);
-    const asked = api.requests.length;
+    const requestCount = api.requests.length;
     for (let again = 0; again < 100; again++) await authenticator.authenticate(bound);
-    expect(api.requests.length).toBe(asked);
+    expect(api.requests.length).toBe(requestCount);
     api.remove(pods, { namespace: 'd', name: 'p' });
     await clock.advance(10_001);
     expect(await authenticator.authenticate(bound)).toEqual({ outcome: 'rejected', reason: 'the pod of the token does not exist' });
@@ -175,7 +175,7 @@ describe('authn-service-account', () => {
     ['pod', pods, { namespace: 'd', name: 'p' }, { pod: { name: 'p', uid: 'pod-1' } }],
     ['secret', secrets, { namespace: 'd', name: 's' }, { secret: { name: 's', uid: 'secret-1' } }],
     ['node', nodes, { name: 'n1' }, { node: { name: 'n1', uid: 'node-1' } }],
-  ] as const)('is refused within ten seconds after its %s has gone', async (_what, resource, name, bound) => {
+  ] as const)('rejects a token within ten seconds after its %s was deleted', async (_kind, resource, name, bound) => {
     const { authenticator, api, clock } = open();
     const good = bearerCredentials(await token({ bound }));
     const outcome = async () => (await authenticator.authenticate(good)).outcome;
@@ -185,7 +185,7 @@ describe('authn-service-account', () => {
     expect(await outcome()).toBe('rejected');
   });
 
-  it('says in the audit log that it should have been replaced', async () => {
+  it('annotates the audit event of a token that should have been replaced', async () => {
     const { authenticator, clock } = open();
     const late = bearerCredentials(await token({ bound: { warnafter: now + 600 } }));
     expect(await authenticator.authenticate(late)).not.toHaveProperty('annotations');
@@ -196,7 +196,7 @@ describe('authn-service-account', () => {
     });
   });
 
-  it('does not keep a refusal', async () => {
+  it('does not cache a rejection', async () => {
     const { api, authenticator } = open();
     const bound = bearerCredentials(await token({ bound: { pod: { name: 'late', uid: 'pod-2' } } }));
     expect(await authenticator.authenticate(bound)).toMatchObject({ outcome: 'rejected' });
@@ -204,14 +204,14 @@ describe('authn-service-account', () => {
     expect(await authenticator.authenticate(bound)).toMatchObject({ outcome: 'authenticated' });
   });
 
-  it('leaves tokens of other issuers to others, without a look at the API', async () => {
+  it('abstains from tokens of other issuers without API requests', async () => {
     const { api, authenticator } = open();
     for (const other of [await token({ claims: { iss: 'https://elsewhere' } }), 'a.b.c', 'abc', `${'x'.repeat(20_000)}`])
       expect(await authenticator.authenticate(bearerCredentials(other))).toEqual({ outcome: 'abstained' });
     expect(api.requests).toEqual([]);
   });
 
-  it('accepts the audiences it is told to', async () => {
+  it('accepts the configured audiences only', async () => {
     const { authenticator } = open({ audiences: ['api', 'other'] });
     expect(await authenticator.authenticate(bearerCredentials(await token({ claims: { aud: ['other'] } })))).toMatchObject({
       outcome: 'authenticated',
@@ -220,20 +220,64 @@ describe('authn-service-account', () => {
   });
 });
 
-describe('a token for somebody else', () => {
-  it('is good when it is asked for on behalf of whom it is meant for, and for nobody else', async () => {
+describe('a token of a deleted pod', () => {
+  const pod = (uid: string) => ({ metadata: { namespace: 'd', name: 'p', uid }, spec: { containers: [] } });
+
+  it('stays invalid when a pod of the same name is created', async () => {
+    const { authenticator, api, clock } = open();
+    const stolen = bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
+    expect(await authenticator.authenticate(stolen)).toMatchObject({ outcome: 'authenticated' });
+    api.remove(pods, { namespace: 'd', name: 'p' });
+    await clock.advance(10_000);
+    expect(await authenticator.authenticate(stolen)).toMatchObject({ outcome: 'rejected' });
+    api.seed(pods, pod('pod-2'));
+    for (let round = 0; round < 3; round++) {
+      expect(await authenticator.authenticate(stolen)).toEqual({ outcome: 'rejected', reason: 'the pod of the token does not exist' });
+      await clock.advance(10_000);
+    }
+  });
+
+  it('is rejected at once if it was not used before', async () => {
+    const { authenticator, api } = open();
+    const stolen = bearerCredentials(await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } }));
+    api.remove(pods, { namespace: 'd', name: 'p' });
+    expect(await authenticator.authenticate(stolen)).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...stolen, audiences: [issuer] })).toMatchObject({ outcome: 'rejected' });
+  });
+
+  it('is rejected under another audience although the first result is cached', async () => {
+    const { authenticator, api } = open();
+    const claims = { aud: [issuer, 'vault'] };
+    const stolen = bearerCredentials(await token({ claims, bound: { pod: { name: 'p', uid: 'pod-1' } } }));
+    expect(await authenticator.authenticate(stolen)).toMatchObject({ outcome: 'authenticated' });
+    api.remove(pods, { namespace: 'd', name: 'p' });
+    expect(await authenticator.authenticate({ ...stolen, audiences: ['vault'] })).toMatchObject({ outcome: 'rejected' });
+  });
+
+  it('cannot replace the pod claim with inherited properties', async () => {
     const { authenticator } = open();
-    const meant = await token({ claims: { aud: ['vault', 'other'] } });
-    expect(await authenticator.authenticate(bearerCredentials(meant))).toMatchObject({ outcome: 'rejected' });
-    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['vault', 'x'] })).toMatchObject({
-      outcome: 'authenticated',
-      audiences: ['vault'],
-    });
-    expect(await authenticator.authenticate({ ...bearerCredentials(meant), audiences: ['x'] })).toMatchObject({ outcome: 'rejected' });
+    const bound = { pod: { ['__proto__']: { name: 'p', uid: 'pod-1' } } };
+    for (const forged of [bound, JSON.parse('{"__proto__":{"pod":{"name":"p","uid":"pod-1"}},"pod":null}') as Record<string, unknown>])
+      expect(await authenticator.authenticate(bearerCredentials(await token({ bound: forged })))).toMatchObject({ outcome: 'rejected' });
   });
 });
 
-it('knows the keys of now: new ones at once, and what was verified with one that is gone no longer', async () => {
+describe('a token for another audience', () => {
+  it('is valid in a TokenReview for that audience only', async () => {
+    const { authenticator } = open();
+    const foreignToken = await token({ claims: { aud: ['vault', 'other'] } });
+    expect(await authenticator.authenticate(bearerCredentials(foreignToken))).toMatchObject({ outcome: 'rejected' });
+    expect(await authenticator.authenticate({ ...bearerCredentials(foreignToken), audiences: ['vault', 'x'] })).toMatchObject({
+      outcome: 'authenticated',
+      audiences: ['vault'],
+    });
+    expect(await authenticator.authenticate({ ...bearerCredentials(foreignToken), audiences: ['x'] })).toMatchObject({
+      outcome: 'rejected',
+    });
+  });
+});
+
+it('accepts tokens of new keys at once and rejects cached tokens of removed keys', async () => {
   const { authenticator, rotate } = open();
   const [old, fresh] = [await token(), await token({ key: foreign })];
   expect(await authenticator.authenticate(bearerCredentials(old))).toMatchObject({ outcome: 'authenticated' });
@@ -246,7 +290,7 @@ it('knows the keys of now: new ones at once, and what was verified with one that
   expect(await authenticator.authenticate(bearerCredentials(fresh))).toMatchObject({ outcome: 'authenticated' });
 });
 
-it('is taken back a minute after what it is bound to should have gone', async () => {
+it('rejects a token one minute after the deletion of its pod should have ended', async () => {
   const { authenticator, api, clock } = open();
   const bound = await token({ bound: { pod: { name: 'p', uid: 'pod-1' } } });
   const deletionTimestamp = new Date(clock.now()).toISOString();
@@ -269,13 +313,16 @@ describe('a token of a Secret', () => {
     })
       .setProtectedHeader({ alg: 'ES256' })
       .sign(createPrivateKey(key));
-  const hold = (token: string) => ({ metadata: { namespace: 'd', name: 'held' }, data: { token: Buffer.from(token).toString('base64') } });
+  const secretWith = (token: string) => ({
+    metadata: { namespace: 'd', name: 'held' },
+    data: { token: Buffer.from(token).toString('base64') },
+  });
 
-  it('is good for as long as the Secret holds it', async () => {
+  it('is valid while the Secret contains it', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
-    api.seed(secrets, hold(good));
+    api.seed(secrets, secretWith(good));
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({
       outcome: 'authenticated',
       identity: { name: 'system:serviceaccount:d:robot', uid: 'sa-1' },
@@ -289,16 +336,16 @@ describe('a token of a Secret', () => {
     expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
   });
 
-  it('is noted to be used, once a day', async () => {
+  it('has its last use recorded once a day', async () => {
     const { authenticator, api, clock } = open();
     const good = await legacy();
-    api.seed(secrets, hold(good));
+    api.seed(secrets, secretWith(good));
     const label = () => api.object(secrets, { namespace: 'd', name: 'held' })?.metadata?.labels;
     const writes = () => api.requests.filter(({ verb }) => verb === 'patch').length;
     await authenticator.authenticate(bearerCredentials(good));
     const today = new Date(clock.now()).toISOString().slice(0, 10);
     expect(label()).toEqual({ 'kubernetes.io/legacy-token-last-used': today });
-    await clock.advance(10_001); // is not remembered any more
+    await clock.advance(10_001); // the cached result has expired
     await authenticator.authenticate(bearerCredentials(good));
     expect(writes()).toBe(1);
     await clock.advance(86_400_000);
@@ -306,15 +353,29 @@ describe('a token of a Secret', () => {
     expect([writes(), label()?.['kubernetes.io/legacy-token-last-used']]).toEqual([2, new Date(clock.now()).toISOString().slice(0, 10)]);
   });
 
-  it('is refused while it is marked as invalid', async () => {
+  it('is rejected while the Secret is marked invalid', async () => {
     const { authenticator, api } = open();
     const good = await legacy();
-    const held = hold(good);
-    api.seed(secrets, { ...held, metadata: { ...held.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } } });
+    const secret = secretWith(good);
+    api.seed(secrets, {
+      ...secret,
+      metadata: { ...secret.metadata, labels: { 'kubernetes.io/legacy-token-invalid-since': '2025-01-01' } },
+    });
     expect(await authenticator.authenticate(bearerCredentials(good))).toEqual({
       outcome: 'rejected',
-      reason: expect.stringContaining('the token in secret d/held for service account d/robot is marked as invalid'),
+      reason: expect.stringContaining('the token in secret d/held for service account d/robot has been marked invalid'),
     });
+  });
+
+  it('is rejected one minute after the deletion of its account should have ended', async () => {
+    const { authenticator, api, clock } = open();
+    const good = await legacy();
+    api.seed(secrets, secretWith(good));
+    const deletionTimestamp = new Date(clock.now()).toISOString();
+    api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'robot', uid: 'sa-1', deletionTimestamp } });
+    expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'authenticated' });
+    await clock.advance(71_000);
+    expect(await authenticator.authenticate(bearerCredentials(good))).toMatchObject({ outcome: 'rejected' });
   });
 
   it.each<[string, JWTPayload, string?]>([
@@ -322,10 +383,10 @@ describe('a token of a Secret', () => {
     ['another account', { sub: 'system:serviceaccount:d:other' }],
     ['another uid', { 'kubernetes.io/serviceaccount/service-account.uid': 'sa-2' }],
     ['no Secret', { 'kubernetes.io/serviceaccount/secret.name': '' }],
-  ])('is refused with %s', async (_title, claims, key) => {
+  ])('is rejected with %s', async (_title, claims, key) => {
     const { authenticator, api } = open();
     const wrong = await legacy(claims, key);
-    api.seed(secrets, hold(wrong));
+    api.seed(secrets, secretWith(wrong));
     expect(await authenticator.authenticate(bearerCredentials(wrong))).toMatchObject({ outcome: 'rejected' });
   });
 });

@@ -29,22 +29,22 @@ authnContract('authn-static-token', async () => ({
   authenticator: await start(`${alice},alice,1001,"dev,ops"\n${bob},bob\n`),
   known: [
     {
-      title: 'with uid and groups',
+      title: 'a user with UID and groups',
       credentials: bearerCredentials(alice),
       identity: { name: 'alice', uid: '1001', groups: ['dev', 'ops', 'system:authenticated'] },
     },
-    { title: 'a name alone', credentials: bearerCredentials(bob), identity: { name: 'bob', groups: ['system:authenticated'] } },
+    { title: 'a user name alone', credentials: bearerCredentials(bob), identity: { name: 'bob', groups: ['system:authenticated'] } },
   ],
   invalid: [
-    { title: 'a name for a token', credentials: bearerCredentials('alice') },
+    { title: 'a user name as token', credentials: bearerCredentials('alice') },
     { title: 'a whole line', credentials: bearerCredentials(`${alice},alice,1001`) },
   ],
   secrets: [alice, bob],
 }));
 
 describe('authn-static-token', () => {
-  it('reads the format of --token-auth-file: quotes, blanks, comments and empty lines', async () => {
-    const authenticator = await start(`# who may come\n\n t1 , carol , u-3 , "a,b,c" \nt2,"dave",,one\n`);
+  it('reads the format of --token-auth-file: quotes, spaces, comments and empty lines', async () => {
+    const authenticator = await start(`# users\n\n t1 , carol , u-3 , "a,b,c" \nt2,"dave",,one\n`);
     expect(await authenticator.authenticate(bearerCredentials('t1'))).toEqual({
       outcome: 'authenticated',
       identity: { name: 'carol', uid: 'u-3', groups: ['a', 'b', 'c', 'system:authenticated'] },
@@ -56,13 +56,13 @@ describe('authn-static-token', () => {
     expect(await authenticator.authenticate(bearerCredentials('#'))).toEqual({ outcome: 'abstained' });
   });
 
-  it('does not start with a line that has no user, and says which without the token', async () => {
+  it('does not start with an invalid line, and names its number without the token', async () => {
     const failing = start('good,alice\nlonely-secret-token\n');
     await expect(failing).rejects.toThrow(/tokens\.csv:2: a line is token,user,uid,"groups"/);
     await expect(failing).rejects.not.toThrow(/lonely/);
   });
 
-  it('does not start without its file', async () => {
+  it('does not start if the file does not exist', async () => {
     await expect(new PluginHost().add({ plugin, config: { file: join(directory, 'none') } }).start()).rejects.toMatchObject({
       code: 'StartFailed',
     });

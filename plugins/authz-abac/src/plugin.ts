@@ -13,9 +13,9 @@ export default Authz.plugin({
       async start() {
         policies = parsePolicies(await readFile(config.file, 'utf8'), config.file);
       },
-      authorize(asked) {
-        const at = policies.findIndex((policy) => policyMatches(policy, asked));
-        return at < 0 ? noOpinion : { decision: 'allow', reason: `ABAC: policy ${at + 1}` };
+      authorize(attributes) {
+        const index = policies.findIndex((policy) => policyMatches(policy, attributes));
+        return index < 0 ? noOpinion : { decision: 'allow', reason: `ABAC: policy ${index + 1}` };
       },
       rulesFor(identity, namespace) {
         const probe = {
@@ -29,7 +29,7 @@ export default Authz.plugin({
           namespace,
           name: '',
         } as const;
-        const own = policies.filter(
+        const applicable = policies.filter(
           (policy) =>
             policyMatches(
               { ...policy, resource: '*', apiGroup: '*', namespace: policy.namespace === '*' ? '*' : policy.namespace },
@@ -39,10 +39,10 @@ export default Authz.plugin({
         );
         const verbs = ({ readonly }: Policy) => (readonly ? ['get', 'list', 'watch'] : ['*']);
         return {
-          resources: own
+          resources: applicable
             .filter(({ resource }) => resource !== '')
             .map((policy) => ({ verbs: verbs(policy), apiGroups: [policy.apiGroup], resources: [policy.resource] })),
-          paths: own
+          paths: applicable
             .filter(({ nonResourcePath }) => nonResourcePath !== '')
             .map((policy) => ({ verbs: verbs(policy), nonResourceURLs: [policy.nonResourcePath] })),
         };

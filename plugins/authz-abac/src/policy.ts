@@ -32,26 +32,29 @@ export function parsePolicies(content: string, file: string): readonly Policy[] 
   return policies;
 }
 
-const reads: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
-const isOne = (rule: string, value: string) => rule === '*' || rule === value;
+const readVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
+const matches = (rule: string, value: string) => rule === '*' || rule === value;
 
 /** `*` matches every authenticated user. If a policy has a user and a group, both must match. */
 function subjectMatches({ user, group }: Policy, { name, groups }: Identity): boolean {
   if (user === '' && group === '') return false;
-  const known = groups.includes('system:authenticated');
-  const userFits = user === '' || (user === '*' ? known : user === name);
-  const groupFits = group === '' || (group === '*' ? known : groups.includes(group));
-  return userFits && groupFits;
+  const isAuthenticated = groups.includes('system:authenticated');
+  const userMatches = user === '' || (user === '*' ? isAuthenticated : user === name);
+  const groupMatches = group === '' || (group === '*' ? isAuthenticated : groups.includes(group));
+  return userMatches && groupMatches;
 }
 
-export function policyMatches(rule: Policy, asked: Attributes): boolean {
-  if (!subjectMatches(rule, asked.identity)) return false;
-  if (rule.readonly && !reads.has(asked.verb)) return false;
-  if (asked.kind === 'path') {
+export function policyMatches(rule: Policy, attributes: Attributes): boolean {
+  if (!subjectMatches(rule, attributes.identity)) return false;
+  if (rule.readonly && !readVerbs.has(attributes.verb)) return false;
+  if (attributes.kind === 'path') {
     const { nonResourcePath: path } = rule;
     return (
-      path === '*' || (path !== '' && (path === asked.path || (path.endsWith('*') && asked.path.startsWith(path.replace(/\*+$/, '')))))
+      path === '*' ||
+      (path !== '' && (path === attributes.path || (path.endsWith('*') && attributes.path.startsWith(path.replace(/\*+$/, '')))))
     );
   }
-  return isOne(rule.namespace, asked.namespace) && isOne(rule.resource, asked.resource) && isOne(rule.apiGroup, asked.group);
+  return (
+    matches(rule.namespace, attributes.namespace) && matches(rule.resource, attributes.resource) && matches(rule.apiGroup, attributes.group)
+  );
 }

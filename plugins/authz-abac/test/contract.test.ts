@@ -46,7 +46,7 @@ authzContract('authz-abac', async () => ({
 }));
 
 describe('authz-abac', () => {
-  it('takes a star for everybody who is authenticated', async () => {
+  it('matches every authenticated user with a star', async () => {
     const { authorizer, dispose } = await open(lines);
     expect(await authorizer.authorize(pathAttributes(known('eve'), 'get', '/healthz/ping'))).toMatchObject({
       decision: 'allow',
@@ -54,7 +54,7 @@ describe('authz-abac', () => {
     });
     await dispose();
   });
-  it('lists what it allows', async () => {
+  it('lists the rules of a user', async () => {
     const { authorizer, dispose } = await open(lines);
     expect(await authorizer.rulesFor?.(known('kubelet'), 'a')).toEqual({
       resources: [{ verbs: ['get', 'list', 'watch'], apiGroups: [''], resources: ['pods'] }],
@@ -62,7 +62,7 @@ describe('authz-abac', () => {
     });
     await dispose();
   });
-  it('names the line that is wrong', async () => {
+  it('names the line of an invalid policy', async () => {
     await expect(open([policy({ user: 'a' }), '{"kind":"Policy"}'])).rejects.toThrow(/policy.jsonl:3: no policy/);
   });
 });

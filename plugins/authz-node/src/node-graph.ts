@@ -11,15 +11,15 @@ interface Volume {
 }
 
 /**
- * What leads from nodes to objects: node, pod, what the pod names; claim, volume, what the volume names. Counted, so that an edge goes with the last
- * pod that makes it.
+ * The paths from nodes to objects: from a node over its pods to the objects that they refer to, and from a claim over its volume to the
+ * secrets of the volume. References are counted: one is removed with the last pod that has it.
  */
 export class NodeGraph {
   readonly #pods = new Map<string, BoundPod>();
-  /** By node, how many of its pods name an object. */
+  /** The number of pods that refer to an object, by node. */
   readonly #reach = new Map<string, Map<Reference, number>>();
   readonly #volumes = new Map<string, Volume>();
-  /** Volumes by the secrets that they name. */
+  /** The volumes that refer to a secret. */
   readonly #bySecret = new Map<Reference, Set<string>>();
 
   putPod(pod: Pod): void {
@@ -61,9 +61,11 @@ export class NodeGraph {
     this.#volumes.delete(name);
   }
 
+  /** Reports whether the pod is bound to the node. */
   isBound(node: string, namespace: string, name: string): boolean {
     return this.#pods.get(`${namespace}/${name}`)?.node === node;
   }
+  /** Reports whether a pod of the node refers to the object, or to the claim of a volume that refers to it. */
   reaches(node: string, reference: Reference): boolean {
     const reach = this.#reach.get(node);
     if (reach === undefined) return false;
@@ -71,6 +73,7 @@ export class NodeGraph {
     for (const volume of this.#bySecret.get(reference) ?? []) if (this.reachesVolume(node, volume)) return true;
     return false;
   }
+  /** Reports whether a pod of the node uses the claim that the volume is bound to. */
   reachesVolume(node: string, volume: string): boolean {
     const claim = this.#volumes.get(volume)?.claim;
     return claim !== undefined && this.#reach.get(node)?.has(claim) === true;
@@ -93,7 +96,7 @@ export class NodeGraph {
 
 const keyOf = ({ metadata }: Pod) => `${metadata?.namespace ?? ''}/${metadata?.name ?? ''}`;
 
-/** Secrets of a volume that a node needs; those without a namespace of their own are in the claim's. */
+/** Returns the secrets that a node needs to mount a volume. A reference without a namespace is in the namespace of the claim. */
 function secretsOf({ spec }: PersistentVolume, namespace: string): readonly Reference[] {
   const references = [
     spec?.csi?.nodePublishSecretRef,

@@ -1,4 +1,4 @@
-/** What every node may do that does not depend on which node it is: `verbs group resources`. Facts of Kubernetes' node role. */
+/** What every node may do, independent of its name: `verbs group resources`. From upstream's ClusterRole `system:node`. */
 const rows: readonly string[] = [
   'create authentication.k8s.io tokenreviews',
   'create authorization.k8s.io localsubjectaccessreviews,subjectaccessreviews',

@@ -1,19 +1,18 @@
 import type { Pod, Volume } from '@oarlock/api/types/core-v1';
 
-/** `secrets a/b`: what an object is called in the graph. */
-export type Reference = `${'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims'} ${string}/${string}`;
+/** Resources that pods refer to by name. */
+export type ReferencedResource = 'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims';
+/** The key of an object in the graph: `secrets namespace/name`. */
+export type Reference = `${ReferencedResource} ${string}/${string}`;
 
-/** Everything of its namespace that a pod names, which then has to be within reach of the pod's node. */
+/** Returns the objects of its namespace that a pod refers to, and that its node may therefore read. */
 export function referencesOf({ metadata, spec, status }: Pod): ReadonlySet<Reference> {
   const { namespace = '', name: podName = '', annotations } = metadata ?? {};
-  const all = new Set<Reference>();
-  // what a node says of itself gives it nothing
-  if (spec === undefined || annotations?.['kubernetes.io/config.mirror'] !== undefined) return all;
-  const add = (
-    kind: 'secrets' | 'configmaps' | 'persistentvolumeclaims' | 'serviceaccounts' | 'resourceclaims',
-    name: string | undefined,
-  ) => {
-    if (name !== undefined && name !== '') all.add(`${kind} ${namespace}/${name}`);
+  const references = new Set<Reference>();
+  // the node itself writes mirror pods: they must not give it access
+  if (spec === undefined || annotations?.['kubernetes.io/config.mirror'] !== undefined) return references;
+  const add = (resource: ReferencedResource, name: string | undefined) => {
+    if (name !== undefined && name !== '') references.add(`${resource} ${namespace}/${name}`);
   };
   add('serviceaccounts', spec.serviceAccountName ?? 'default');
   for (const { name } of spec.imagePullSecrets ?? []) add('secrets', name);
@@ -40,7 +39,7 @@ export function referencesOf({ metadata, spec, status }: Pod): ReadonlySet<Refer
   for (const { resourceClaimName } of spec.resourceClaims ?? []) add('resourceclaims', resourceClaimName);
   for (const { resourceClaimName } of status?.resourceClaimStatuses ?? []) add('resourceclaims', resourceClaimName);
   add('resourceclaims', status?.extendedResourceClaimStatus?.resourceClaimName);
-  return all;
+  return references;
 }
 
 function secretsOf(volume: Volume): readonly (string | undefined)[] {

@@ -157,12 +157,12 @@ authzContract('authz-node', async () => ({
 }));
 
 describe('authz-node', () => {
-  it('follows pods and volumes as they come and go', async () => {
+  it('updates its decisions when pods and volumes are created and deleted', async () => {
     const { api, clock, authorizer, dispose } = await open();
     const may = async (name: string, kind = 'secrets') =>
       (await authorizer.authorize(resourceAttributes(node, 'get', kind, kind === 'secrets' ? 'd' : '', name))).decision === 'allow';
     api.seed(pods, { ...pod('late', 'n1'), metadata: { namespace: 'd', name: 'late' } });
-    expect(await may('late-env'), 'seen by looking, before the informer has told').toBe(true);
+    expect(await may('late-env'), 'read from the API before the informer delivers the pod').toBe(true);
     await clock.settle();
     expect(await may('late-env')).toBe(true);
     api.remove(pods, { namespace: 'd', name: 'late' });
@@ -176,7 +176,7 @@ describe('authz-node', () => {
     await dispose();
   });
 
-  it('asks nobody where the graph leads', async () => {
+  it('sends no API requests for objects in the graph', async () => {
     const { api, authorizer, dispose } = await open();
     api.requests.length = 0;
     for (const [kind, name] of referred)
@@ -187,28 +187,28 @@ describe('authz-node', () => {
   });
 });
 
-describe('what a node is told', () => {
+describe('the reason', () => {
   it.each([
-    ['of a list of secrets', resourceAttributes(node, 'list', 'secrets', 'd'), 'No Object name found'],
-    ['of secrets of all namespaces', resourceAttributes(node, 'list', 'secrets'), 'can only read namespaced object of this type'],
+    ['for a list of secrets', resourceAttributes(node, 'list', 'secrets', 'd'), 'No Object name found'],
+    ['for secrets of all namespaces', resourceAttributes(node, 'list', 'secrets'), 'can only read namespaced object of this type'],
     [
-      'of leases elsewhere',
+      'for leases of another namespace',
       resourceAttributes(node, 'create', 'leases.coordination.k8s.io', 'd'),
       'can only access leases in the "kube-node-lease" system namespace',
     ],
     [
-      'of the leases of others',
+      'for the lease of another node',
       resourceAttributes(node, 'get', 'leases.coordination.k8s.io', 'kube-node-lease', 'n2'),
       'can only access node lease with the same name as the requesting node',
     ],
     [
-      'of a list of leases',
+      'for a list of leases',
       resourceAttributes(node, 'list', 'leases.coordination.k8s.io', 'kube-node-lease'),
       'can only get, create, update, patch, or delete a node lease',
     ],
-  ])('%s', async (_, asked, reason) => {
+  ])('%s is that of upstream', async (_, attributes, reason) => {
     const { authorizer, dispose } = await open();
-    expect(await authorizer.authorize(asked)).toEqual({ decision: 'no-opinion', reason });
+    expect(await authorizer.authorize(attributes)).toEqual({ decision: 'no-opinion', reason });
     await dispose();
   });
 });

@@ -19,6 +19,16 @@ class OneOf {
   }
 }
 
+export interface ResourceRequest {
+  readonly verb: string;
+  readonly group: string;
+  /** Includes the subresource: `pods/log`. */
+  readonly resource: string;
+  /** `*\/log` for the subresource `log`; '' without a subresource. */
+  readonly anyResource: string;
+  readonly name: string;
+}
+
 /** A policy rule compiled for fast evaluation. */
 export class CompiledRule {
   readonly rule: PolicyRule;
@@ -35,12 +45,11 @@ export class CompiledRule {
     this.#names = rule.resourceNames !== undefined && rule.resourceNames.length > 0 ? new Set(rule.resourceNames) : undefined;
   }
 
-  /** `resource` includes its subresource; `below` is `*\/subresource`, or '' without subresource. */
-  allows(verb: string, group: string, resource: string, below: string, name: string): boolean {
+  allows({ verb, group, resource, anyResource, name }: ResourceRequest): boolean {
     return (
       this.#verbs.has(verb) &&
       this.#groups.has(group) &&
-      (this.#resources.has(resource) || (below !== '' && this.#resources.has(below))) &&
+      (this.#resources.has(resource) || (anyResource !== '' && this.#resources.has(anyResource))) &&
       (this.#names === undefined || this.#names.has(name))
     );
   }

@@ -1,6 +1,6 @@
 import type { BindingRow } from './default-rows.ts';
 
-/** Who holds the default ClusterRoles. Controllers hold those that are named after them. */
+/** The subjects of the default ClusterRoles. Each controller's service account is bound to the ClusterRole of its name. */
 export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'cluster-admin', to: ['group system:masters'] },
   { name: 'system:basic-user', to: ['group system:authenticated'] },
@@ -18,7 +18,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:node-joiner', to: ['group system:bootstrappers'] },
   // kubelets authorize requests of the API server by the user that its certificate names
   { name: 'oarlock:kube-apiserver-kubelet-client', role: 'system:kubelet-api-admin', to: ['user kube-apiserver-kubelet-client'] },
-  // as kubeadm binds them: who has a token becomes a node, and nodes renew what they have
+  // as kubeadm binds them: a bootstrap token obtains a node certificate, and nodes renew their certificates
   { name: 'oarlock:node-bootstrapper', role: 'system:node-bootstrapper', to: ['group system:bootstrappers'] },
   {
     name: 'oarlock:node-client-certificates',
@@ -40,7 +40,7 @@ export const clusterBindingRows: readonly BindingRow[] = [
   { name: 'oarlock:node-addresses', to: ['group system:nodes'] },
   { name: 'oarlock:leader-election', to: ['user system:kube-controller-manager'] },
   { name: 'oarlock:gang-scheduling', to: ['user system:kube-scheduler'] },
-  // what Kubernetes' roles for the same parts lack
+  // permissions that Kubernetes' roles of the same components do not have
   ...[
     'certificate-controller',
     'device-taint-eviction-controller',
@@ -51,18 +51,18 @@ export const clusterBindingRows: readonly BindingRow[] = [
   ].map((account): BindingRow => ({ name: `oarlock:controller:${account}`, to: [`account kube-system/${account}`] })),
   { name: 'oarlock:simulated-nodes', role: 'system:node', to: ['user system:oarlock:simulated-nodes'] },
   { name: 'oarlock:plugins', role: 'cluster-admin', to: ['group system:oarlock:plugins'] },
-  // a node that joined proxies Services with the certificate of its kubelet
+  // the service proxy of a joined node uses the certificate of the kubelet
   { name: 'system:oarlock:volumes', to: ['user system:oarlock:volumes'] },
   { name: 'oarlock:node-proxier', role: 'system:node-proxier', to: ['group system:nodes'] },
 ];
 
-/** Where nodes enforce NetworkPolicies: with the certificates of their kubelets, too. Nodes of Kubernetes may not list pods of others. */
+/** For nodes that enforce NetworkPolicies with the certificates of their kubelets. Kubernetes does not allow nodes to list pods of other nodes. */
 export const nodePoliciesRow: BindingRow = { name: 'oarlock:node-network-policies', to: ['group system:nodes'] };
 
-/** Where nodes make volumes that are on them alone, as csi-hostpath does; admission-node-restriction holds them to those. */
+/** For nodes that create local volumes, as csi-hostpath does; admission-node-restriction limits them to their own volumes. */
 export const nodeVolumesRow: BindingRow = { name: 'oarlock:node-volumes', to: ['group system:nodes'] };
 
-/** Who holds the default Roles; all of the same namespace. */
+/** The subjects of the default Roles of the same namespace. */
 export const namespaceBindingRows: readonly BindingRow[] = [
   { namespace: 'kube-system', name: 'system:oarlock:dns', to: ['user system:oarlock:dns'] },
   { namespace: 'kube-system', name: 'oarlock:node-dns', to: ['group system:nodes'] },

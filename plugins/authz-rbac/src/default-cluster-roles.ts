@@ -224,7 +224,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
     ],
   },
   { name: 'view', into: 'edit', from: 'view' },
-  // paths that only this implementation has
+  // paths of Oarlock that Kubernetes does not have
   { name: 'oarlock:public-info-viewer', rules: ['get | /oarlock/v1/ca'] },
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
   { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
@@ -252,7 +252,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'list,watch | coordination.k8s.io | leases',
     ],
   },
-  // what external provisioners and resizers of Kubernetes are given, and what a driver is registered with
+  // the permissions of Kubernetes' external provisioners and resizers, and those to register a driver
   {
     name: 'system:oarlock:volumes',
     rules: [
@@ -277,12 +277,12 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,patch,update | core,events.k8s.io | events',
     ],
   },
-  // upstream's role has these where pod groups are switched on
+  // upstream's role has these with the feature gate of pod groups
   {
     name: 'oarlock:gang-scheduling',
     rules: ['get,list,watch | scheduling.k8s.io | podgroups', 'patch,update | scheduling.k8s.io | podgroups/status'],
   },
-  // in Kubernetes it is the API server that chooses leaders among candidates
+  // in Kubernetes the API server chooses leaders among candidates
   {
     name: 'oarlock:leader-election',
     rules: [
@@ -290,13 +290,13 @@ export const clusterRoleRows: readonly RoleRow[] = [
       'create,get,list,update,watch | coordination.k8s.io | leases',
     ],
   },
-  // what loops of this implementation do in another way than those of Kubernetes
+  // controllers that work differently from Kubernetes'
   { name: 'oarlock:controller:certificate-controller', rules: ['approve | certificates.k8s.io | signers | kubernetes.io/kubelet-serving'] },
   {
     name: 'oarlock:certificatesigningrequests:selfnodeserver',
     rules: ['create | certificates.k8s.io | certificatesigningrequests/selfnodeserver'],
   },
-  // Kubernetes has these with the feature gate DRADeviceTaintRules, here the kind is served on request
+  // Kubernetes has these with the feature gate DRADeviceTaintRules; Oarlock serves the kind if runtimeConfig enables it
   {
     name: 'oarlock:controller:device-taint-eviction-controller',
     rules: ['get,list,watch | resource.k8s.io | devicetaintrules', 'patch,update | resource.k8s.io | devicetaintrules/status'],

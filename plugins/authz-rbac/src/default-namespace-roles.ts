@@ -2,7 +2,7 @@ import type { RoleRow } from './default-rows.ts';
 
 /** Roles of Kubernetes 1.36 in kube-system and kube-public. */
 export const namespaceRoleRows: readonly RoleRow[] = [
-  // the DNS of the process with the API server, and those of nodes that joined: admission holds a node to its own slice
+  // the DNS servers of the API server's process and of joined nodes; admission limits a node to its own slice
   {
     namespace: 'kube-system',
     name: 'system:oarlock:dns',

@@ -44,13 +44,13 @@ const clusterBinding = ({ name, role = name, to }: BindingRow): ClusterRoleBindi
 });
 
 export interface DefaultsOptions {
-  /** Nodes hold their pods to NetworkPolicies, and may list what these speak of. */
+  /** Nodes enforce NetworkPolicies and may list the objects that policies select. */
   readonly nodePolicies?: boolean;
-  /** Nodes make and delete volumes that are on them alone. */
+  /** Nodes create and delete their own local volumes. */
   readonly nodeVolumes?: boolean;
 }
 
-/** Every role and binding that a cluster has from the beginning. Made anew for each call: nobody needs them twice. */
+/** Returns the default roles and bindings, created anew for each call. */
 export function defaultObjects({ nodePolicies = false, nodeVolumes = false }: DefaultsOptions = {}): {
   readonly clusterRoles: readonly ClusterRole[];
   readonly clusterRoleBindings: readonly ClusterRoleBinding[];

@@ -1,14 +1,14 @@
-/** A role in short. A rule is `verbs | groups | resources | names` or `verbs | paths`, lists with commas, `core` for the group without a name. */
+/** A role as a row. A rule is `verbs | groups | resources | names` or `verbs | paths`, lists with commas, `core` for the core group. */
 export interface RoleRow {
   readonly namespace?: string;
   readonly name: string;
-  /** The aggregated role that takes over its rules, and the one whose rules it is made of. */
+  /** The role that aggregates its rules, and the aggregation label of the roles whose rules it aggregates. */
   readonly into?: string;
   readonly from?: string;
   readonly rules?: readonly string[];
 }
 
-/** A binding in short. Subjects are `user NAME`, `group NAME` or `account NAMESPACE/NAME`; the role has the binding's name unless said otherwise. */
+/** A binding as a row. Subjects are `user NAME`, `group NAME` or `account NAMESPACE/NAME`; `role` defaults to the binding's name. */
 export interface BindingRow {
   readonly namespace?: string;
   readonly name: string;

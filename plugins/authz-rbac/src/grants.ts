@@ -10,6 +10,15 @@ export interface Grant {
   readonly subject: Subject;
 }
 
+export interface GrantQuery {
+  readonly identity: Identity;
+  /** '' for requests across all namespaces and for cluster-scoped resources. */
+  readonly namespace: string;
+  /** Called for each grant of the user whose role does not exist. */
+  readonly onMissingRole?: (grant: Grant) => void;
+}
+type GrantVisitor = (rules: readonly CompiledRule[], grant: Grant) => boolean;
+
 type Grants = Map<string, Grant>; // by binding key
 const accountName = /^system:serviceaccount:([^:]+):([^:]+)$/;
 const none: readonly CompiledRule[] = [];
@@ -73,13 +82,8 @@ export class GrantIndex {
     if (here.size === 0) this.#grants.delete(namespace);
   }
 
-  /** Returns the first grant for which `visit` returns true, cluster-wide grants first. Reports roles that do not exist to `missing`. */
-  find(
-    { name, groups }: Identity,
-    namespace: string,
-    visit: (rules: readonly CompiledRule[], grant: Grant) => boolean,
-    missing?: (grant: Grant) => void,
-  ): Grant | undefined {
+  /** Returns the first grant for which `visit` returns true, cluster-wide grants first. */
+  find({ identity: { name, groups }, namespace, onMissingRole: missing }: GrantQuery, visit: GrantVisitor): Grant | undefined {
     const account = name.startsWith('system:serviceaccount:') ? accountName.exec(name) : null;
     const scopes = namespace === '' ? [''] : ['', namespace];
     for (const scope of scopes) {
@@ -97,11 +101,7 @@ export class GrantIndex {
     return undefined;
   }
 
-  #among(
-    grants: Grants | undefined,
-    visit: (rules: readonly CompiledRule[], grant: Grant) => boolean,
-    missing: ((grant: Grant) => void) | undefined,
-  ): Grant | undefined {
+  #among(grants: Grants | undefined, visit: GrantVisitor, missing: GrantQuery['onMissingRole']): Grant | undefined {
     if (grants === undefined) return undefined;
     for (const grant of grants.values()) {
       const rules = this.#roles.get(grant.role);

@@ -17,8 +17,8 @@ interface BindingLike extends KubeObject {
   readonly subjects?: readonly Subject[];
 }
 
-/** Maximum number of concurrent writes: enough to be fast without delaying other startup work. */
-const atOnce = 16;
+/** Enough to be fast without delaying other startup work. */
+const maxConcurrentWrites = 16;
 
 /**
  * Reconciles the default roles and bindings: creates missing ones and adds missing rules, subjects, labels and annotations; additions by users
@@ -30,31 +30,36 @@ export async function reconcileDefaults(
   options: DefaultsOptions,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<Resource, readonly string[]>> {
-  const wanted = defaultObjects(options);
-  const done = new Map<Resource, readonly string[]>();
-  const kinds: readonly [Resource, readonly KubeObject[], (wanted: never, found: never) => KubeObject | 'replace'][] = [
-    [clusterRoles, wanted.clusterRoles, reconcileRole],
-    [clusterRoleBindings, wanted.clusterRoleBindings, reconcileBinding],
-    [roles, wanted.roles, reconcileRole],
-    [roleBindings, wanted.roleBindings, reconcileBinding],
+  const defaults = defaultObjects(options);
+  const keys = new Map<Resource, readonly string[]>();
+  const kinds: readonly [Resource, readonly KubeObject[], Complete][] = [
+    [clusterRoles, defaults.clusterRoles, reconcileRole],
+    [clusterRoleBindings, defaults.clusterRoleBindings, reconcileBinding],
+    [roles, defaults.roles, reconcileRole],
+    [roleBindings, defaults.roleBindings, reconcileBinding],
   ];
   for (const [resource, objects, complete] of kinds) {
     const { items } = await client.list(resource, { signal });
     const found = new Map(items.map((item) => [keyOf(item), item]));
     const work = objects.filter((object) => needsWork(object, found.get(keyOf(object)), complete));
-    for (let from = 0; from < work.length; from += atOnce) {
+    const endpoint = { client, resource, complete, signal };
+    for (let from = 0; from < work.length; from += maxConcurrentWrites)
       await Promise.all(
-        work
-          .slice(from, from + atOnce)
-          .map((object) => reconcileObject(client, resource, object, found.get(keyOf(object)), complete, signal)),
+        work.slice(from, from + maxConcurrentWrites).map((object) => reconcileObject(endpoint, object, found.get(keyOf(object)))),
       );
-    }
-    done.set(resource, objects.map(keyOf));
+    keys.set(resource, objects.map(keyOf));
   }
-  return done;
+  return keys;
 }
 
+/** Returns the existing object with what it lacks; the same object if it lacks nothing; `replace` if it must be created again. */
 type Complete = (wanted: never, found: never) => KubeObject | 'replace';
+interface Endpoint {
+  readonly client: Client;
+  readonly resource: Resource;
+  readonly complete: Complete;
+  readonly signal: AbortSignal;
+}
 
 const keyOf = ({ metadata }: KubeObject) => (metadata?.namespace ? `${metadata.namespace}/${metadata.name ?? ''}` : (metadata?.name ?? ''));
 const isProtectedFromReconcile = ({ metadata }: KubeObject) => metadata?.annotations?.[autoupdate] === 'false';
@@ -64,12 +69,9 @@ function needsWork(object: KubeObject, found: KubeObject | undefined, complete: 
 }
 
 async function reconcileObject(
-  client: Client,
-  resource: Resource,
+  { client, resource, complete, signal }: Endpoint,
   object: KubeObject,
   known: KubeObject | undefined,
-  complete: Complete,
-  signal: AbortSignal,
 ): Promise<void> {
   const { namespace, name = '' } = object.metadata ?? {};
   let found = known;

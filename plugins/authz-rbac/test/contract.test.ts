@@ -116,27 +116,28 @@ authzContract('authz-rbac', async () => ({
   ],
 }));
 
-const said = async (authorizer: Awaited<ReturnType<typeof open>>['authorizer'], asked: Attributes) => await authorizer.authorize(asked);
+const decide = async (authorizer: Awaited<ReturnType<typeof open>>['authorizer'], attributes: Attributes) =>
+  await authorizer.authorize(attributes);
 
 describe('authz-rbac', () => {
-  it('says which binding, role and subject allowed it', async () => {
+  it('names the binding, role and subject in its reason', async () => {
     const { authorizer, dispose } = await open();
-    const because = async (asked: Attributes) => (await said(authorizer, asked)).reason;
-    expect(await because(resourceAttributes(user('bob', 'readers'), 'get', 'pods', 'x', 'p'))).toBe(
+    const reasonOf = async (attributes: Attributes) => (await decide(authorizer, attributes)).reason;
+    expect(await reasonOf(resourceAttributes(user('bob', 'readers'), 'get', 'pods', 'x', 'p'))).toBe(
       'RBAC: allowed by ClusterRoleBinding "readers" of ClusterRole "reader" to Group "readers"',
     );
-    expect(await because(resourceAttributes(robot('a'), 'get', 'secrets', 'a', 's1'))).toBe(
+    expect(await reasonOf(resourceAttributes(robot('a'), 'get', 'secrets', 'a', 's1'))).toBe(
       'RBAC: allowed by RoleBinding "secret/a" of Role "one-secret" to ServiceAccount "robot/a"',
     );
-    expect(await because(resourceAttributes(user('lost'), 'get', 'pods', 'a', 'p'))).toBe(
+    expect(await reasonOf(resourceAttributes(user('lost'), 'get', 'pods', 'a', 'p'))).toBe(
       'RBAC: clusterrole.rbac.authorization.k8s.io "nowhere" not found',
     );
     await dispose();
   });
 
-  it('follows roles and bindings as they change', async () => {
+  it('updates its decisions when roles and bindings change', async () => {
     const { api, clock, authorizer, dispose } = await open();
-    const may = async (asked: Attributes) => (await said(authorizer, asked)).decision === 'allow';
+    const may = async (attributes: Attributes) => (await decide(authorizer, attributes)).decision === 'allow';
     const question = resourceAttributes(user('new'), 'get', 'pods', 'x', 'p');
     expect(await may(question)).toBe(false);
     const client = api.client();
@@ -174,9 +175,9 @@ describe('authz-rbac', () => {
 });
 
 describe('default roles and bindings', () => {
-  it('are made at start and allow what they should', async () => {
+  it('are created at startup and grant their permissions', async () => {
     const { api, authorizer, dispose } = await open({});
-    const may = async (asked: Attributes) => (await said(authorizer, asked)).decision === 'allow';
+    const may = async (attributes: Attributes) => (await decide(authorizer, attributes)).decision === 'allow';
     expect(api.objects(clusterRoles).length).toBeGreaterThan(70);
     expect(api.object(clusterRoles, { name: 'admin' })).toMatchObject({
       metadata: {
@@ -189,22 +190,22 @@ describe('default roles and bindings', () => {
       roleRef: { kind: 'ClusterRole', name: 'system:controller:deployment-controller' },
       subjects: [{ kind: 'ServiceAccount', namespace: 'kube-system', name: 'deployment-controller' }],
     });
-    const anybody = user('alice', 'system:authenticated');
-    const nobody = user('system:anonymous', 'system:unauthenticated');
+    const authenticatedUser = user('alice', 'system:authenticated');
+    const anonymous = user('system:anonymous', 'system:unauthenticated');
     expect(await may(resourceAttributes(user('admin', 'system:masters'), 'delete', 'nodes'))).toBe(true);
-    expect(await may(pathAttributes(nobody, 'get', '/livez'))).toBe(true);
-    expect(await may(pathAttributes(nobody, 'get', '/oarlock/v1/ca'))).toBe(true);
-    expect(await may(pathAttributes(nobody, 'get', '/apis'))).toBe(false);
-    expect(await may(pathAttributes(anybody, 'get', '/apis/apps/v1'))).toBe(true);
-    expect(await may(resourceAttributes(anybody, 'create', 'selfsubjectaccessreviews.authorization.k8s.io'))).toBe(true);
-    expect(await may(resourceAttributes(anybody, 'list', 'pods', 'default'))).toBe(false);
+    expect(await may(pathAttributes(anonymous, 'get', '/livez'))).toBe(true);
+    expect(await may(pathAttributes(anonymous, 'get', '/oarlock/v1/ca'))).toBe(true);
+    expect(await may(pathAttributes(anonymous, 'get', '/apis'))).toBe(false);
+    expect(await may(pathAttributes(authenticatedUser, 'get', '/apis/apps/v1'))).toBe(true);
+    expect(await may(resourceAttributes(authenticatedUser, 'create', 'selfsubjectaccessreviews.authorization.k8s.io'))).toBe(true);
+    expect(await may(resourceAttributes(authenticatedUser, 'list', 'pods', 'default'))).toBe(false);
     expect(await may(resourceAttributes(robot('kube-system', 'deployment-controller'), 'create', 'replicasets.apps', 'x'))).toBe(true);
     expect(await may(resourceAttributes(robot('kube-system', 'deployment-controller'), 'get', 'secrets', 'x', 'y'))).toBe(false);
     expect(await may(resourceAttributes(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toBe(true);
     await dispose();
   });
 
-  it('are made at once when somebody asks who needs them', async () => {
+  it('are created at once for the first request that needs them', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin });
@@ -222,25 +223,29 @@ describe('default roles and bindings', () => {
     await api.stop();
   });
 
-  it('hold for the parts of a control plane from the first request on, whatever is written already', async () => {
+  it('apply to control plane components from the first request, before they are written', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const host = new PluginHost({ clock }).provide(Client, api.client()).provide(Informers, api.informers).add({ plugin });
     const [authorizer] = host.get(Authz);
     await host.start();
-    const at = (asked: Attributes) => authorizer?.authorize(asked);
-    expect(at(resourceAttributes(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({ decision: 'allow' });
-    expect(at(resourceAttributes(robot('kube-system', 'pod-garbage-collector'), 'patch', 'pods/status', 'x', 'p'))).toMatchObject({
+    const authorize = (attributes: Attributes) => authorizer?.authorize(attributes);
+    expect(authorize(resourceAttributes(user('system:kube-scheduler'), 'create', 'pods/binding', 'x', 'p'))).toMatchObject({
       decision: 'allow',
     });
-    expect(at(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system'))).toMatchObject({
+    expect(authorize(resourceAttributes(robot('kube-system', 'pod-garbage-collector'), 'patch', 'pods/status', 'x', 'p'))).toMatchObject({
+      decision: 'allow',
+    });
+    expect(
+      authorize(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'kube-system')),
+    ).toMatchObject({
       decision: 'allow',
     });
     expect(api.objects(clusterRoles)).toEqual([]);
-    // what they do not hold, and what others ask, waits for what is stored
+    // a request that the default roles do not allow waits for the stored roles
     const more = [
-      at(resourceAttributes(user('system:kube-scheduler'), 'get', 'secrets', 'x', 'p')),
-      at(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'default')),
+      authorize(resourceAttributes(user('system:kube-scheduler'), 'get', 'secrets', 'x', 'p')),
+      authorize(resourceAttributes(user('system:oarlock:dns'), 'create', 'endpointslices.discovery.k8s.io', 'default')),
     ];
     await clock.settle();
     for (const answer of await Promise.all(more)) expect(answer).toMatchObject({ decision: 'no-opinion' });
@@ -248,7 +253,7 @@ describe('default roles and bindings', () => {
     await api.stop();
   });
 
-  it('are completed where something was taken away, keep what was added, and are left alone when told so', async () => {
+  it('get back removed parts, keep added parts, and are not changed with autoupdate false', async () => {
     const clock = new FakeClock();
     const api = memoryApi({ clock });
     const client = api.client();

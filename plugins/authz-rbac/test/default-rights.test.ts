@@ -4,7 +4,7 @@ import type { PolicyRule, RoleRef, Subject } from '@oarlock/api/types/rbac-v1';
 import { describe, expect, it } from 'vitest';
 import { defaultObjects } from '../src/default-objects.ts';
 
-/** Every right that a role grants, one a line, in one order. */
+/** Returns the permissions of a role, sorted, one per line. */
 const rightsOf = (rules: readonly PolicyRule[] = []): string =>
   [
     ...new Set(
@@ -21,7 +21,7 @@ const rightsOf = (rules: readonly PolicyRule[] = []): string =>
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16);
 const key = ({ metadata }: KubeObject): string => [metadata?.namespace, metadata?.name].filter(Boolean).join('/');
 
-/** Digests of the rights of upstream's bootstrap policy in 1.36: a role of upstream's grants neither more nor less. */
+/** Digests of the permissions in upstream's bootstrap policy of 1.36: a role of upstream grants neither more nor less. */
 const upstreamRoles: ReadonlyMap<string, string> = new Map([
   ['admin', 'e3b0c44298fc1c14'],
   ['cluster-admin', '26f7c6ac421e2eaf'],
@@ -102,7 +102,7 @@ const upstreamRoles: ReadonlyMap<string, string> = new Map([
   ['view', 'e3b0c44298fc1c14'],
 ]);
 
-/** Why there is a role that upstream lacks. A binding of the same name needs no further reason. */
+/** The reason for each role that upstream does not have. A binding of the same name needs no further reason. */
 const ownRoles: Readonly<Record<string, string>> = {
   'oarlock:public-info-viewer': 'machines that join read the CA before they have credentials, and check its hash',
   'oarlock:node-joiner': '`oarlock node join` posts to the join path with a bootstrap token',
@@ -127,7 +127,7 @@ const ownRoles: Readonly<Record<string, string>> = {
   'kube-system/oarlock:node-dns':
     'a node that joined adds its DNS server to the Service kube-dns; admission-node-restriction holds it to its own slice',
 };
-/** Why a subject holds a role that it does not hold upstream. */
+/** The reason for each subject that is not bound to the role upstream. */
 const ownBindings: Readonly<Record<string, string>> = {
   'oarlock:node-bootstrapper': 'as kubeadm binds it: a bootstrap token is good for a certificate request',
   'oarlock:node-client-certificates': "as kubeadm binds it: a bootstrap token is good for a node's client certificate",
@@ -139,7 +139,7 @@ const ownBindings: Readonly<Record<string, string>> = {
   'oarlock:node-proxier': 'a node that joined proxies Services with the certificate of its kubelet',
 };
 
-/** Subjects of upstream's bindings whose name does not contain it: by binding, in the order of their names. Controllers hold the role of their name. */
+/** Subjects of upstream's bindings, sorted, by binding. The service account of each controller is bound to the role of its name. */
 const upstreamSubjects: Readonly<Record<string, readonly string[]>> = {
   'cluster-admin': ['Group system:masters'],
   'system:basic-user': ['Group system:authenticated'],
@@ -164,7 +164,7 @@ const bindings: readonly (KubeObject & { readonly subjects?: readonly Subject[];
 const controller = 'system:controller:';
 
 describe('default roles', () => {
-  it('of upstream are all there', () => {
+  it('include all roles of upstream', () => {
     expect([...upstreamRoles.keys()].filter((name) => !roles.some((role) => key(role) === name))).toEqual([]);
   });
   it.each(roles.filter((role) => upstreamRoles.has(key(role))).map((role) => [key(role), role.rules] as const))(
@@ -173,14 +173,14 @@ describe('default roles', () => {
       expect(digest(rightsOf(rules))).toBe(upstreamRoles.get(name));
     },
   );
-  it('that upstream lacks have a reason each', () => {
+  it('without a role upstream have a reason', () => {
     const own = roles.map(key).filter((name) => !upstreamRoles.has(name));
     expect(own.sort()).toEqual(Object.keys(ownRoles).sort());
   });
 });
 
 describe('default bindings', () => {
-  it('of cluster roles are to the subjects of upstream', () => {
+  it('of cluster roles have the subjects of upstream', () => {
     for (const { metadata, subjects = [] } of everything.clusterRoleBindings) {
       const name = metadata?.name ?? '';
       if (name in ownRoles || name in ownBindings) continue;
@@ -191,16 +191,16 @@ describe('default bindings', () => {
       ]).toEqual([name, wanted]);
     }
   });
-  it('to nodes beyond their own user are those with a reason', () => {
+  it('to the group of nodes have a reason', () => {
     const ofNodes = bindings.filter(({ subjects = [] }) => subjects.some(({ name }) => name === 'system:nodes')).map(key);
     expect(ofNodes.filter((name) => !(name in ownRoles) && !(name in ownBindings))).toEqual([]);
   });
-  it('hold the role of their own name unless a reason is given', () => {
+  it('refer to the role of their name unless there is a reason', () => {
     const others = bindings.filter(({ metadata, roleRef }) => metadata?.name !== roleRef.name).map(key);
     const upstream = ['kube-system/system::extension-apiserver-authentication-reader'];
     expect(others.filter((name) => !(name in ownBindings)).sort()).toEqual(upstream);
   });
-  it('let nodes write PersistentVolumes only where a composition provisions on nodes', () => {
+  it('allow nodes to write PersistentVolumes only if the composition provisions volumes on nodes', () => {
     const { clusterRoleBindings } = defaultObjects();
     expect(clusterRoleBindings.some(({ roleRef }) => roleRef.name === 'oarlock:node-volumes')).toBe(false);
   });

@@ -14,14 +14,14 @@ interface Spec {
 }
 
 async function open(config: object = {}) {
-  const asked: Spec[] = [];
+  const reviewed: Spec[] = [];
   let broken = false;
   const server = createServer((request, response) => {
     let text = '';
     request.on('data', (chunk) => (text += chunk));
     request.on('end', () => {
       const { spec } = JSON.parse(text) as { spec: Spec };
-      asked.push(spec);
+      reviewed.push(spec);
       const allowed = spec.user === 'ada' && (spec.resourceAttributes?.verb === 'get' || spec.nonResourceAttributes?.path === '/metrics');
       const denied = spec.user === 'eve';
       response.statusCode = broken ? 500 : 200;
@@ -38,7 +38,7 @@ async function open(config: object = {}) {
   if (authorizer === undefined) throw new Error('not created');
   await host.start();
   return {
-    asked,
+    reviewed,
     clock,
     authorizer,
     break: () => {
@@ -60,21 +60,21 @@ authzContract('authz-webhook', async () => ({
 }));
 
 describe('authz-webhook', () => {
-  it('keeps answers for a while', async () => {
-    const { asked, clock, authorizer, dispose } = await open();
+  it('caches decisions', async () => {
+    const { reviewed, clock, authorizer, dispose } = await open();
     const [yes, no] = [resourceAttributes(user('ada'), 'get', 'pods'), resourceAttributes(user('bob'), 'get', 'pods')];
     for (const question of [yes, no, yes, no]) await authorizer.authorize(question);
-    expect(asked).toHaveLength(2);
+    expect(reviewed).toHaveLength(2);
     await clock.advance(31_000);
     for (const question of [yes, no]) await authorizer.authorize(question);
-    expect(asked).toHaveLength(3);
+    expect(reviewed).toHaveLength(3);
     await clock.advance(300_000);
     await authorizer.authorize(yes);
-    expect(asked).toHaveLength(4);
+    expect(reviewed).toHaveLength(4);
     await dispose();
   });
 
-  it('does as its failure policy says when there is no answer', async () => {
+  it('applies the failure policy if the webhook fails', async () => {
     for (const [failurePolicy, decision] of [
       ['NoOpinion', 'no-opinion'],
       ['Deny', 'deny'],
@@ -86,14 +86,14 @@ describe('authz-webhook', () => {
     }
   });
 
-  it('asks only where all conditions hold', async () => {
-    const { asked, authorizer, dispose } = await open({
+  it('calls the webhook only if all match conditions are true', async () => {
+    const { reviewed, authorizer, dispose } = await open({
       matchConditions: [{ expression: 'has(request.resourceAttributes)' }, { expression: "request.resourceAttributes.namespace == 'a'" }],
     });
     expect(await authorizer.authorize(resourceAttributes(user('ada'), 'get', 'pods', 'a'))).toMatchObject({ decision: 'allow' });
     expect(await authorizer.authorize(resourceAttributes(user('ada'), 'get', 'pods', 'b'))).toMatchObject({ decision: 'no-opinion' });
     expect(await authorizer.authorize(pathAttributes(user('ada'), 'get', '/metrics'))).toMatchObject({ decision: 'no-opinion' });
-    expect(asked).toHaveLength(1);
+    expect(reviewed).toHaveLength(1);
     await dispose();
   });
 });

@@ -22,36 +22,39 @@ import type { Remote } from './remote.ts';
 export interface AggregatorOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'resolveService'>;
   readonly proxy: ReverseProxy;
-  /** The certificate by which other API servers know this one as the front of them. */
+  /** The client certificate by which extension API servers authenticate this one as front proxy. */
   readonly frontProxy: ProxyClientCertificate;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
+/** Time for which OpenAPI documents are cached. */
 const documentsMs = 60_000;
-/** As whom the aggregator itself asks. */
+/** The user of the aggregator's own requests. */
 const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
 
-/** API groups of other servers, behind Services: their requests go on there, as whoever asks. KEP-263's kube-aggregator. */
+/** Proxies the API groups of extension API servers behind Services, with the identity of the caller (kube-aggregator upstream). */
 export class Aggregator {
   readonly #options: AggregatorOptions;
   readonly #services: LoopbackInformer<APIService>;
-  /** Followed from when the first APIService leads elsewhere. */
+  /** Started with the first APIService that has a Service. */
   readonly #endpoints: LoopbackInformer<EndpointSlice>;
   readonly #availability: AvailabilityController;
-  /** Requests of callers in this process. */
+  /** Sends requests of callers in this process. */
   readonly requests: RemoteRequests;
   readonly #listeners: (() => void)[] = [];
   readonly #stop = new AbortController();
-  #documents: { readonly of: AggregatedApis; readonly at: number; readonly documents: Promise<readonly AggregatedDocument[]> } | undefined;
-  #aggregatedDocuments = false;
+  #documents:
+    | { readonly groups: AggregatedApis; readonly at: number; readonly documents: Promise<readonly AggregatedDocument[]> }
+    | undefined;
+  #endpointsStarted = false;
   #remotes = new Map<string, Remote>();
   #groups: AggregatedApis = [];
-  #secrets = new WeakMap<APIService, Promise<ProxyTls>>();
+  #tlsByService = new WeakMap<APIService, Promise<ProxyTls>>();
 
   constructor(options: AggregatorOptions) {
     this.#options = options;
-    this.#services = new LoopbackInformer(apiServices, { ...options, onChange: () => this.#changed() });
+    this.#services = new LoopbackInformer(apiServices, { ...options, onChange: () => this.#updateRemotes() });
     this.#endpoints = new LoopbackInformer(endpointSlices, { ...options, onChange: () => this.#availability.probeSoon() });
     this.#availability = new AvailabilityController({
       ...options,
@@ -66,7 +69,7 @@ export class Aggregator {
     });
   }
 
-  /** Resolves when all APIServices have been seen; whether they can be reached is found out afterwards. */
+  /** Resolves when all APIServices have been read. Their availability is probed afterwards. */
   start(): Promise<void> {
     return this.#services.start();
   }
@@ -77,47 +80,47 @@ export class Aggregator {
     await this.#availability.stop();
   }
 
-  /** Calls back whenever an APIService changes. */
+  /** Adds a listener that is called for every change of an APIService. */
   addServicesListener(listener: () => void): void {
     this.#listeners.push(listener);
   }
-  /** Every APIService, by name. */
+  /** All APIServices, by name. */
   get services(): ReadonlyMap<string, APIService> {
     return this.#services.objects;
   }
-  /** What the others serve, for discovery: another array whenever it changes. */
+  /** The API groups of extension API servers, for discovery. A change creates a new array. */
   get groups(): AggregatedApis {
     return this.#groups;
   }
-  /** Whether anything is served elsewhere: until then nothing is looked up. */
+  /** True if no API group is served by an extension API server. */
   get isEmpty(): boolean {
     return this.#remotes.size === 0;
   }
 
-  /** Who serves what stands below a path, when that is somebody else. */
+  /** Returns the extension API server of a path, or undefined if this API server serves it. */
   find(segments: readonly string[]): Remote | undefined {
     return this.#remotes.size === 0 || segments[0] !== 'apis' || segments.length < 3
       ? undefined
       : this.#remotes.get(`${segments[1]}/${segments[2]}`);
   }
 
-  /** Who serves the kinds of a group and version, when that is somebody else. */
+  /** Returns the extension API server of a group and version, or undefined if this API server serves them. */
   findGroup(group: string, version: string): Remote | undefined {
     return this.#remotes.size === 0 ? undefined : this.#remotes.get(`${group}/${version}`);
   }
 
-  /** Who serves the OpenAPI document of a path such as `/openapi/v3/apis/G/V`. */
+  /** Returns the extension API server of an OpenAPI document such as `/openapi/v3/apis/G/V`, or undefined. */
   findDocument(path: string): Remote | undefined {
     if (this.#remotes.size === 0 || !path.startsWith('/openapi/v3/apis/')) return undefined;
     return this.#remotes.get(path.slice('/openapi/v3/apis/'.length));
   }
 
-  /** What the others that can be reached say in OpenAPI v2 about their groups. Asked again after a minute. */
+  /** Returns the OpenAPI v2 documents of the extension API servers that respond. Cached for `documentsMs`. */
   documents(): Promise<readonly AggregatedDocument[]> {
     const now = this.#options.clock.monotonic();
     const groups = this.#groups;
-    if (this.#documents === undefined || this.#documents.of !== groups || now - this.#documents.at > documentsMs)
-      this.#documents = { of: groups, at: now, documents: this.#readDocuments() };
+    if (this.#documents === undefined || this.#documents.groups !== groups || now - this.#documents.at > documentsMs)
+      this.#documents = { groups, at: now, documents: this.#readDocuments() };
     return this.#documents.documents;
   }
 
@@ -142,7 +145,7 @@ export class Aggregator {
     return found.flat();
   }
 
-  /** Passes a request on that has been authorized here. @throws StatusError `ServiceUnavailable` */
+  /** Forwards an authorized request. @throws StatusError `ServiceUnavailable` */
   async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeRequest | undefined): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
     const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
@@ -151,12 +154,12 @@ export class Aggregator {
     else await this.#options.proxy.upgrade(target, exchange, upgrade);
   }
 
-  /** What a GET is answered with, for callers without HTTP who have been authorized. @throws StatusError as `ask` */
+  /** Returns the body of an authorized GET of a caller in this process. @throws StatusError as `RemoteRequests.request` */
   async read(remote: Remote, path: string, identity: Identity): Promise<unknown> {
     return (await this.requests.request(remote, { method: 'GET', path, identity })).value;
   }
 
-  /** Where an APIService is to be reached right now; undefined where it is not. */
+  /** Returns a ready endpoint of the APIService's Service, or undefined if there is none. */
   async #target(service: APIService, path: string, headers: ProxyTarget['headers'] = {}): Promise<ProxyTarget | undefined> {
     const { name = '', namespace = '', port = 443 } = service.spec?.service ?? {};
     const found = this.#options.pipeline.resolveService(namespace, name, port);
@@ -173,55 +176,54 @@ export class Aggregator {
     };
   }
 
-  /** Who the other side has to be, and who this one is. One object as long as neither changes, so that connections are kept. */
+  /** Returns the certificates of both sides. The same object while neither changes, so that connections are reused. */
   async #tls(service: APIService): Promise<ProxyTls> {
     const own = await this.#options.frontProxy.tls();
-    let known = this.#secrets.get(service);
-    if (known === undefined || (await known).cert !== own.cert) {
+    let tls = this.#tlsByService.get(service);
+    if (tls === undefined || (await tls).cert !== own.cert) {
       const { caBundle, insecureSkipTLSVerify, service: reference } = service.spec ?? {};
-      const { ca: _ours, ...shown } = own;
-      const tls: ProxyTls = {
-        ...shown,
+      const created: ProxyTls = {
+        ...own,
         servername: `${reference?.name ?? ''}.${reference?.namespace ?? ''}.svc`,
         checkServerIdentity: checkSubjectAlternativeNames,
         ...(insecureSkipTLSVerify === true && { rejectUnauthorized: false }),
         ...(caBundle && { ca: Buffer.from(caBundle, 'base64') }),
       };
-      known = Promise.resolve(tls);
-      this.#secrets.set(service, known);
+      tls = Promise.resolve(created);
+      this.#tlsByService.set(service, tls);
     }
-    return known;
+    return tls;
   }
 
-  #changed(): void {
+  #updateRemotes(): void {
     const remotes = new Map<string, Remote>();
     for (const service of this.#services.objects.values()) {
       const { group = '', version = '', service: reference } = service.spec ?? {};
       if (reference !== undefined && group !== '') {
         const before = this.#remotes.get(`${group}/${version}`);
-        // a report on a service is none of its connections' business
+        // a change of the status does not close connections
         if (
           before !== undefined &&
           before.service.metadata?.generation === service.metadata?.generation &&
           sameSpec(before.service, service)
         )
-          this.#withTlsReuse(before.service, service);
+          this.#reuseTls(before.service, service);
         remotes.set(`${group}/${version}`, { service, group, version });
       }
     }
     this.#remotes = remotes;
     this.#availability.setServices([...this.#services.objects.values()]);
     this.#rebuildGroups();
-    if (remotes.size > 0 && !this.#aggregatedDocuments) {
-      this.#aggregatedDocuments = true;
+    if (remotes.size > 0 && !this.#endpointsStarted) {
+      this.#endpointsStarted = true;
       void this.#endpoints.start();
     }
     for (const listener of this.#listeners) listener();
   }
 
-  #withTlsReuse(before: APIService, now: APIService): void {
-    const known = this.#secrets.get(before);
-    if (known !== undefined) this.#secrets.set(now, known);
+  #reuseTls(before: APIService, now: APIService): void {
+    const tls = this.#tlsByService.get(before);
+    if (tls !== undefined) this.#tlsByService.set(now, tls);
   }
 
   #rebuildGroups(): void {

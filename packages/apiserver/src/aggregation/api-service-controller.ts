@@ -1,10 +1,8 @@
 import { jsonEqual } from '@oarlock/api/json/json';
 import { groups } from '@oarlock/api/kinds';
-import { apiServices, configMaps, customResourceDefinitions } from '@oarlock/api/resources';
-import { isStatus } from '@oarlock/api/status';
+import { apiServices, customResourceDefinitions } from '@oarlock/api/resources';
 import type { APIServiceSpec } from '@oarlock/api/types/apiregistration-v1';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
-import type { ConfigMap } from '@oarlock/api/types/core-v1';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Logger } from '@oarlock/primitives/logger';
 import { LoopbackInformer } from '../controllers/loopback-informer.ts';
@@ -12,13 +10,11 @@ import { LoopbackClient, ignoreReasons } from '../controllers/loopback-client.ts
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { CoalescingRunner } from '@oarlock/primitives/coalescing-runner';
 import type { Aggregator } from './aggregator.ts';
-import { authenticationConfigData } from './request-header.ts';
 import type { RequestHandler } from '../request/response.ts';
 
 export interface ApiServiceControllerOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'servedKinds'>;
   readonly aggregator: Pick<Aggregator, 'services' | 'addServicesListener'>;
-  readonly caBundle: string;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -31,24 +27,22 @@ interface DesiredApiService {
 const autoManagedLabel = 'kube-aggregator.kubernetes.io/automanaged';
 const customGroupPriority = 1_000;
 const customVersionPriority = 100;
-const configMapName = { name: 'extension-apiserver-authentication', namespace: 'kube-system' };
-const known = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 100]));
+const groupPriorities = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 100]));
 
 /**
- * Keeps an APIService for every group and version that this server has itself, custom resources among them, and the ConfigMap by which
- * extension API servers know this one. Those that administrators make are left alone.
+ * Maintains an APIService for every group and version that this server serves, including those of custom resources (autoregister controller
+ * upstream). APIServices of administrators are not changed.
  */
 export class ApiServiceController {
   readonly #options: ApiServiceControllerOptions;
   readonly #definitions: LoopbackInformer<CustomResourceDefinition>;
   readonly #client: LoopbackClient;
   readonly #runner: CoalescingRunner;
-  #published = false;
 
   constructor(options: ApiServiceControllerOptions) {
     this.#options = options;
     this.#client = new LoopbackClient(options.pipeline);
-    this.#runner = new CoalescingRunner({ ...options, failureMessage: 'APIServices could not be settled', run: () => this.#reconcile() });
+    this.#runner = new CoalescingRunner({ ...options, failureMessage: 'reconciling APIServices failed', run: () => this.#reconcile() });
     this.#definitions = new LoopbackInformer(customResourceDefinitions, { ...options, onChange: () => void this.#runner.trigger() });
   }
 
@@ -63,13 +57,11 @@ export class ApiServiceController {
   }
 
   async #reconcile(): Promise<void> {
-    if (!this.#published) await this.#publishAuthenticationConfig();
-    this.#published = true;
     const { aggregator } = this.#options;
-    const wanted = this.#desiredApiServices();
-    await Promise.all([...wanted].map(([name, service]) => this.#ensureApiService(name, service)));
+    const desired = this.#desiredApiServices();
+    await Promise.all([...desired].map(([name, service]) => this.#ensureApiService(name, service)));
     for (const [name, { metadata, spec }] of aggregator.services)
-      if (metadata?.labels?.[autoManagedLabel] !== undefined && spec?.service === undefined && !wanted.has(name))
+      if (metadata?.labels?.[autoManagedLabel] !== undefined && spec?.service === undefined && !desired.has(name))
         await this.#client.delete(apiServices, { metadata: { name } }).catch(ignoreReasons('NotFound'));
   }
 
@@ -84,44 +76,33 @@ export class ApiServiceController {
   }
 
   #desiredApiServices(): ReadonlyMap<string, DesiredApiService> {
-    const wanted = new Map<string, DesiredApiService>();
-    const add = (group: string, version: string, groupPriorityMinimum: number, versionPriority: number, label: 'onstart' | 'true') => {
-      const spec = { ...(group !== '' && { group }), version, groupPriorityMinimum, versionPriority };
-      if (!wanted.has(`${version}.${group}`)) wanted.set(`${version}.${group}`, { spec, label });
+    const desired = new Map<string, DesiredApiService>();
+    const add = ({ group, ...spec }: APIServiceSpec & { readonly group: string }, label: DesiredApiService['label']) => {
+      const name = `${spec.version}.${group}`;
+      if (!desired.has(name)) desired.set(name, { spec: { ...(group !== '' && { group }), ...spec }, label });
     };
     for (const { group, version } of this.#options.pipeline.servedKinds()) {
-      const priority = known.get(group);
-      if (priority !== undefined) add(group, version, priority, versionPriority(group, version), 'onstart');
+      const priority = groupPriorities.get(group);
+      if (priority !== undefined)
+        add({ group, version, groupPriorityMinimum: priority, versionPriority: versionPriority(group, version) }, 'onstart');
     }
     for (const { metadata, spec, status } of this.#definitions.objects.values()) {
       if (metadata?.deletionTimestamp !== undefined) continue;
       if (status?.conditions?.some(({ type, status: is }) => type === 'Established' && is === 'True') !== true) continue;
       for (const { name, served } of spec?.versions ?? [])
-        if (served === true) add(spec.group, name, customGroupPriority, customVersionPriority, 'true');
+        if (served === true)
+          add(
+            { group: spec.group, version: name, groupPriorityMinimum: customGroupPriority, versionPriority: customVersionPriority },
+            'true',
+          );
     }
-    return wanted;
-  }
-
-  async #publishAuthenticationConfig(): Promise<void> {
-    const data = authenticationConfigData(this.#options.caBundle);
-    for (;;) {
-      try {
-        const present = (await this.#client.get(configMaps, { metadata: configMapName })) as ConfigMap | undefined;
-        if (jsonEqual(present?.data, data)) return;
-        await this.#client.update(configMaps, { ...present, ...{ data } });
-        return;
-      } catch (error) {
-        if (isStatus(error, 'Conflict')) continue;
-        if (!isStatus(error, 'NotFound')) throw error;
-      }
-      await this.#client.create(configMaps, { metadata: configMapName, ...{ data } }).catch(ignoreReasons('AlreadyExists'));
-    }
+    return desired;
   }
 }
 
-/** The more preferred, the higher; one that is finished is never below 15. */
+/** Returns the version priority: higher for preferred versions, at least 15 for stable ones. */
 function versionPriority(group: string, version: string): number {
   const versions = groups.find(({ name }) => name === group)?.versions ?? [];
-  const behind = versions.length - 1 - versions.indexOf(version);
-  return group === '' ? 1 : (/alpha|beta/.test(version) ? 1 : 15) + behind;
+  const lessPreferred = versions.length - 1 - versions.indexOf(version);
+  return group === '' ? 1 : (/alpha|beta/.test(version) ? 1 : 15) + lessPreferred;
 }

@@ -17,7 +17,7 @@ export interface AvailabilityControllerOptions {
   readonly clock: Clock;
   readonly log: Logger;
   target(service: APIService, path: string, headers?: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
-  /** What a server serves, or whether it does, has changed. */
+  /** Called when the discovery or the availability of a server may have changed. */
   onDiscovery(): void;
 }
 
@@ -26,27 +26,27 @@ type ProbedDiscovery = Pick<AggregatedApi, 'resources' | 'openApiHash'>;
 
 const localCondition: AvailableCondition = { status: 'True', reason: 'Local', message: 'Local APIServices are always available' };
 const passedCondition: AvailableCondition = { status: 'True', reason: 'Passed', message: 'all checks passed' };
-const probeMs = 5_000;
+const probeTimeoutMs = 5_000;
 const probeIntervalMs = 30_000;
 const minProbeIntervalMs = 500;
 const maxDiscoveryBytes = 4 * 1024 * 1024;
 const accept = { accept: 'application/json' };
-/** As whom the aggregator itself asks. */
-const own = { 'x-remote-user': 'system:kube-aggregator', 'x-remote-group': 'system:masters' };
+/** The user of the probes. */
+const aggregatorUser = { 'x-remote-user': 'system:kube-aggregator', 'x-remote-group': 'system:masters' };
 
 interface TrackedService {
-  /** When it was last asked, in milliseconds of the monotonic clock. */
-  asked: number;
+  /** When it was last probed, in milliseconds of the monotonic clock. */
+  probedAt: number;
   service: APIService;
   condition: AvailableCondition | undefined;
   discovery: ProbedDiscovery;
-  /** How often it failed in a row. */
+  /** Number of consecutive failures. */
   failures: number;
   timer: Timer | undefined;
   probing: boolean;
 }
 
-/** Asks every extension API server from time to time what it serves, and says in its APIService whether it answered. */
+/** Probes the discovery document of every extension API server and writes the condition Available of its APIService. */
 export class AvailabilityController {
   readonly #options: AvailabilityControllerOptions;
   readonly #requests: LoopbackClient;
@@ -66,27 +66,27 @@ export class AvailabilityController {
   }
 
   isAvailable({ metadata, status }: APIService): boolean {
-    const verdict = this.#trackedServices.get(metadata?.name ?? '')?.condition;
-    return (verdict ?? status?.conditions?.find(({ type }) => type === 'Available'))?.status === 'True';
+    const condition = this.#trackedServices.get(metadata?.name ?? '')?.condition;
+    return (condition ?? status?.conditions?.find(({ type }) => type === 'Available'))?.status === 'True';
   }
   discoveryOf(name: string): ProbedDiscovery {
     return this.#trackedServices.get(name)?.discovery ?? {};
   }
 
-  /** From now on these, and no others. Those that are new or have changed are asked at once. */
+  /** Replaces the tracked services. New and changed ones are probed at once. */
   setServices(services: readonly APIService[]): void {
     const names = new Set(services.map(({ metadata }) => metadata?.name ?? ''));
-    for (const [name, watched] of this.#trackedServices)
+    for (const [name, tracked] of this.#trackedServices)
       if (!names.has(name)) {
-        watched.timer?.cancel();
+        tracked.timer?.cancel();
         this.#trackedServices.delete(name);
       }
     for (const service of services) {
       const name = service.metadata?.name ?? '';
-      const watched = this.#trackedServices.get(name);
-      if (watched === undefined) {
-        const fresh: TrackedService = {
-          asked: Number.NEGATIVE_INFINITY,
+      const tracked = this.#trackedServices.get(name);
+      if (tracked === undefined) {
+        const created: TrackedService = {
+          probedAt: Number.NEGATIVE_INFINITY,
           service,
           condition: undefined,
           discovery: {},
@@ -94,107 +94,120 @@ export class AvailabilityController {
           timer: undefined,
           probing: false,
         };
-        this.#trackedServices.set(name, fresh);
-        this.#scheduleProbe(fresh);
+        this.#trackedServices.set(name, created);
+        this.#scheduleProbe(created);
         continue;
       }
-      const changed = !jsonEqual(watched.service.spec, service.spec);
-      watched.service = service;
+      const changed = !jsonEqual(tracked.service.spec, service.spec);
+      tracked.service = service;
       if (changed) {
-        watched.condition = undefined;
-        watched.discovery = {};
-        this.#scheduleProbe(watched);
+        tracked.condition = undefined;
+        tracked.discovery = {};
+        this.#scheduleProbe(tracked);
       }
     }
   }
 
-  /** Something happened among the endpoints of Services: who did not answer may do so now. */
+  /** Probes unavailable services again after a change of endpoints. */
   probeSoon(): void {
     const now = this.#options.clock.monotonic();
-    for (const watched of this.#trackedServices.values())
-      if (watched.service.spec?.service !== undefined && watched.condition?.status === 'False' && now - watched.asked >= minProbeIntervalMs)
-        this.#scheduleProbe(watched);
+    for (const tracked of this.#trackedServices.values())
+      if (
+        tracked.service.spec?.service !== undefined &&
+        tracked.condition?.status === 'False' &&
+        now - tracked.probedAt >= minProbeIntervalMs
+      )
+        this.#scheduleProbe(tracked);
   }
 
-  #scheduleProbe(watched: TrackedService): void {
-    watched.timer?.cancel();
-    if (watched.probing || this.#stop.signal.aborted) return;
-    watched.probing = true;
-    watched.asked = this.#options.clock.monotonic();
-    const probe = this.#probe(watched).finally(() => {
-      watched.probing = false;
+  #scheduleProbe(tracked: TrackedService): void {
+    tracked.timer?.cancel();
+    if (tracked.probing || this.#stop.signal.aborted) return;
+    tracked.probing = true;
+    tracked.probedAt = this.#options.clock.monotonic();
+    const probe = this.#probe(tracked).finally(() => {
+      tracked.probing = false;
       this.#probes.delete(probe);
     });
     this.#probes.add(probe);
   }
 
-  async #probe(watched: TrackedService): Promise<void> {
+  async #probe(tracked: TrackedService): Promise<void> {
     const { clock, log, onDiscovery } = this.#options;
-    const { service } = watched;
-    let verdict: AvailableCondition;
+    const { service } = tracked;
+    let condition: AvailableCondition;
     try {
-      verdict = await this.#probeCondition(watched);
+      condition = await this.#probeCondition(tracked);
     } catch (error) {
-      verdict = { status: 'False', reason: 'FailedDiscoveryCheck', message: error instanceof Error ? error.message : String(error) };
+      condition = { status: 'False', reason: 'FailedDiscoveryCheck', message: error instanceof Error ? error.message : String(error) };
     }
-    if (this.#stop.signal.aborted || this.#trackedServices.get(service.metadata?.name ?? '') !== watched) return;
-    const stale = !jsonEqual(watched.service.spec, service.spec);
+    if (this.#stop.signal.aborted || this.#trackedServices.get(service.metadata?.name ?? '') !== tracked) return;
+    const stale = !jsonEqual(tracked.service.spec, service.spec);
     if (!stale) {
-      watched.condition = verdict;
-      watched.failures = verdict.status === 'True' ? 0 : watched.failures + 1;
+      tracked.condition = condition;
+      tracked.failures = condition.status === 'True' ? 0 : tracked.failures + 1;
       onDiscovery();
       try {
-        await this.#report(watched.service, verdict);
+        await this.#report(tracked.service, condition);
       } catch (error) {
-        log.warn({ apiService: service.metadata?.name, error: String(error) }, 'the availability of an APIService could not be written');
+        log.warn({ apiService: service.metadata?.name, error: String(error) }, 'writing the availability of an APIService failed');
       }
     }
     if (service.spec?.service === undefined && !stale) return;
     const wait = stale
       ? 0
-      : verdict.status === 'True'
+      : condition.status === 'True'
         ? probeIntervalMs
-        : Math.min(probeIntervalMs, minProbeIntervalMs * 2 ** Math.min(watched.failures, 6));
-    watched.timer = clock.after(wait, () => {
-      this.#scheduleProbe(watched);
+        : Math.min(probeIntervalMs, minProbeIntervalMs * 2 ** Math.min(tracked.failures, 6));
+    tracked.timer = clock.after(wait, () => {
+      this.#scheduleProbe(tracked);
     });
   }
 
-  async #probeCondition(watched: TrackedService): Promise<AvailableCondition> {
+  async #probeCondition(tracked: TrackedService): Promise<AvailableCondition> {
     const { pipeline } = this.#options;
-    const { service } = watched;
+    const { service } = tracked;
     const { group = '', version = '', service: reference } = service.spec ?? {};
     if (reference === undefined) return localCondition;
     const { name = '', namespace = '', port = 443 } = reference;
     const found = pipeline.resolveService(namespace, name, port);
-    const no = (reason: string, message: string): AvailableCondition => ({ status: 'False', reason, message });
-    if (found.outcome === 'no service') return no('ServiceNotFound', `service/${name} in "${namespace}" is not present`);
-    if (found.outcome === 'no port') return no('ServicePortError', `service/${name} in "${namespace}" is not listening on port ${port}`);
-    if (found.outcome === 'no endpoints') return no('EndpointsNotFound', `cannot find endpoints for service/${name} in "${namespace}"`);
+    const unavailable = (reason: string, message: string): AvailableCondition => ({ status: 'False', reason, message });
+    if (found.outcome === 'no service') return unavailable('ServiceNotFound', `service/${name} in "${namespace}" is not present`);
+    if (found.outcome === 'no port')
+      return unavailable('ServicePortError', `service/${name} in "${namespace}" is not listening on port ${port}`);
+    if (found.outcome === 'no endpoints')
+      return unavailable('EndpointsNotFound', `cannot find endpoints for service/${name} in "${namespace}"`);
     if (found.outcome === 'not ready')
-      return no('MissingEndpoints', `endpoints for service/${name} in "${namespace}" have no addresses with port name "${found.portName}"`);
+      return unavailable(
+        'MissingEndpoints',
+        `endpoints for service/${name} in "${namespace}" have no addresses with port name "${found.portName}"`,
+      );
     const path = `/apis/${group}/${version}`;
     const url = `https://${found.host.includes(':') ? `[${found.host}]` : found.host}:${found.port}${path}`;
-    const failed = (why: string) => no('FailedDiscoveryCheck', `failing or missing response from ${url}: ${why}`);
-    const target = await this.#options.target(service, path, { ...accept, ...own });
-    if (target === undefined) return failed('the service is gone');
-    let answer: BufferedResponse;
+    const failed = (cause: string) => unavailable('FailedDiscoveryCheck', `failing or missing response from ${url}: ${cause}`);
+    const target = await this.#options.target(service, path, { ...accept, ...aggregatorUser });
+    if (target === undefined) return failed('the service does not exist');
+    let response: BufferedResponse;
     try {
-      answer = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...own } });
+      response = await this.#fetch({ ...target, headers: { ...target.headers, ...accept, ...aggregatorUser } });
     } catch (error) {
       return failed(error instanceof Error ? error.message : String(error));
     }
-    if (answer.code < 200 || answer.code > 300) return failed(`bad status from ${url}: ${answer.code}`);
-    const resources = resourcesOf(answer.body);
+    if (response.code < 200 || response.code >= 300) return failed(`bad status from ${url}: ${response.code}`);
+    const resources = resourcesOf(response.body);
     const openApiHash = await this.#openApiHash(target, `apis/${group}/${version}`);
-    watched.discovery = { ...(resources && { resources }), ...(openApiHash !== undefined && { openApiHash }) };
+    tracked.discovery = { ...(resources && { resources }), ...(openApiHash !== undefined && { openApiHash }) };
     return passedCondition;
   }
 
-  /** The hash by which the other server's index of OpenAPI v3 names a document; one without has none. */
+  /** Returns the hash of a document in the server's OpenAPI v3 index, or undefined if the index does not list it. */
   async #openApiHash(target: ProxyTarget, document: string): Promise<string | undefined> {
     try {
-      const { code, body } = await this.#fetch({ ...target, path: '/openapi/v3', headers: { ...target.headers, ...accept, ...own } });
+      const { code, body } = await this.#fetch({
+        ...target,
+        path: '/openapi/v3',
+        headers: { ...target.headers, ...accept, ...aggregatorUser },
+      });
       if (code !== 200) return undefined;
       const index: unknown = JSON.parse(body.toString('utf8'));
       const paths = isObject(index) ? index['paths'] : undefined;
@@ -202,23 +215,28 @@ export class AvailabilityController {
       const url = isObject(entry) ? entry['serverRelativeURL'] : undefined;
       return typeof url === 'string' ? (new URL(url, 'https://x').searchParams.get('hash') ?? '') : undefined;
     } catch (error) {
-      this.#options.log.debug({ document, error: String(error) }, 'an extension API server has no OpenAPI documents');
+      this.#options.log.debug({ document, error: String(error) }, 'an extension API server has no OpenAPI v3 index');
       return undefined;
     }
   }
 
   #fetch(target: ProxyTarget) {
-    return fetchBuffered(this.#options.proxy, target, {}, { signals: [this.#stop.signal], limit: maxDiscoveryBytes, timeoutMs: probeMs });
+    return fetchBuffered(
+      this.#options.proxy,
+      target,
+      {},
+      { signals: [this.#stop.signal], limit: maxDiscoveryBytes, timeoutMs: probeTimeoutMs },
+    );
   }
 
-  /** Somebody else's change comes as an event, and is reported on then. */
-  async #report(service: APIService, verdict: AvailableCondition): Promise<void> {
+  /** Writes the condition. After a conflict, the event of the other write triggers the next report. */
+  async #report(service: APIService, condition: AvailableCondition): Promise<void> {
     const before = service.status?.conditions?.find(({ type }) => type === 'Available');
-    if (before?.status === verdict.status && before.reason === verdict.reason && before.message === verdict.message) return;
+    if (before?.status === condition.status && before.reason === condition.reason && before.message === condition.message) return;
     const lastTransitionTime =
-      before?.status === verdict.status && before.lastTransitionTime ? before.lastTransitionTime : formatTime(this.#options.clock.now());
+      before?.status === condition.status && before.lastTransitionTime ? before.lastTransitionTime : formatTime(this.#options.clock.now());
     const others = (service.status?.conditions ?? []).filter(({ type }) => type !== 'Available');
-    const conditions = [...others, { type: 'Available', lastTransitionTime, ...verdict }];
+    const conditions = [...others, { type: 'Available', lastTransitionTime, ...condition }];
     await this.#requests
       .update(apiServices, { ...service, ...{ status: { conditions } } }, 'status')
       .catch(ignoreReasons('Conflict', 'NotFound'));
@@ -230,7 +248,7 @@ function resourcesOf(body: Buffer): readonly AggregatedResource[] | undefined {
   try {
     list = JSON.parse(body.toString('utf8'));
   } catch {
-    return undefined; // it answered, but with something else
+    return undefined; // available, but not a discovery document
   }
   const resources = isObject(list) ? list['resources'] : undefined;
   return Array.isArray(resources)

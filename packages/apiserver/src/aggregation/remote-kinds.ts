@@ -34,8 +34,8 @@ const patchTypes: Readonly<Record<PatchType, string>> = {
 };
 
 /**
- * The pipeline for callers in process, with the kinds of other API servers: who asks and whether they may is settled here as over HTTP, the rest by
- * the server that has them.
+ * Adds the kinds of extension API servers to the pipeline for callers in this process. Authenticates and authorizes as for HTTP requests; the
+ * extension API server does the rest.
  */
 export function withAggregatedKinds(pipeline: RequestHandler, servers: AggregatedServers, authz: readonly Authorizer[]): RequestHandler {
   return {
@@ -63,7 +63,7 @@ async function requestRemote(request: ApiRequest, remote: Remote, servers: Aggre
     const faults = isPathSegmentName(part);
     if (faults.length > 0) throw badRequest(`invalid resource name ${JSON.stringify(part)}: [${faults.join(', ')}]`);
   }
-  const asked = {
+  const remoteRequest = {
     method: methods[verb],
     path: uriOf(request),
     identity,
@@ -74,9 +74,9 @@ async function requestRemote(request: ApiRequest, remote: Remote, servers: Aggre
     body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)),
     signal,
   };
-  if (verb === 'watch') return { kind: 'watch', resource, frames: framesOf(await servers.requests.stream(remote, asked), signal) };
-  const { code, value } = await servers.requests.request(remote, asked);
-  if (!isObject(value)) throw failure('InternalError', `the server of ${apiVersionOf(resource)} answered a ${verb} with no object`);
+  if (verb === 'watch') return { kind: 'watch', resource, frames: framesOf(await servers.requests.stream(remote, remoteRequest), signal) };
+  const { code, value } = await servers.requests.request(remote, remoteRequest);
+  if (!isObject(value)) throw failure('InternalError', `the server of ${apiVersionOf(resource)} answered ${verb} without an object`);
   if (verb === 'list') return listResponseOf(value, resource);
   return {
     kind: 'object',
@@ -98,11 +98,11 @@ function listResponseOf(value: Readonly<Record<string, unknown>>, resource: Reso
   };
 }
 
-/** Items of a typed list come without their kind. */
+/** Adds the kind to an item of a typed list, which has none. */
 const withTypeMeta = (object: KubeObject | Readonly<Record<string, unknown>>, resource: Resource): KubeObject =>
   (object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object) as KubeObject;
 
-/** Whoever gave up is told its own reason; a stream that breaks off is a server that cannot be reached. */
+/** Yields the frames. After an abort it throws the reason of the signal; a broken stream means that the server is unavailable. */
 async function* framesOf(body: AsyncIterable<Buffer>, signal: AbortSignal | undefined): AsyncGenerator<readonly WatchFrame[]> {
   try {
     yield* decodeRemoteWatch(body);
@@ -110,6 +110,8 @@ async function* framesOf(body: AsyncIterable<Buffer>, signal: AbortSignal | unde
     if (signal?.aborted === true) throw signal.reason;
     if (error instanceof StatusError) throw error;
     const message = error instanceof Error ? error.message : String(error);
-    throw new StatusError(failure('ServiceUnavailable', `the watch of another API server broke off: ${message}`).status, { cause: error });
+    throw new StatusError(failure('ServiceUnavailable', `the watch of an extension API server ended unexpectedly: ${message}`).status, {
+      cause: error,
+    });
   }
 }

@@ -6,10 +6,10 @@ import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
 import { anySignal, readBounded, fetchBuffered } from '../proxy/buffered-response.ts';
 import type { Remote } from './remote.ts';
 
-/** What is asked of another API server for a caller in this process, who has been authorized. */
+/** An authorized request of a caller in this process to an extension API server. */
 export interface RemoteRequest {
   readonly method: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
   readonly identity: Identity;
   readonly headers?: Readonly<Record<string, string>>;
@@ -19,18 +19,19 @@ export interface RemoteRequest {
 
 export interface RemoteRequestsOptions {
   readonly proxy: Pick<ReverseProxy, 'open'>;
-  /** Ends everything under way. */
+  /** Aborts all requests. */
   readonly stop: AbortSignal;
-  /** Where a server is to be reached right now; undefined where it is not. */
+  /** Returns the endpoint of a server, or undefined if it is not available. */
   target(remote: Remote, path: string, headers: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
 }
 
-const maxAnswerBytes = 64 * 1024 * 1024;
-const answerMs = 60_000;
-const shownOfText = 2048;
+const maxResponseBytes = 64 * 1024 * 1024;
+const responseTimeoutMs = 60_000;
+/** Length of the part of a text response that error messages contain. */
+const maxMessageLength = 2048;
 export const serviceUnavailable = (): StatusError => failure('ServiceUnavailable', 'service unavailable', {});
 
-/** Asks other API servers for callers of this process, as whoever asks. */
+/** Sends requests of callers in this process to extension API servers, with the identity of the caller. */
 export class RemoteRequests {
   readonly #options: RemoteRequestsOptions;
 
@@ -38,20 +39,20 @@ export class RemoteRequests {
     this.#options = options;
   }
 
-  /** An answer as a whole. @throws StatusError as the other side's answer, or `ServiceUnavailable`; the reason of the request's signal */
+  /** Returns a complete response. @throws StatusError of the response, or `ServiceUnavailable`; the reason of the request's signal */
   async request(remote: Remote, request: RemoteRequest): Promise<{ readonly code: number; readonly value: unknown }> {
     const { method, body, signal } = request;
     const { proxy, stop } = this.#options;
     const target = await this.#target(remote, request);
     return raceWithAbort(signal, async () => {
-      const bounds = { limit: maxAnswerBytes, timeoutMs: answerMs, signals: signal === undefined ? [stop] : [stop, signal] };
-      const { code, body: answer } = await fetchBuffered(proxy, target, { method, body }, bounds);
-      if (code >= 400) throw remoteRejection(code, parsedOrText(answer));
-      return { code, value: JSON.parse(answer.toString('utf8')) as unknown };
+      const bounds = { limit: maxResponseBytes, timeoutMs: responseTimeoutMs, signals: signal === undefined ? [stop] : [stop, signal] };
+      const { code, body: content } = await fetchBuffered(proxy, target, { method, body }, bounds);
+      if (code >= 400) throw remoteRejection(code, parsedOrText(content));
+      return { code, value: JSON.parse(content.toString('utf8')) as unknown };
     });
   }
 
-  /** The body of an answer that has no end of its own, such as a watch's. It ends with the request's signal. @throws StatusError as `ask` */
+  /** Returns the body of a stream such as a watch. It ends with the request's signal. @throws StatusError as `request` */
   async stream(remote: Remote, request: RemoteRequest): Promise<AsyncIterable<Buffer>> {
     const { method, signal } = request;
     const { proxy, stop } = this.#options;
@@ -63,7 +64,7 @@ export class RemoteRequests {
         const response = await proxy.open(target, { method, signal: within.signal });
         response.once('close', () => within.release());
         if ((response.statusCode ?? 0) < 400) return response as AsyncIterable<Buffer>;
-        throw remoteRejection(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxAnswerBytes)));
+        throw remoteRejection(response.statusCode ?? 0, parsedOrText(await readBounded(response, maxResponseBytes)));
       } catch (error) {
         within.release();
         throw error;
@@ -73,14 +74,14 @@ export class RemoteRequests {
 
   /** @throws StatusError `ServiceUnavailable` */
   async #target(remote: Remote, { path, headers, identity }: RemoteRequest): Promise<ProxyTarget> {
-    const shown = { accept: 'application/json', ...headers, ...requestHeaders({}, identity) };
-    const target = await this.#options.target(remote, path, shown);
+    const sentHeaders = { accept: 'application/json', ...headers, ...requestHeaders({}, identity) };
+    const target = await this.#options.target(remote, path, sentHeaders);
     if (target === undefined) throw serviceUnavailable();
     return target;
   }
 }
 
-/** What goes wrong on the way means that the other side cannot be reached, unless the caller gave up. */
+/** Runs `work`. Errors other than an abort of the caller mean that the server is unavailable. */
 async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -91,11 +92,12 @@ async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Pro
   }
 }
 
-function parsedOrText(answer: Buffer): unknown {
-  const text = answer.toString('utf8');
+/** Parses a response as JSON; a proxy in between may have sent text. */
+function parsedOrText(content: Buffer): unknown {
+  const text = content.toString('utf8');
   try {
     return JSON.parse(text);
   } catch {
-    return { message: text.slice(0, shownOfText) }; // something in between answered
+    return { message: text.slice(0, maxMessageLength) };
   }
 }

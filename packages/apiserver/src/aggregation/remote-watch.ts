@@ -11,19 +11,19 @@ const maxFrameBytes = 16 * 1024 * 1024;
 const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
 
 /**
- * The body of another API server's watch: a JSON text per line. What one chunk holds comes as one batch; the next is read when that was taken.
- * A line that is cut off at the end was never said.
- * @throws StatusError what an ERROR event carries; Error for what is no watch event, or is longer than 16 MiB
+ * Decodes the body of an extension API server's watch: one JSON text per line. Yields one batch per chunk, and reads the next chunk when the
+ * batch was consumed. Ignores an incomplete last line.
+ * @throws StatusError of an ERROR event; Error for a line that is not a watch event or is longer than 16 MiB
  */
 export async function* decodeRemoteWatch(body: AsyncIterable<Buffer>): AsyncGenerator<readonly WatchFrame[]> {
-  let begun: Buffer[] = [];
+  let partial: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
     const batch: WatchFrame[] = [];
     let from = 0;
     for (let end = chunk.indexOf(lineBreak); end >= 0; end = chunk.indexOf(lineBreak, from)) {
-      const line = Buffer.concat([...begun, chunk.subarray(from, end)]);
-      [begun, size, from] = [[], 0, end + 1];
+      const line = Buffer.concat([...partial, chunk.subarray(from, end)]);
+      [partial, size, from] = [[], 0, end + 1];
       if (line.length === 0) continue;
       const frame = decodeFrame(line);
       if (frame instanceof StatusError) {
@@ -34,9 +34,9 @@ export async function* decodeRemoteWatch(body: AsyncIterable<Buffer>): AsyncGene
       while (eventLoop.shouldYield) await eventLoop.yield();
     }
     if (from < chunk.length) {
-      begun.push(chunk.subarray(from));
+      partial.push(chunk.subarray(from));
       size += chunk.length - from;
-      if (size > maxFrameBytes) throw new Error(`a watch event of more than ${maxFrameBytes} bytes`);
+      if (size > maxFrameBytes) throw new Error(`the watch event has more than ${maxFrameBytes} bytes`);
     }
     if (batch.length > 0) yield batch;
   }
@@ -44,10 +44,10 @@ export async function* decodeRemoteWatch(body: AsyncIterable<Buffer>): AsyncGene
 
 function decodeFrame(line: Buffer): WatchFrame | StatusError {
   const event: unknown = JSON.parse(line.toString('utf8'));
-  if (!isObject(event)) throw new Error('a watch event that is no object');
+  if (!isObject(event)) throw new Error('the watch event is not an object');
   const { type, object } = event;
-  if (!isObject(object)) throw new Error('a watch event without an object');
+  if (!isObject(object)) throw new Error('the watch event has no object');
   if (type === 'ERROR') return new StatusError(object as unknown as Status);
-  if (!types.has(type)) throw new Error(`a watch event of type ${JSON.stringify(type)}`);
+  if (!types.has(type)) throw new Error(`the watch event has the unknown type ${JSON.stringify(type)}`);
   return new SharedWatchFrame(type as WatchFrame['type'], new DerivedObject(object as KubeObject, 0), undefined);
 }

@@ -1,9 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { CertificateRequest } from '@oarlock/spi/cluster';
+import type { ClusterKeys, FrontProxyKeys } from '@oarlock/spi/cluster';
 import type { Identity } from '@oarlock/spi/authn';
 
-/** The certificate by which an extension API server knows whose word on the user it may take. */
-export const frontProxyClientRequest: CertificateRequest = { commonName: 'front-proxy-client', usages: ['client'] };
+/** Returns the front-proxy keys. @throws Error in a process that does not have them, and so cannot run an API server */
+export function frontProxyKeys({ frontProxy }: ClusterKeys): FrontProxyKeys {
+  if (frontProxy === undefined) throw new Error('this process has no front-proxy CA, which an API server requires');
+  return frontProxy;
+}
 
 const nameCharacters = /[^!#$&'*+\-.^_`|~0-9A-Za-z]/g;
 const escapeHeaderKey = (key: string): string =>
@@ -12,7 +15,7 @@ const escapeHeaderKey = (key: string): string =>
     .replaceAll('%', '%25')
     .replace(nameCharacters, (character) => encodeURIComponent(character));
 
-/** Who asks, in headers; what the client itself sent under their names does not get through. */
+/** Returns the headers that name the user of a proxied request. Removes headers of these names that the client sent. */
 export function requestHeaders(
   received: IncomingHttpHeaders,
   { name, uid, groups, extra = {} }: Identity,
@@ -24,17 +27,4 @@ export function requestHeaders(
   headers['x-remote-group'] = groups;
   for (const [key, values] of Object.entries(extra)) headers[`x-remote-extra-${escapeHeaderKey(key)}`] = values;
   return headers;
-}
-
-/** What extension API servers read to know all that: ConfigMap kube-system/extension-apiserver-authentication. */
-export function authenticationConfigData(caBundle: string): Readonly<Record<string, string>> {
-  return {
-    'client-ca-file': caBundle,
-    'requestheader-allowed-names': JSON.stringify([frontProxyClientRequest.commonName]),
-    'requestheader-client-ca-file': caBundle,
-    'requestheader-extra-headers-prefix': '["X-Remote-Extra-"]',
-    'requestheader-group-headers': '["X-Remote-Group"]',
-    'requestheader-uid-headers': '["X-Remote-Uid"]',
-    'requestheader-username-headers': '["X-Remote-User"]',
-  };
 }

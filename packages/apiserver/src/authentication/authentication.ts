@@ -4,21 +4,24 @@ import { anonymous, rejected, type Authenticator, type AuthnResult, type Credent
 import { unauthorized } from '../http/errors.ts';
 import type { ClientConnection } from '../http/client-connection.ts';
 
+/** Returns the credentials of a request: its headers, and the verified certificate of its connection. */
 export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientConnection, path: string): Credentials {
   const bearerToken = bearerTokenOf(headers);
   const certificate = connection.certificate();
+  const frontProxyCertificate = connection.frontProxyCertificate();
   return {
     headers,
     path,
     ...(bearerToken !== undefined && { bearerToken }),
     ...(certificate !== undefined && { certificate }),
+    ...(frontProxyCertificate !== undefined && { frontProxyCertificate }),
     ...(connection.remoteAddress !== undefined && { remoteAddress: connection.remoteAddress }),
   };
 }
 
 const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
 
-/** From `Authorization`, or from the WebSocket subprotocol that browsers have to use instead. */
+/** Returns the token of `Authorization`, or of the WebSocket subprotocol that browsers use instead. */
 function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers;
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1];
@@ -31,55 +34,55 @@ function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   return token === '' ? undefined : token;
 }
 
-/** A sender who is known, and what the audit events of the request say of how. */
+/** The authenticated user, and the annotations for the audit events of the request. */
 export interface AuthenticatedRequest {
   readonly identity: Identity;
   readonly annotations: Readonly<Record<string, string>>;
 }
-const none = Object.freeze({});
+const noAnnotations = Object.freeze({});
 
 /**
- * Runs the chain to the first that knows the sender. Nobody is anonymous by falling through: only an authenticator of the chain
- * says so, and not after another one has found the credentials wrong. One that fails has not known the sender, who may be known by another: as the
- * union of authenticators of Kubernetes goes on after an error.
+ * Calls the authenticators in order until one authenticates the sender. Invalid credentials are rejected, never downgraded to anonymous: after a
+ * rejection or an error, an anonymous result counts as unauthorized. After an error the next authenticator is called, as in upstream's union.
  */
 export async function authenticate(
   chain: readonly Authenticator[],
   credentials: Credentials,
-  failed: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Promise<AuthenticatedRequest | StatusError> {
-  let wrong = false;
+  let rejectedBefore = false;
   for (const authenticator of chain) {
-    const answer = tryAuthenticator(authenticator, credentials, failed);
-    const result = answer instanceof Promise ? await answer : answer;
-    if (result.outcome === 'rejected') wrong = true;
+    const pending = tryAuthenticator(authenticator, credentials, onError);
+    const result = pending instanceof Promise ? await pending : pending;
+    if (result.outcome === 'rejected') rejectedBefore = true;
     else if (result.outcome === 'authenticated') {
-      if (wrong && result.identity.name === anonymous.name) break;
-      return { identity: withGroup(result.identity), annotations: result.annotations ?? none };
+      if (rejectedBefore && result.identity.name === anonymous.name) break;
+      return { identity: withAuthenticatedGroup(result.identity), annotations: result.annotations ?? noAnnotations };
     }
   }
   return unauthorized();
 }
 
+/** Calls an authenticator; an error counts as a rejection. */
 function tryAuthenticator(
   authenticator: Authenticator,
   credentials: Credentials,
-  failed: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): AuthnResult | Promise<AuthnResult> {
-  const refused = (error: unknown) => {
-    failed(error);
-    return rejected('it could not be asked');
+  const rejection = (error: unknown) => {
+    onError(error);
+    return rejected('the authenticator failed');
   };
   try {
-    const answer = authenticator.authenticate(credentials);
-    return answer instanceof Promise ? answer.catch(refused) : answer;
+    const result = authenticator.authenticate(credentials);
+    return result instanceof Promise ? result.catch(rejection) : result;
   } catch (error) {
-    return refused(error);
+    return rejection(error);
   }
 }
 
-/** Whoever is known is in `system:authenticated`, also when an authenticator forgets it. */
-function withGroup(identity: Identity): Identity {
+/** Adds the group `system:authenticated` if the authenticator did not set it. */
+function withAuthenticatedGroup(identity: Identity): Identity {
   const { groups } = identity;
   if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name)
     return identity;

@@ -22,7 +22,7 @@ const impersonateAttributes = (resource: string, name: string, more: Partial<Imp
 });
 const authentication = { group: 'authentication.k8s.io', version: 'v1' };
 
-/** Whom a request is taken as coming from. */
+/** The user whose permissions a request has. */
 export interface ImpersonationResult {
   readonly identity: Identity;
   /** The verb of constrained impersonation (KEP-5284) that allowed it. */
@@ -30,8 +30,8 @@ export interface ImpersonationResult {
 }
 
 /**
- * Whom the request is to be taken as coming from: the sender, or whoever its `Impersonate-*` headers name if the sender may
- * impersonate each part of that, for this very request or for any. Of headers that come more than once, the values are asked for one by one.
+ * Returns the user of the request: the sender, or the user of its `Impersonate-*` headers. The sender needs permission for each part of that user,
+ * for this request only (constrained impersonation, KEP-5284) or for all requests. Each value of a repeated header is authorized separately.
  */
 export async function impersonate(
   headers: IncomingHttpHeaders,
@@ -39,64 +39,103 @@ export async function impersonate(
   chain: readonly Authorizer[],
   request: Attributes,
 ): Promise<ImpersonationResult | StatusError> {
-  const wanted = impersonationHeadersOf(headers);
-  if (wanted === undefined) return { identity: sender };
-  const { user, uid, groups, extra } = wanted;
+  const requested = impersonationHeadersOf(headers);
+  if (requested === undefined) return { identity: sender };
+  const { user, groups, extra } = requested;
   const count = groups.length + Object.values(extra).reduce((sum, values) => sum + values.length, 0);
   if (count > maxValues) return internalError(`more than ${maxValues} groups and extra values to impersonate`);
-  if (user === undefined) return internalError(`requested ${describe(wanted)} without impersonating a user`);
-  const account = serviceAccount.exec(user);
-  const node = user.startsWith(nodePrefix) ? user.slice(nodePrefix.length) : '';
-  const identity = (implied: readonly string[]): Identity => ({
-    name: user,
-    groups: withAuthenticated(user, groups.length === 0 ? implied : groups),
-    ...(uid !== undefined && { uid }),
-    ...(Object.keys(extra).length > 0 && { extra }),
-  });
-  const accountGroups = account === null ? [] : ['system:serviceaccounts', `system:serviceaccounts:${account[1] ?? ''}`];
-  const refused = async (verb: string, gv: Partial<ImpersonateTarget>, who: ImpersonateTarget): Promise<StatusError | undefined> => {
-    for (const part of [who, ...impersonateChecks(wanted, gv)]) {
-      const refusal = await authorizationError(chain, { kind: 'resource', identity: sender, verb, ...part });
-      if (refusal !== undefined) return refusal;
-    }
-    return undefined;
-  };
-  const whoIn = (gv: Partial<ImpersonateTarget>): ImpersonateTarget =>
-    account === null
-      ? impersonateAttributes('users', user, gv)
-      : impersonateAttributes('serviceaccounts', account[2] ?? '', { ...gv, namespace: account[1] ?? '' });
-  const plain = uid === undefined && count === 0;
-  for (const mode of constraintModesFor(sender, { plain, account: account !== null, node })) {
-    const verb = `impersonate:${mode}`;
-    const who = node === '' ? whoIn(authentication) : impersonateAttributes('nodes', node, authentication);
-    const may = { ...request, identity: sender, verb: `impersonate-on:${mode}:${request.verb}` };
-    if ((await authorizationError(chain, may)) !== undefined || (await refused(verb, authentication, who)) !== undefined) continue;
-    return { identity: identity(node === '' ? accountGroups : ['system:nodes']), constraint: verb };
-  }
-  return (await refused('impersonate', {}, whoIn({}))) ?? { identity: identity(accountGroups) };
+  if (user === undefined) return internalError(`requested ${describe(requested)} without impersonating a user`);
+  return new Impersonation({ ...requested, user }, sender, chain).authorize(request);
 }
 
-/** The groups, the extra values and the uid that are wanted besides the user. */
-const impersonateChecks = ({ uid, groups, extra }: ImpersonatedUserInfo, gv: Partial<ImpersonateTarget>): readonly ImpersonateTarget[] => [
-  ...groups.map((group) => impersonateAttributes('groups', group, gv)),
+/** One request to impersonate a user. */
+class Impersonation {
+  readonly #requested: ImpersonatedUserInfo & { readonly user: string };
+  readonly #sender: Identity;
+  readonly #chain: readonly Authorizer[];
+  /** The namespace and name of an impersonated service account. */
+  readonly #account: RegExpExecArray | null;
+  /** The name of an impersonated node, or ''. */
+  readonly #node: string;
+
+  constructor(requested: ImpersonatedUserInfo & { readonly user: string }, sender: Identity, chain: readonly Authorizer[]) {
+    const { user } = requested;
+    this.#requested = requested;
+    this.#sender = sender;
+    this.#chain = chain;
+    this.#account = serviceAccount.exec(user);
+    this.#node = user.startsWith(nodePrefix) ? user.slice(nodePrefix.length) : '';
+  }
+
+  async authorize(request: Attributes): Promise<ImpersonationResult | StatusError> {
+    for (const mode of this.#constraintModes()) {
+      const constraint = `impersonate:${mode}`;
+      const action = { ...request, identity: this.#sender, verb: `impersonate-on:${mode}:${request.verb}` };
+      if ((await authorizationError(this.#chain, action)) !== undefined) continue;
+      const target = this.#node === '' ? this.#userTarget(authentication) : impersonateAttributes('nodes', this.#node, authentication);
+      if ((await this.#authorizationError(constraint, authentication, target)) !== undefined) continue;
+      return { identity: this.#identity(this.#node === '' ? this.#accountGroups() : ['system:nodes']), constraint };
+    }
+    return (await this.#authorizationError('impersonate', {}, this.#userTarget({}))) ?? { identity: this.#identity(this.#accountGroups()) };
+  }
+
+  #identity(impliedGroups: readonly string[]): Identity {
+    const { user, uid, groups, extra } = this.#requested;
+    return {
+      name: user,
+      groups: withAuthenticated(user, groups.length === 0 ? impliedGroups : groups),
+      ...(uid !== undefined && { uid }),
+      ...(Object.keys(extra).length > 0 && { extra }),
+    };
+  }
+
+  #accountGroups(): readonly string[] {
+    return this.#account === null ? [] : ['system:serviceaccounts', `system:serviceaccounts:${this.#account[1] ?? ''}`];
+  }
+
+  #userTarget(groupVersion: Partial<ImpersonateTarget>): ImpersonateTarget {
+    if (this.#account === null) return impersonateAttributes('users', this.#requested.user, groupVersion);
+    const [, namespace = '', name = ''] = this.#account;
+    return impersonateAttributes('serviceaccounts', name, { ...groupVersion, namespace });
+  }
+
+  /** Returns the first error of the authorization of the user and of each further part. */
+  async #authorizationError(
+    verb: string,
+    groupVersion: Partial<ImpersonateTarget>,
+    user: ImpersonateTarget,
+  ): Promise<StatusError | undefined> {
+    for (const target of [user, ...impersonateChecks(this.#requested, groupVersion)]) {
+      const error = await authorizationError(this.#chain, { kind: 'resource', identity: this.#sender, verb, ...target });
+      if (error !== undefined) return error;
+    }
+    return undefined;
+  }
+
+  /** Returns the modes of constrained impersonation for the user. Nodes and service accounts are impersonated without further parts only. */
+  #constraintModes(): readonly string[] {
+    const { uid, groups, extra } = this.#requested;
+    const isPlain = uid === undefined && groups.length === 0 && Object.keys(extra).length === 0;
+    if (this.#account !== null) return isPlain ? ['serviceaccount'] : [];
+    if (this.#node === '') return ['user-info'];
+    if (!isPlain) return [];
+    return runsOn(this.#sender, this.#node) ? ['associated-node', 'arbitrary-node'] : ['arbitrary-node'];
+  }
+}
+
+/** Returns the checks of the groups, the extra values and the UID. */
+const impersonateChecks = (
+  { uid, groups, extra }: ImpersonatedUserInfo,
+  groupVersion: Partial<ImpersonateTarget>,
+): readonly ImpersonateTarget[] => [
+  ...groups.map((group) => impersonateAttributes('groups', group, groupVersion)),
   ...Object.entries(extra).flatMap(([key, values]) =>
     values.map((value) => impersonateAttributes('userextras', value, { ...authentication, subresource: key })),
   ),
   ...(uid === undefined ? [] : [impersonateAttributes('uids', uid, authentication)]),
 ];
 
-/** How somebody may be impersonated for single actions. Nodes and service accounts only as they are, with nothing added. */
-function constraintModesFor(
-  sender: Identity,
-  { plain, account, node }: { readonly plain: boolean; readonly account: boolean; readonly node: string },
-): readonly string[] {
-  if (account) return plain ? ['serviceaccount'] : [];
-  if (node === '') return ['user-info'];
-  if (!plain) return [];
-  return runsOn(sender, node) ? ['associated-node', 'arbitrary-node'] : ['arbitrary-node'];
-}
-
-/** A pod's service account, on the node in question. */
+/** Reports whether the sender is the service account of a pod on the node. */
 function runsOn({ name, extra = {} }: Identity, node: string): boolean {
   const only = (key: string) => (extra[key]?.length === 1 ? extra[key][0] : undefined);
   return (
@@ -114,23 +153,29 @@ interface ImpersonatedUserInfo {
 }
 
 function impersonationHeadersOf(headers: IncomingHttpHeaders): ImpersonatedUserInfo | undefined {
-  const extra: Record<string, string[]> = {};
-  let any = false;
+  // a map, because the client chooses the keys: `extra['__proto__'] = values` would set the prototype and skip the authorization check
+  const extra = new Map<string, string[]>();
+  let found = false;
   for (const name in headers) {
     if (!name.startsWith('impersonate-')) continue;
-    any = true;
-    if (name.startsWith(extraPrefix)) extra[unescapeKey(name.slice(extraPrefix.length))] = valuesOf(headers[name]);
+    found = true;
+    if (name.startsWith(extraPrefix)) extra.set(unescapeKey(name.slice(extraPrefix.length)), valuesOf(headers[name]));
   }
-  if (!any) return undefined;
+  if (!found) return undefined;
   const single = (name: string) => headers[name]?.toString() || undefined;
-  return { user: single('impersonate-user'), uid: single('impersonate-uid'), groups: valuesOf(headers['impersonate-group']), extra };
+  return {
+    user: single('impersonate-user'),
+    uid: single('impersonate-uid'),
+    groups: valuesOf(headers['impersonate-group']),
+    extra: Object.fromEntries(extra),
+  };
 }
 
-/** HTTP joins repeated headers with commas, and so one value with a comma in it cannot be told from two: both have to be allowed. */
+/** Returns the values of a header. HTTP joins repeated headers with commas: a value that contains a comma is authorized as two values. */
 const valuesOf = (header: string | readonly string[] | undefined): string[] =>
   header === undefined ? [] : typeof header === 'string' ? header.split(',').map((part) => part.trim()) : [...header];
 
-/** Keys that are no header names come percent-encoded. */
+/** Decodes a percent-encoded key; returns it unchanged if it is not valid. */
 function unescapeKey(key: string): string {
   try {
     return decodeURIComponent(key);
@@ -139,6 +184,7 @@ function unescapeKey(key: string): string {
   }
 }
 
+/** Lists the requested parts for an error message. */
 function describe({ uid, groups, extra }: ImpersonatedUserInfo): string {
   return (
     [

@@ -7,6 +7,10 @@ import type { WatchFrame, RequestHandler } from '../request/response.ts';
 
 export interface LoopbackInformerOptions {
   readonly pipeline: RequestHandler;
+  /** Limits the objects to one namespace; default: all. */
+  readonly namespace?: string;
+  /** Limits the objects to those that it selects. */
+  readonly fieldSelector?: string;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called after every batch of changes once the initial list is complete; `deleted` holds the last state of deleted objects. */
@@ -63,13 +67,14 @@ export class LoopbackInformer<T extends KubeObject> {
   }
 
   async #watchOnce(onListed: () => void): Promise<void> {
-    const response = await this.#options.pipeline.handle({
+    const { pipeline, namespace = '', fieldSelector } = this.#options;
+    const response = await pipeline.handle({
       verb: 'watch',
       resource: this.#resource,
       subresource: '',
-      namespace: '',
+      namespace,
       name: '',
-      query,
+      query: { ...query, ...(fieldSelector !== undefined && { fieldSelector }) },
       identity: apiserverIdentity,
       signal: this.#stop.signal,
     });

@@ -28,12 +28,9 @@ const hooks = {
     checks: ['poststarthook/start-kube-aggregator-informers', 'poststarthook/apiservice-status-remote-available-controller'],
     requiredResources: ['apiservices', 'configmaps'],
   },
+  clusterAuthentication: { checks: ['poststarthook/start-cluster-authentication-info-controller'], requiredResources: ['configmaps'] },
   apiServices: {
-    checks: [
-      'poststarthook/start-cluster-authentication-info-controller',
-      'poststarthook/kube-apiserver-autoregistration',
-      'autoregister-completion',
-    ],
+    checks: ['poststarthook/kube-apiserver-autoregistration', 'autoregister-completion'],
     requiredResources: ['apiservices', 'configmaps'],
   },
 } as const satisfies Readonly<Record<string, PostStartHook>>;

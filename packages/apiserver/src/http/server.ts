@@ -16,7 +16,7 @@ import { eventLoop } from '@oarlock/primitives/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Registry } from 'prom-client';
-import { ClientCertificateVerifier } from './client-certificates.ts';
+import { ClientCertificateVerifier, handshakeAuthorities, type ClientAuthorities } from './client-certificates.ts';
 import type { ConnectionLimits } from './connection-limits.ts';
 import { ConnectionMetrics } from './connection-metrics.ts';
 import type { Exchange, UpgradeRequest } from './exchange.ts';
@@ -28,7 +28,7 @@ import { RequestBodyMemory } from './request-body-memory.ts';
 
 export interface HttpServerOptions {
   readonly pair: KeyPair;
-  readonly caBundle: string;
+  readonly clientAuthorities: ClientAuthorities;
   /** Requests in progress on one connection. */
   readonly maxStreamsPerConnection: number;
   readonly limits: ConnectionLimits;
@@ -70,7 +70,7 @@ export class HttpServer {
     const { limits, clock, log, registry } = options;
     this.#options = options;
     this.#bodies = options.bodies ?? new RequestBodyMemory();
-    this.#certificates = new ClientCertificateVerifier(options.caBundle);
+    this.#certificates = new ClientCertificateVerifier(options.clientAuthorities);
     this.#connections = new ConnectionTable({
       limits,
       clock,
@@ -97,7 +97,12 @@ export class HttpServer {
 
   /** Uses this certificate for new connections. */
   setCertificate({ certificate, key }: KeyPair): void {
-    this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, minVersion: 'TLSv1.2' });
+    this.#server.setSecureContext({
+      cert: certificate,
+      key,
+      ca: handshakeAuthorities(this.#options.clientAuthorities),
+      minVersion: 'TLSv1.2',
+    });
   }
 
   /** Accepts no more connections and releases the port. Requests in progress continue; HTTP/2 clients receive GOAWAY. */
@@ -256,7 +261,7 @@ export class HttpServer {
   }
 }
 
-function newServer({ pair, caBundle, maxStreamsPerConnection }: HttpServerOptions): Http2SecureServer {
+function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpServerOptions): Http2SecureServer {
   const server = createSecureServer({
     allowHTTP1: true,
     requestCert: true,
@@ -264,7 +269,7 @@ function newServer({ pair, caBundle, maxStreamsPerConnection }: HttpServerOption
     minVersion: 'TLSv1.2',
     cert: pair.certificate,
     key: pair.key,
-    ca: caBundle,
+    ca: handshakeAuthorities(clientAuthorities),
     maxHeaderListPairs: maxHeaderPairs,
     maxSessionMemory,
     noDelay: true,

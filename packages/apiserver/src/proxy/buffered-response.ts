@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 
-/** What an answer that is read whole may cost: `limit` in bytes, `timeoutMs` from the request to its end. */
+/** Limits of a buffered response: `limit` in bytes, `timeoutMs` from the request to the end of the response. */
 export interface ResponseLimits {
   readonly limit: number;
   readonly timeoutMs: number;
-  /** Each of them gives it up. */
+  /** Each of them aborts the request. */
   readonly signals: readonly AbortSignal[];
 }
 
@@ -15,17 +15,17 @@ export interface BufferedResponse {
   readonly body: Buffer;
 }
 
-/** Asks, and reads the answer to its end. @throws StatusError `ServiceUnavailable` when nobody answers; Error for one that is too long or takes too long */
+/** Sends a request and buffers its response. @throws StatusError `ServiceUnavailable` if the server cannot be reached; Error for a response that exceeds the limits */
 export async function fetchBuffered(
   proxy: Pick<ReverseProxy, 'open'>,
   target: ProxyTarget,
-  asked: { readonly method?: string; readonly body?: Buffer | undefined },
+  request: { readonly method?: string; readonly body?: Buffer | undefined },
   { limit, timeoutMs, signals }: ResponseLimits,
 ): Promise<BufferedResponse> {
   const within = anySignal([...signals, AbortSignal.timeout(timeoutMs)]);
   try {
     within.signal.throwIfAborted();
-    const response = await proxy.open(target, { ...asked, signal: within.signal });
+    const response = await proxy.open(target, { ...request, signal: within.signal });
     return { code: response.statusCode ?? 0, headers: response.headers, body: await readBounded(response, limit) };
   } catch (error) {
     throw within.signal.aborted ? within.signal.reason : error;
@@ -40,13 +40,13 @@ export async function readBounded(body: AsyncIterable<Buffer>, limit: number): P
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > limit) throw new Error(`an answer of more than ${limit} bytes`);
+    if (size > limit) throw new Error(`the response has more than ${limit} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-/** A signal that aborts with the first of them; `release` lets go of those that live longer. */
+/** Returns a signal that aborts with the first of `signals`. `release` removes its listeners from them. */
 export function anySignal(signals: readonly AbortSignal[]): { readonly signal: AbortSignal; release(): void } {
   const any = new AbortController();
   const listeners = signals.map((signal) => ({ signal, abort: () => any.abort(signal.reason) }));

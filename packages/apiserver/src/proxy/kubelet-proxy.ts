@@ -26,7 +26,7 @@ type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
 const connectMs = 30_000;
 const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
-/** Of the sender's credentials, or framing of a body that an upgrade does not have: not for the kubelet. */
+/** Headers that are not forwarded to the kubelet: credentials of the client, and the framing of a body, which an upgrade does not have. */
 const strippedHeaders: ReadonlySet<string> = new Set(['authorization', 'content-length', 'cookie', 'host']);
 
 export interface KubeletUpgrade extends UpgradeClient {
@@ -36,22 +36,22 @@ export interface KubeletUpgrade extends UpgradeClient {
 
 export interface KubeletProxyOptions {
   readonly addresses: ProxyAddresses;
-  /** Which kubelets have to have certificates of the cluster's CA. */
+  /** Which kubelets must present a certificate of the cluster CA. */
   readonly verify?: ServingCertificateVerification;
-  /** Kubelets of this process, which are reached without sockets and TLS. */
+  /** Kubelets of this process, which are called without sockets and TLS. */
   readonly local?: LocalNodes | undefined;
 }
 
 /**
- * Goes on at a node: the API server as a client of kubelets. They know it by its certificate, and it knows Oarlock's by the cluster's CA; a kubelet of
- * this process gave it a door of its own.
+ * Forwards requests to kubelets: logs, exec, attach and port-forward. The API server authenticates with its kubelet client certificate, and
+ * verifies kubelets that have a certificate of the cluster CA. Kubelets of this process accept in-memory connections.
  */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
   readonly #addresses: ProxyAddresses;
   readonly #verify: ServingCertificateVerification;
   readonly #local: LocalNodes | undefined;
-  /** By whether they verify. */
+  /** By whether they verify the kubelet's certificate. */
   readonly #agents = new Map<boolean, Promise<Agent>>();
 
   constructor(keys: ClusterKeys, signal: AbortSignal, { addresses, verify = true, local }: KubeletProxyOptions) {
@@ -64,17 +64,17 @@ export class KubeletProxy {
       () => {
         for (const agent of this.#agents.values())
           agent.then(
-            (one) => {
-              one.destroy();
+            (created) => {
+              created.destroy();
             },
-            () => undefined,
+            () => undefined, // the caller already receives the rejection
           );
       },
       { once: true },
     );
   }
 
-  /** Answers with what the kubelet answers, as it comes: logs, whether they follow or not. @throws StatusError */
+  /** Streams the kubelet's response, such as logs, to the client. @throws StatusError */
   async stream(target: KubeletTarget, exchange: Exchange): Promise<void> {
     const { signal } = exchange;
     const response = await this.#get(target, signal);
@@ -89,13 +89,13 @@ export class KubeletProxy {
       }
       outlet.end();
     } catch {
-      exchange.abort(); // cut off at the node's end: the client must not take it for the whole
+      exchange.abort(); // the kubelet's response is incomplete: the client must not take it for complete
     } finally {
       response.destroy();
     }
   }
 
-  /** Joins the client's connection with one to the kubelet once that agrees to the upgrade; else passes its refusal on. @throws StatusError */
+  /** Upgrades the client's connection if the kubelet agrees; otherwise forwards the kubelet's response. @throws StatusError */
   async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: KubeletUpgrade): Promise<void> {
     checkUpgradeBody(headers);
     const options: RequestOptions = {
@@ -106,7 +106,7 @@ export class KubeletProxy {
     };
     try {
       const request =
-        this.#within(target, options) ?? httpsRequest({ ...(await this.#connections(target)).options, ...options, agent: false });
+        this.#requestInProcess(target, options) ?? httpsRequest({ ...(await this.#agent(target)).options, ...options, agent: false });
       responseWithinTimeout(request);
       await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
     } catch (error) {
@@ -116,19 +116,19 @@ export class KubeletProxy {
 
   async #get(target: KubeletTarget, signal: AbortSignal, fresh = false): Promise<IncomingMessage> {
     const options = { ...this.#address(target), method: 'GET', path: target.path, signal };
-    let request = this.#within(target, options);
+    let request = this.#requestInProcess(target, options);
     if (request === undefined) {
-      const agent = await this.#connections(target);
+      const agent = await this.#agent(target);
       request = httpsRequest(fresh ? { ...agent.options, ...options, agent: false } : { ...options, agent });
     }
-    return this.#answer(request, target, signal);
+    return this.#response(request, target, signal);
   }
 
-  #answer(request: ClientRequest, target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
+  #response(request: ClientRequest, target: KubeletTarget, signal: AbortSignal): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       responseWithinTimeout(request);
       request.once('error', (error: NodeJS.ErrnoException) => {
-        // the kubelet closed a connection it had not heard of for a while, just as it was used again
+        // the kubelet closed an idle connection while it was reused
         if (request.reusedSocket && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) {
           resolve(this.#get(target, signal, true));
           return;
@@ -140,11 +140,11 @@ export class KubeletProxy {
     });
   }
 
-  /** A request to a kubelet of this process. Where it listens has to be where the Node says that its kubelet does. */
-  #within({ nodeName, host, port }: KubeletTarget, options: RequestOptions): ClientRequest | undefined {
-    const door = this.#local?.find(nodeName);
-    if (door === undefined || door.host !== host || door.port !== port) return undefined;
-    return httpRequest({ ...options, createConnection: () => door.connect() });
+  /** Returns a request to a kubelet of this process, or undefined if the address of the Node is not the one that this kubelet listens on. */
+  #requestInProcess({ nodeName, host, port }: KubeletTarget, options: RequestOptions): ClientRequest | undefined {
+    const kubelet = this.#local?.find(nodeName);
+    if (kubelet === undefined || kubelet.host !== host || kubelet.port !== port) return undefined;
+    return httpRequest({ ...options, createConnection: () => kubelet.connect() });
   }
 
   #address({ host, port }: KubeletTarget): RequestOptions {
@@ -152,8 +152,8 @@ export class KubeletProxy {
     return { host, port, lookup, ...(host.includes(':') && { family: 6 }) };
   }
 
-  /** The certificate is issued when it is first needed; a failure is not kept. */
-  #connections({ own }: KubeletTarget): Promise<Agent> {
+  /** Returns the agent, with a certificate that is issued at the first use. Failures are not cached. */
+  #agent({ own }: KubeletTarget): Promise<Agent> {
     const verify = requiresVerification(this.#verify, own);
     let agent = this.#agents.get(verify);
     if (agent === undefined) {
@@ -165,11 +165,11 @@ export class KubeletProxy {
   }
 }
 
-/** Gives up a request that was sent and that nobody answers. */
+/** Fails a request that has no response within `connectMs`. */
 function responseWithinTimeout(request: ClientRequest): void {
   request.once('socket', () => {
     const timer = setTimeout(() => {
-      request.destroy(new Error(`no answer within ${connectMs / 1000} seconds`));
+      request.destroy(new Error(`no response within ${connectMs / 1000} seconds`));
     }, connectMs);
     for (const end of ['response', 'upgrade', 'close']) request.once(end, () => clearTimeout(timer));
   });
@@ -178,7 +178,7 @@ function responseWithinTimeout(request: ClientRequest): void {
 function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Agent {
   return new Agent({
     rejectUnauthorized: verify,
-    // made once: to read keys and certificates takes longer than to shake hands
+    // created once: parsing keys and certificates takes longer than a handshake
     secureContext: createSecureContext({ cert: certificate, key, ca, minVersion: 'TLSv1.2' }),
     ALPNProtocols: ['http/1.1'],
     keepAlive: true,
@@ -188,10 +188,10 @@ function agentOf({ certificate, key }: KeyPair, ca: string, verify: boolean): Ag
 }
 
 function forwardedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  const ofConnection = connectionHeaders(headers.connection);
+  const isConnectionHeader = connectionHeaders(headers.connection);
   return Object.fromEntries(
     Object.entries(headers).filter(
-      ([name]) => !strippedHeaders.has(name) && !ofConnection(name) && !name.startsWith('impersonate-') && !name.startsWith(':'),
+      ([name]) => !strippedHeaders.has(name) && !isConnectionHeader(name) && !name.startsWith('impersonate-') && !name.startsWith(':'),
     ),
   );
 }
@@ -202,7 +202,7 @@ function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknow
   return internalError(`error dialing backend of node ${nodeName} at ${host}:${port}: ${why}`, error);
 }
 
-/** What the kubelet says is wrong, under the code that Kubernetes gives it. */
+/** Returns the kubelet's error with the status that Kubernetes gives it. */
 async function kubeletError(response: IncomingMessage, code: number): Promise<StatusError> {
   const text = await errorText(response);
   switch (code) {

@@ -30,15 +30,15 @@ export interface Listener {
   readonly port: number;
 }
 
-/** Destination of a connection of this server's. `allowLoopback`: it may be on this machine's loopback interface. */
+/** The destination of a connection of this server. `allowLoopback`: it may be on this machine's loopback interface. */
 export interface Destination extends Listener {
   readonly allowLoopback: boolean;
 }
 
 export interface ProxyAddressesOptions {
-  /** Where this API server listens, and under which addresses others reach it. */
+  /** Returns the addresses that this API server listens on and those under which other machines reach it. */
   listeners(): readonly Listener[];
-  /** Addresses that lead to an API server on every port, such as that of the Service `kubernetes`. */
+  /** Addresses that reach an API server on every port, such as that of the Service `kubernetes`. */
   readonly services?: readonly string[];
 }
 
@@ -46,14 +46,13 @@ export interface ProxyAddressesOptions {
  * Decides to which addresses the API server connects on behalf of objects and clients. The decision is on the addresses that a connection is made to,
  * after names are resolved: `localhost`, `2130706433`, `0177.0.0.1` and `::ffff:127.0.0.1` are all the same destination.
  *
- * The rule, and why:
- * - An API server is never a destination: a request that arrives there again would count as one of the API server's own. Its listeners are
- *   excluded by address and port, because pods and kubelets of a machine may share the address.
- * - Unspecified, link-local and multicast addresses are never one. No pod or node has such an address, as in Kubernetes.
- * - Loopback is one for ports of pods and nodes only where the cluster's own ranges are on loopback (plugin network-host): in other clusters a pod
- *   with such an address leads to whatever listens on this machine. As in Kubernetes, the kubelet endpoint that a Node reports, and the Service
- *   that an administrator registers as an APIService, may be on loopback: single-machine clusters have them there, and the client identities
- *   that are shown to them have no rights of administrators.
+ * - An API server is never a destination: it would treat a forwarded request as one of the API server itself. Its listeners are excluded by
+ *   address and port, because pods and kubelets of a machine may share the address.
+ * - Unspecified, link-local and multicast addresses are never destinations, as in Kubernetes: no pod or node has such an address.
+ * - Loopback addresses are destinations for ports of pods and nodes only if the cluster's own ranges are on loopback (plugin network-host). In
+ *   other clusters a pod with such an address would reach any process of this machine. As in Kubernetes, the kubelet endpoint that a Node
+ *   reports and the Service of an APIService may be on loopback: clusters of one machine have them there, and the client certificates of these
+ *   requests have no permissions of administrators.
  */
 export class ProxyAddresses {
   readonly #options: ProxyAddressesOptions;
@@ -96,10 +95,10 @@ export class ProxyAddresses {
   }
 }
 
-/** Node's type of resolver errors has a text for a code; the error reaches the proxies as it is. */
+/** Returns the error for a resolver callback, whose type expects a Node.js error code. The proxies receive the error unchanged. */
 const lookupError = (): Error => addressNotAllowed() as Error;
 
-/** A listener on every address is reached through all of 127.0.0.0/8 and through each interface. */
+/** Adds the addresses of a listener on all addresses: 127.0.0.0/8, ::1 and those of each interface. */
 function addThisMachine(list: BlockList): void {
   list.addSubnet('127.0.0.0', 8, 'ipv4');
   list.addAddress('::1', 'ipv6');

@@ -1,44 +1,42 @@
 import type { Clock } from '@oarlock/primitives/clock';
-import type { CertificateRequest, ClusterKeys } from '@oarlock/spi/cluster';
+import type { KeyPair } from '@oarlock/spi/cluster';
 import type { ProxyTls } from './reverse-proxy.ts';
 
-/** Certificates are asked for anew long before they end, however short the cluster makes them. */
+/** Certificates are requested again long before they expire, however short their lifetime is. */
 const renewAfterMs = 12 * 3600 * 1000;
 
 /**
- * Whose certificate has to be of the cluster's CA: everybody's, nobody's, or that of those who say that they have one (`own`). Other kubelets sign
- * their own unless they are told otherwise, and Kubernetes' API server takes them so.
+ * Which servers must present a certificate of the cluster CA: all (`true`), none (`false`), or those whose Node states that they have one
+ * (`own`). Kubelets of upstream sign their own certificates by default, and kube-apiserver accepts them.
  */
 export type ServingCertificateVerification = boolean | 'own';
 export const requiresVerification = (verify: ServingCertificateVerification, own: boolean): boolean => (verify === 'own' ? own : verify);
 
-/** A client certificate of this server's, issued when it is first needed, and again from time to time. A failure is not kept. */
+export interface ProxyClientCertificateOptions {
+  issue(): Promise<KeyPair>;
+  /** PEM that verifies servers; if undefined, the caller adds it. */
+  readonly caBundle?: string;
+  /** Default: all servers must have a certificate that `caBundle` verifies. */
+  readonly verify?: ServingCertificateVerification;
+  readonly clock: Clock;
+}
+
+/** A client certificate of the API server. It is issued at the first use and again after `renewAfterMs`. Failures are not cached. */
 export class ProxyClientCertificate {
-  readonly #keys: ClusterKeys;
-  readonly #request: CertificateRequest;
-  readonly #clock: Clock;
-  readonly #verify: ServingCertificateVerification;
+  readonly #options: ProxyClientCertificateOptions;
   #issued: { readonly at: number; readonly tls: Promise<{ readonly verified: ProxyTls; readonly unverified: ProxyTls }> } | undefined;
 
-  /** `verify`: who has to have a certificate of the cluster's CA. */
-  constructor(
-    keys: ClusterKeys,
-    request: CertificateRequest,
-    clock: Clock,
-    { verify = true }: { readonly verify?: ServingCertificateVerification } = {},
-  ) {
-    this.#keys = keys;
-    this.#request = request;
-    this.#clock = clock;
-    this.#verify = verify;
+  constructor(options: ProxyClientCertificateOptions) {
+    this.#options = options;
   }
 
-  /** The same object until it is renewed. `own`: the other side says that it has a certificate of the cluster's CA. */
+  /** Returns the same object until the certificate is renewed. `own`: the server states that it has a certificate of the cluster CA. */
   async tls(own = true): Promise<ProxyTls> {
-    const now = this.#clock.monotonic();
+    const { clock, issue, caBundle, verify = true } = this.#options;
+    const now = clock.monotonic();
     if (this.#issued === undefined || now - this.#issued.at > renewAfterMs) {
-      const tls = this.#keys.issue(this.#request).then(({ certificate, key }) => {
-        const verified: ProxyTls = { cert: certificate, key, ca: this.#keys.caBundle };
+      const tls = issue().then(({ certificate, key }) => {
+        const verified: ProxyTls = { cert: certificate, key, ...(caBundle !== undefined && { ca: caBundle }) };
         return { verified, unverified: { ...verified, rejectUnauthorized: false } };
       });
       const issued = { at: now, tls };
@@ -48,6 +46,6 @@ export class ProxyClientCertificate {
       });
     }
     const { verified, unverified } = await this.#issued.tls;
-    return requiresVerification(this.#verify, own) ? verified : unverified;
+    return requiresVerification(verify, own) ? verified : unverified;
   }
 }

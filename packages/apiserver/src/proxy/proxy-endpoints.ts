@@ -7,7 +7,7 @@ import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 
 type Destination = Extract<PipelineResponse, { kind: 'proxy' }>;
 
-/** Pods, services and nodes behind `/proxy`: whatever the client says to them goes on as it came. */
+/** Forwards requests to pods, services and nodes: the subresource `proxy`. */
 export class ProxyEndpoints {
   readonly #proxy: ReverseProxy;
   readonly #kubelets: ProxyClientCertificate;
@@ -17,18 +17,18 @@ export class ProxyEndpoints {
     this.#kubelets = kubelets;
   }
 
-  /** @throws StatusError `ServiceUnavailable` when nobody answers there */
+  /** @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async serve(
     { scheme, host, port, kubelet, allowLoopback = false }: Destination,
     exchange: Exchange,
     { rest }: RequestTarget,
     upgrade: UpgradeRequest | undefined,
   ) {
-    if (rest === undefined) throw badRequest('the request target has to name a proxy');
+    if (rest === undefined) throw badRequest('the request target must name a proxy');
     const [path = '', query] = split(exchange.target, '?');
     const prefix = path.slice(0, path.length - rest.length);
     if (rest === '' && upgrade === undefined && (exchange.method === 'GET' || exchange.method === 'HEAD')) {
-      // relative links of the page that is there have to lead through the proxy
+      // with the slash, relative links of the page lead through the proxy
       exchange.setHeader('Location', `${path}/${query === undefined ? '' : `?${query}`}`);
       exchange.send(301, '');
       return;

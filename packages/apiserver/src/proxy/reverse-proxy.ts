@@ -1,11 +1,4 @@
-import {
-  Agent as HttpAgent,
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-} from 'node:http';
+import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type AgentOptions } from 'node:https';
 import type { Duplex, Readable } from 'node:stream';
 import { badRequest, failure, StatusError } from '@oarlock/api/status';
@@ -14,27 +7,28 @@ import type { ProxyAddresses } from './proxy-addresses.ts';
 import { checkTransferCoding, checkUpgradeBody, connectionHeaders, framed, sendBody } from './internal/forwarded-body.ts';
 import { responseHead, proxyUpgrade } from './internal/upgrade.ts';
 import { HtmlLinkRewriter } from './internal/html-links.ts';
-import { rewriteLink, type LinkRewriting } from './internal/location.ts';
+import type { LinkRewriting } from './internal/location.ts';
+import { isHtml, returnedHeaders } from './internal/response-headers.ts';
 
-/** Where a request goes on, and as whom. */
+/** The destination of a forwarded request. */
 export interface ProxyTarget {
   readonly scheme: 'http' | 'https';
   readonly host: string;
   readonly port: number;
   /** Whether the destination may be on this machine's loopback interface. */
   readonly allowLoopback: boolean;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
-  /** How the two know each other; one agent is kept for each object. Absent: nothing is known of the other side. */
+  /** Certificates of both sides; one agent is kept per object. Absent: the server is not verified. */
   readonly tls?: ProxyTls;
-  /** Sent besides, or in place of, what the client sent; undefined takes a header away. */
+  /** Headers that are added to or replace those of the client; undefined removes a header. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** How links of the answers are made to lead back through this server; absent: they stay. */
+  /** Rewrites links of responses to lead through this server; absent: links are not changed. */
   readonly rewriting?: LinkRewriting;
 }
 export type ProxyTls = Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'>;
 
-/** A request that this server makes itself. `signal` gives it up, at whatever point. */
+/** A request of this server itself. `signal` aborts it at any point. */
 export interface ProxyRequest {
   readonly method?: string;
   readonly body?: Buffer | undefined;
@@ -59,7 +53,8 @@ const connectMs = 30_000;
 const maxSockets = 256;
 const maxAgents = 256;
 const unknownPeer: ProxyTls = { rejectUnauthorized: false };
-/** Passes requests on as they come, bodies and answers as streams, upgrades as bytes. */
+
+/** Forwards requests: bodies and responses as streams, upgraded connections as bytes (UpgradeAwareHandler upstream). */
 export class ReverseProxy {
   readonly #signal: AbortSignal;
   readonly #addresses: ProxyAddresses;
@@ -80,7 +75,7 @@ export class ReverseProxy {
     );
   }
 
-  /** @throws StatusError `ServiceUnavailable` when nobody answers there */
+  /** @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async forward(target: ProxyTarget, exchange: Exchange): Promise<void> {
     const { signal, method } = exchange;
     checkTransferCoding(exchange);
@@ -107,13 +102,13 @@ export class ReverseProxy {
       if (rest !== undefined && rest.length > 0) outlet.write([rest]);
       outlet.end();
     } catch {
-      exchange.abort(); // cut off at the other end: the client must not take what it has for the whole
+      exchange.abort(); // the response is incomplete: the client must not take it for complete
     } finally {
       response.destroy();
     }
   }
 
-  /** Joins the two connections once the other side agrees; else passes its refusal on. @throws StatusError */
+  /** Upgrades the client's connection if the destination agrees; otherwise forwards its response. @throws StatusError */
   async upgrade(target: ProxyTarget, exchange: Exchange, { socket, head, begin }: ProxyUpgrade): Promise<void> {
     const { signal, method } = exchange;
     checkUpgradeBody(exchange.headers);
@@ -122,7 +117,7 @@ export class ReverseProxy {
       connection: 'Upgrade',
       upgrade: exchange.headers.upgrade ?? '',
     };
-    const request = this.#request(target, method, headers, true);
+    const request = this.#request({ target, method, headers }, true);
     limitDialTime(request);
     try {
       await proxyUpgrade(request, { socket, head, signal, begin }, forwardRejection);
@@ -131,17 +126,17 @@ export class ReverseProxy {
     }
   }
 
-  /** The head of the answer to a request of this server's own, and its body to be read or destroyed. @throws StatusError `ServiceUnavailable` when nobody answers there */
+  /** Sends a request of this server. The caller reads or destroys the body of the response. @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async open(target: ProxyTarget, { method = 'GET', body, signal }: ProxyRequest): Promise<IncomingMessage> {
     const headers = definedOf({ ...target.headers, ...(body && { 'content-length': String(body.length) }) });
     return this.#send({ target, method, headers, body, signal });
   }
 
-  /** A connection that the other side closed just then is tried again, where nothing of a body was sent. */
-  #send(sent: OutgoingRequest, fresh = false): Promise<IncomingMessage> {
-    const { target, method, headers, body, signal } = sent;
+  /** Repeats a request without a body if the destination closed a reused connection. */
+  #send(outgoing: OutgoingRequest, fresh = false): Promise<IncomingMessage> {
+    const { body, signal } = outgoing;
     return new Promise((resolve, reject) => {
-      const request = this.#request(target, method, headers, fresh);
+      const request = this.#request(outgoing, fresh);
       const abandon = () => {
         request.destroy();
       };
@@ -150,12 +145,12 @@ export class ReverseProxy {
       request.once('error', (error: NodeJS.ErrnoException) => {
         signal.removeEventListener('abort', abandon);
         if (request.reusedSocket && body === undefined && !signal.aborted && (error.code === 'ECONNRESET' || error.code === 'EPIPE'))
-          resolve(this.#send(sent, true));
+          resolve(this.#send(outgoing, true));
         else reject(unreachableError(error));
       });
-      // node destroys the connection without an error when the other side switches protocols unasked
+      // node destroys the connection without an error if the destination switches protocols unrequested
       request.once('close', () => {
-        reject(unreachableError(new Error('the connection was closed before there was an answer')));
+        reject(unreachableError(new Error('the connection was closed before the response')));
       });
       request.once('response', (response) => {
         response.once('close', () => {
@@ -174,7 +169,8 @@ export class ReverseProxy {
     });
   }
 
-  #request(target: ProxyTarget, method: string, headers: OutgoingHttpHeaders, fresh: boolean): ClientRequest {
+  /** `fresh`: on a new connection. */
+  #request({ target, method, headers }: Pick<OutgoingRequest, 'target' | 'method' | 'headers'>, fresh: boolean): ClientRequest {
     const { scheme, host, port, path, tls } = target;
     const lookup = this.#addresses.lookup(target);
     const address = { lookup, host, port, method, path, headers, setHost: headers['host'] === undefined, insecureHTTPParser: false };
@@ -183,35 +179,41 @@ export class ReverseProxy {
       const agent = this.#agentFor(tls ?? unknownPeer);
       return httpsRequest(fresh ? { ...agent.options, ...address, agent: false } : { ...address, agent });
     } catch (error) {
-      // node refuses characters that no request line may have
+      // node rejects characters that a request line must not contain
       throw badRequest(error instanceof Error ? error.message : String(error));
     }
   }
 
   #headers(target: ProxyTarget, exchange: Exchange): OutgoingHttpHeaders {
     const { headers, connection } = exchange;
-    const ofConnection = connectionHeaders(headers.connection);
-    const passed: Record<string, string | readonly string[]> = {};
+    const isConnectionHeader = connectionHeaders(headers.connection);
+    const forwarded: Record<string, string | readonly string[]> = {};
     for (const [name, value] of Object.entries(headers)) {
-      if (value === undefined || name.startsWith(':') || name.startsWith('impersonate-') || name === 'authorization' || ofConnection(name))
+      if (
+        value === undefined ||
+        name.startsWith(':') ||
+        name.startsWith('impersonate-') ||
+        name === 'authorization' ||
+        isConnectionHeader(name)
+      )
         continue;
-      passed[name] = value;
+      forwarded[name] = value;
     }
     const host = headers.host ?? (headers[':authority'] as string | undefined);
-    if (host !== undefined) passed['host'] = host;
+    if (host !== undefined) forwarded['host'] = host;
     const length = headers['content-length'];
-    if (length !== undefined) passed['content-length'] = length;
+    if (length !== undefined) forwarded['content-length'] = length;
     if (connection.remoteAddress !== undefined)
-      passed['x-forwarded-for'] = [headers['x-forwarded-for'], connection.remoteAddress].filter((part) => part !== undefined).join(', ');
+      forwarded['x-forwarded-for'] = [headers['x-forwarded-for'], connection.remoteAddress].filter((part) => part !== undefined).join(', ');
     const { rewriting } = target;
     if (rewriting !== undefined) {
-      passed['x-forwarded-uri'] = rewriting.prefix + target.path.split('?', 1)[0];
-      passed['x-forwarded-proto'] = 'https';
-      if (host !== undefined) passed['x-forwarded-host'] = host;
-      // links in compressed text cannot be found
-      if (exchange.method === 'GET' && headers.accept?.includes('text/html') === true) passed['accept-encoding'] = 'identity';
+      forwarded['x-forwarded-uri'] = rewriting.prefix + target.path.split('?', 1)[0];
+      forwarded['x-forwarded-proto'] = 'https';
+      if (host !== undefined) forwarded['x-forwarded-host'] = host;
+      // links in a compressed response cannot be rewritten
+      if (exchange.method === 'GET' && headers.accept?.includes('text/html') === true) forwarded['accept-encoding'] = 'identity';
     }
-    return definedOf({ ...passed, ...target.headers });
+    return definedOf({ ...forwarded, ...target.headers });
   }
 
   #agentFor(tls: ProxyTls): HttpsAgent {
@@ -243,36 +245,14 @@ function definedOf(headers: NonNullable<ProxyTarget['headers']>): OutgoingHttpHe
   return result;
 }
 
-const isHtml = (headers: IncomingHttpHeaders): boolean =>
-  (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
-
-/** What the answer is about, without what the connection is about. */
-function returnedHeaders(
-  headers: IncomingHttpHeaders,
-  rewriting: LinkRewriting | undefined,
-  exchange: Exchange,
-): Readonly<Record<string, string | readonly string[]>> {
-  const result: Record<string, string | readonly string[]> = {};
-  const ofConnection = connectionHeaders(headers.connection);
-  for (const [name, value] of Object.entries(headers))
-    if (value !== undefined && name !== 'authorization' && name !== 'audit-id' && !ofConnection(name)) result[name] = value;
-  if (rewriting !== undefined && headers.location !== undefined)
-    result['location'] = rewriteLink(
-      headers.location,
-      rewriting,
-      exchange.headers.host ?? (exchange.headers[':authority'] as string | undefined),
-    );
-  return result;
-}
-
 function unreachableError(error: unknown): StatusError {
   if (error instanceof StatusError) return error;
-  const why = error instanceof Error ? error.message : String(error);
-  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${why}`, {});
+  const cause = error instanceof Error ? error.message : String(error);
+  const { status } = failure('ServiceUnavailable', `error trying to reach service: ${cause}`, {});
   return new StatusError(status, { cause: error });
 }
 
-/** Who cannot be reached is not waited for; how long an answer takes is between the two. */
+/** Fails a request whose connection is not established within `connectMs`. The time of the response is not limited. */
 function limitDialTime(request: ClientRequest): void {
   request.once('socket', (socket) => {
     if (!socket.connecting) return;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import type { Health, Role } from '@oarlock/spi/role';
 import { collectDefaultMetrics } from 'prom-client';
+import { frontProxyKeys } from '../aggregation/request-header.ts';
 import { withAggregatedKinds } from '../aggregation/remote-kinds.ts';
 import { loadAuditPolicy } from '../audit/audit-policy.ts';
 import type { HealthCheck } from '../handler-chain/health-endpoints.ts';
@@ -108,7 +109,7 @@ export class ApiServer implements Role {
     const { clock, log, metrics } = this.#context;
     this.#server = new HttpServer({
       pair,
-      caBundle: keys.caBundle,
+      clientAuthorities: { cluster: keys.caBundle, frontProxy: frontProxyKeys(keys).caBundle },
       maxStreamsPerConnection: config.maxStreamsPerConnection,
       limits: connectionLimits(config.connections, config.requestTimeoutSeconds * 1000),
       clock,

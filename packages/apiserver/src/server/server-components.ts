@@ -3,7 +3,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import type { StorageDriver } from '@oarlock/spi/storage';
 import { AdmissionMetrics } from '../admission/admission-metrics.ts';
 import { Aggregator } from '../aggregation/aggregator.ts';
-import { frontProxyClientRequest } from '../aggregation/request-header.ts';
+import { frontProxyKeys } from '../aggregation/request-header.ts';
 import { Auditor } from '../audit/auditor.ts';
 import { AuthMetrics } from '../authorization/access-metrics.ts';
 import { RuleMetrics } from '../custom-resources/cel/rule-metrics.ts';
@@ -75,7 +75,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const pipeline = newPipeline(builder, withMetrics(encryptedStorage ?? storage, metrics, clock), encryptedStorage);
   const addresses = new ProxyAddresses({ listeners: () => state.listeners(), services: [cluster.kubernetesServiceIP] });
   const proxy = new ReverseProxy(signal, addresses);
-  const frontProxy = new ProxyClientCertificate(keys, frontProxyClientRequest, clock);
+  const frontProxy = new ProxyClientCertificate({ issue: () => frontProxyKeys(keys).clientCertificate(), clock });
   const aggregator = new Aggregator({ pipeline, proxy, frontProxy, clock, log });
   const auditor = audit.length === 0 ? undefined : new Auditor(audit, clock, log);
   const fairness = newPriorityAndFairness(builder);
@@ -174,7 +174,10 @@ function newHttpHandler({ dependencies, context, access }: Builder, components: 
     clock,
     log,
     kubeletProxy: new KubeletProxy(keys, signal, { addresses, verify, local }),
-    proxyEndpoints: new ProxyEndpoints(proxy, new ProxyClientCertificate(keys, kubeletClientRequest, clock, { verify })),
+    proxyEndpoints: new ProxyEndpoints(
+      proxy,
+      new ProxyClientCertificate({ issue: () => keys.issue(kubeletClientRequest), caBundle: keys.caBundle, verify, clock }),
+    ),
     requestTimeoutMs: config.requestTimeoutSeconds * 1000,
     access,
     metrics: new RequestMetrics(metrics, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, cluster.version),

@@ -1,5 +1,7 @@
 import type { PluginContext } from '@oarlock/kernel/plugin';
 import { ApiServiceController } from '../aggregation/api-service-controller.ts';
+import { ClusterAuthenticationTrustController } from '../aggregation/cluster-authentication-trust-controller.ts';
+import { frontProxyKeys } from '../aggregation/request-header.ts';
 import { BootstrapController } from '../controllers/bootstrap-controller.ts';
 import { ServiceCidrController } from '../controllers/service-cidr-controller.ts';
 import { FlowControlConfigurationController } from '../flowcontrol/configuration-controller.ts';
@@ -18,7 +20,7 @@ export interface ServerControllersOptions {
   readonly components: ServerComponents;
 }
 
-/** The controllers of the server's own objects: system namespaces, Service `kubernetes`, ServiceCIDRs, flow schemas, APIServices. */
+/** The controllers of the server's own objects: system namespaces, Service `kubernetes`, ServiceCIDRs, flow schemas, APIServices, CAs of clients. */
 export class ServerControllers {
   readonly #options: ServerControllersOptions;
   #bootstrap: BootstrapController | undefined;
@@ -55,11 +57,15 @@ export class ServerControllers {
       ? new ServiceCidrController({ pipeline, cidrs: cluster.serviceCIDRs, clock, log })
       : undefined;
     const flowControl = hooks.applies('fairness') ? new FlowControlConfigurationController({ pipeline, fairness, clock, log }) : undefined;
-    const apiServices = hooks.applies('apiServices')
-      ? new ApiServiceController({ pipeline, aggregator, caBundle: keys.caBundle, clock, log })
+    const apiServices = hooks.applies('apiServices') ? new ApiServiceController({ pipeline, aggregator, clock, log }) : undefined;
+    const authenticationTrust = hooks.applies('clusterAuthentication')
+      ? new ClusterAuthenticationTrustController({ pipeline, keys, frontProxy: frontProxyKeys(keys), clock, log })
       : undefined;
-    this.#controllers = [serviceCidrs, flowControl, aggregator, apiServices].filter((controller) => controller !== undefined);
+    this.#controllers = [serviceCidrs, flowControl, aggregator, authenticationTrust, apiServices].filter(
+      (controller) => controller !== undefined,
+    );
     await Promise.all([
+      run('clusterAuthentication', authenticationTrust),
       run('serviceCidrs', serviceCidrs),
       run('fairness', flowControl),
       apiServices && run('aggregator', aggregator)?.then(() => run('apiServices', apiServices)),

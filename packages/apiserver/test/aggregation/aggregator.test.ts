@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, request as httpsRequest, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -7,7 +8,7 @@ import { systemClock } from '@oarlock/primitives/clock';
 import { PluginHost } from '@oarlock/kernel/plugin-host';
 import { authenticated, Authn } from '@oarlock/spi/authn';
 import { Authz } from '@oarlock/spi/authz';
-import { Cluster, Keys } from '@oarlock/spi/cluster';
+import { Cluster, Keys, type KeyPair } from '@oarlock/spi/cluster';
 import { Loopback } from '@oarlock/spi/loopback';
 import { Roles } from '@oarlock/spi/role';
 import { Storage } from '@oarlock/spi/storage';
@@ -20,7 +21,7 @@ import type { ApiServer } from '../../src/server/api-server.ts';
 import apiserver from '../../src/plugin.ts';
 import { testKeys, type TestKeys } from '../support/keys.ts';
 
-// servers, certificates and probes of a second or two
+// the tests start servers, issue certificates and wait for probes
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let keys: TestKeys;
@@ -36,6 +37,7 @@ interface Seen {
   readonly headers: IncomingMessage['headers'];
 }
 const seen: Seen[] = [];
+const pemOf = (certificate: string) => new X509Certificate(certificate).toString();
 let healthy = true;
 
 const group = 'wardle.example.com';
@@ -45,7 +47,7 @@ const resources = [
   { name: 'flunders/status', singularName: '', namespaced: true, kind: 'Flunder', verbs: ['get'] },
 ];
 
-/** What an extension API server answers. */
+/** Serves requests to the extension API server. */
 function answer(request: IncomingMessage, response: ServerResponse): void {
   const [at, query = ''] = (request.url ?? '').split('?');
   const json = (value: unknown, code = 200) => {
@@ -75,7 +77,7 @@ beforeAll(async () => {
   extensionKeys = await testKeys('extension-ca');
   const pair = await extensionKeys.issue({ commonName: 'sample', dnsNames: ['sample.default.svc'], usages: ['server'] });
   extension = createServer(
-    { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
+    { cert: pair.certificate, key: pair.key, ca: keys.frontProxy.caBundle, requestCert: true, rejectUnauthorized: true },
     (request, response) => {
       seen.push({
         method: request.method ?? '',
@@ -154,7 +156,7 @@ interface Answer {
   readonly text: string;
   json<T = Record<string, unknown>>(): T;
 }
-const ask = (method: string, at: string, body?: object, headers: Record<string, string> = {}) =>
+const send = (method: string, at: string, body?: object, headers: Record<string, string> = {}) =>
   new Promise<Answer>((resolve, reject) => {
     const request = httpsRequest(
       {
@@ -181,14 +183,14 @@ const ask = (method: string, at: string, body?: object, headers: Record<string, 
   });
 
 async function register(caBundle = extensionKeys.caBundle): Promise<void> {
-  await ask('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 443 }] } });
-  await ask('POST', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices', {
+  await send('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 443 }] } });
+  await send('POST', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices', {
     metadata: { name: 'sample-1', labels: { 'kubernetes.io/service-name': 'sample' } },
     addressType: 'IPv4',
     ports: [{ name: '', port: extensionPort, protocol: 'TCP' }],
     endpoints: [{ addresses: ['127.0.0.1'], conditions: { ready: true } }],
   });
-  const made = await ask('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
+  const created = await send('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
     metadata: { name: `v1alpha1.${group}` },
     spec: {
       group,
@@ -199,10 +201,10 @@ async function register(caBundle = extensionKeys.caBundle): Promise<void> {
       service: { name: 'sample', namespace: 'default' },
     },
   });
-  expect(made.code).toBe(201);
+  expect(created.code).toBe(201);
 }
 
-/** Waits for a report of the availability by watching. */
+/** Watches the APIService until its condition Available has this status and reason. */
 function available(status: string, reason: string): Promise<APIService> {
   return new Promise((resolve, reject) => {
     const request = httpsRequest(
@@ -235,11 +237,11 @@ function available(status: string, reason: string): Promise<APIService> {
 }
 
 describe('[sig-api-machinery] Aggregator', () => {
-  it('Should be able to support the 1.17 Sample API Server using the current Aggregator [LinuxOnly] [Conformance], as far as it is proxied: with who asks, and who this is', async () => {
+  it('Should be able to support the 1.17 Sample API Server using the current Aggregator [LinuxOnly] [Conformance]: forwards requests with the user and the front-proxy certificate', async () => {
     await register();
     expect((await available('True', 'Passed')).status?.conditions?.[0]?.message).toBe('all checks passed');
     seen.length = 0;
-    const { code, json } = await ask('GET', `${path}/namespaces/default/flunders/a?x=%20y`, undefined, {
+    const { code, json } = await send('GET', `${path}/namespaces/default/flunders/a?x=%20y`, undefined, {
       'x-remote-user': 'root',
       'x-remote-extra-evil': '1',
       authorization: 'Bearer token',
@@ -257,18 +259,33 @@ describe('[sig-api-machinery] Aggregator', () => {
     });
     expect(seen[0]?.headers).not.toHaveProperty('authorization');
     expect(seen[0]?.headers).not.toHaveProperty('x-remote-extra-evil');
-    expect((await ask('GET', `${path}/namespaces/default/flunders/secret`)).code).toBe(403);
-    expect((await ask('POST', `${path}/namespaces/default/flunders`, { a: 1 })).code).toBe(200);
+    expect((await send('GET', `${path}/namespaces/default/flunders/secret`)).code).toBe(403);
+    expect((await send('POST', `${path}/namespaces/default/flunders`, { a: 1 })).code).toBe(200);
   });
 
-  it('is part of discovery and OpenAPI', async () => {
+  it('is the only client that the extension API server accepts: a certificate of the cluster CA with its name is rejected', async () => {
+    const forged = await keys.issue({ commonName: 'front-proxy-client', organizations: ['system:masters'], usages: ['client'] });
+    const proxy = await keys.frontProxy.clientCertificate();
+    const connect = (pair: KeyPair) =>
+      new Promise<number>((resolve, reject) => {
+        const tls = { ca: extensionKeys.caBundle, servername: 'sample.default.svc', cert: pair.certificate, key: pair.key, agent: false };
+        const request = httpsRequest({ host: '127.0.0.1', port: extensionPort, path, headers: { 'x-remote-user': 'root' }, ...tls });
+        request.once('response', (response) => resolve(response.resume().statusCode ?? 0));
+        request.once('error', reject);
+        request.end();
+      });
+    await expect(connect(forged)).rejects.toThrow();
+    expect(await connect(proxy)).toBe(200);
+  });
+
+  it('adds the extension API server to discovery and OpenAPI', async () => {
     await register();
     await available('True', 'Passed');
-    const groups = (await ask('GET', '/apis')).json<{ groups: { name: string }[] }>().groups.map(({ name }) => name);
+    const groups = (await send('GET', '/apis')).json<{ groups: { name: string }[] }>().groups.map(({ name }) => name);
     expect(groups).toContain(group);
-    expect((await ask('GET', `/apis/${group}`)).json()).toMatchObject({ kind: 'APIGroup', preferredVersion: { version: 'v1alpha1' } });
-    expect((await ask('GET', path)).json()).toMatchObject({ kind: 'APIResourceList', resources });
-    const aggregated = await ask('GET', '/apis', undefined, {
+    expect((await send('GET', `/apis/${group}`)).json()).toMatchObject({ kind: 'APIGroup', preferredVersion: { version: 'v1alpha1' } });
+    expect((await send('GET', path)).json()).toMatchObject({ kind: 'APIResourceList', resources });
+    const aggregated = await send('GET', '/apis', undefined, {
       accept: 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList',
     });
     expect(
@@ -282,18 +299,18 @@ describe('[sig-api-machinery] Aggregator', () => {
         },
       ],
     });
-    const index = (await ask('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
+    const index = (await send('GET', '/openapi/v3')).json<{ paths: Record<string, { serverRelativeURL: string }> }>();
     expect(index.paths[path.slice(1)]).toEqual({ serverRelativeURL: `/openapi/v3${path}?hash=ABC` });
-    expect((await ask('GET', `/openapi/v3${path}?hash=ABC`)).json()).toMatchObject({ info: { title: 'flunders' } });
-    const whole = (await ask('GET', '/openapi/v2')).json<{ paths: Record<string, object>; definitions: Record<string, object> }>();
+    expect((await send('GET', `/openapi/v3${path}?hash=ABC`)).json()).toMatchObject({ info: { title: 'flunders' } });
+    const whole = (await send('GET', '/openapi/v2')).json<{ paths: Record<string, object>; definitions: Record<string, object> }>();
     expect(whole.paths[`${path}/flunders`]).toMatchObject({ get: { operationId: 'listFlunders' } });
     expect(whole.paths['/api/v1/pods']).toHaveProperty('get');
     expect(whole.definitions['com.example.wardle.v1alpha1.Flunder']).toEqual({ type: 'object', description: 'A flunder.' });
-    const protobuf = await ask('GET', '/openapi/v2', undefined, { accept: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf' });
+    const protobuf = await send('GET', '/openapi/v2', undefined, { accept: 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf' });
     expect(protobuf.text.includes('com.example.wardle.v1alpha1.Flunder')).toBe(true);
   });
 
-  it('streams watches and joins upgrades', async () => {
+  it('streams watches and forwards upgrades', async () => {
     await register();
     await available('True', 'Passed');
     const first = await new Promise<string>((resolve, reject) => {
@@ -336,20 +353,20 @@ describe('[sig-api-machinery] Aggregator', () => {
     expect(seen.at(-1)).toMatchObject({ method: 'UPGRADE', headers: { 'x-remote-user': 'jane' } });
   });
 
-  it('says why an extension cannot be reached, and answers for it', async () => {
+  it('reports why an extension API server is unavailable, and responds with 503', async () => {
     healthy = false;
     await register();
     const failing = await available('False', 'FailedDiscoveryCheck');
     expect(failing.status?.conditions?.[0]?.message).toBe(
       `failing or missing response from https://127.0.0.1:${extensionPort}${path}: bad status from https://127.0.0.1:${extensionPort}${path}: 500`,
     );
-    expect(await ask('GET', `${path}/flunders`)).toMatchObject({ code: 503 });
+    expect(await send('GET', `${path}/flunders`)).toMatchObject({ code: 503 });
     healthy = true;
     await available('True', 'Passed');
-    expect((await ask('GET', `${path}/flunders`)).code).toBe(200);
+    expect((await send('GET', `${path}/flunders`)).code).toBe(200);
   });
 
-  it('trusts nobody that the APIService does not name', async () => {
+  it('trusts only the CA bundle of the APIService', async () => {
     await register(keys.caBundle);
     const { status } = await available('False', 'FailedDiscoveryCheck');
     expect(status?.conditions?.[0]?.message).toContain('failing or missing response');
@@ -359,17 +376,17 @@ describe('[sig-api-machinery] Aggregator', () => {
     ['ServiceNotFound', async () => undefined, 'service/sample in "default" is not present'],
     [
       'ServicePortError',
-      () => ask('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 80 }] } }),
+      () => send('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 80 }] } }),
       'service/sample in "default" is not listening on port 443',
     ],
     [
       'EndpointsNotFound',
-      () => ask('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 443 }] } }),
+      () => send('POST', '/api/v1/namespaces/default/services', { metadata: { name: 'sample' }, spec: { ports: [{ port: 443 }] } }),
       'cannot find endpoints for service/sample in "default"',
     ],
   ])('%s', async (reason, prepare, message) => {
     await prepare();
-    await ask('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
+    await send('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
       metadata: { name: `v1alpha1.${group}` },
       spec: {
         group,
@@ -383,47 +400,51 @@ describe('[sig-api-machinery] Aggregator', () => {
     expect((await available('False', reason)).status?.conditions?.[0]?.message).toBe(message);
   });
 
-  it('asks again as soon as endpoints are ready', async () => {
+  it('probes again as soon as endpoints are ready', async () => {
     await register();
     const slice = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/sample-1';
     await available('True', 'Passed');
     const endpoints = (ready: boolean) => ({ endpoints: [{ addresses: ['127.0.0.1'], conditions: { ready } }] });
-    await ask('PATCH', slice, endpoints(false));
-    await ask('PATCH', `/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.${group}`, { spec: { versionPriority: 300 } });
+    await send('PATCH', slice, endpoints(false));
+    await send('PATCH', `/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.${group}`, { spec: { versionPriority: 300 } });
     expect((await available('False', 'MissingEndpoints')).status?.conditions?.[0]?.message).toBe(
       'endpoints for service/sample in "default" have no addresses with port name ""',
     );
-    await ask('PATCH', slice, endpoints(true));
+    await send('PATCH', slice, endpoints(true));
     await available('True', 'Passed');
   });
 
-  it('makes an APIService of its own again when somebody deletes it', async () => {
+  it('creates a deleted APIService of its own API groups again', async () => {
     const at = '/apis/apiregistration.k8s.io/v1/apiservices/v1.batch';
-    const { metadata } = (await ask('GET', at)).json<APIService>();
-    await ask('DELETE', at);
+    const { metadata } = (await send('GET', at)).json<APIService>();
+    await send('DELETE', at);
     await expect
-      .poll(async () => (await ask('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 120_000 })
+      .poll(async () => (await send('GET', at)).json<APIService>().metadata?.uid ?? metadata?.uid, { timeout: 120_000 })
       .not.toBe(metadata?.uid);
   });
 
-  it('has an APIService for every group of its own, and tells extensions how to know it', async () => {
-    expect((await ask('GET', '/apis/apiregistration.k8s.io/v1/apiservices/v1.apps')).json()).toMatchObject({
+  it('has an APIService for each of its API groups, and publishes how extension API servers authenticate it', async () => {
+    expect((await send('GET', '/apis/apiregistration.k8s.io/v1/apiservices/v1.apps')).json()).toMatchObject({
       metadata: { labels: { 'kube-aggregator.kubernetes.io/automanaged': 'onstart' } },
       spec: { group: 'apps', version: 'v1', versionPriority: 15 },
     });
-    expect((await ask('GET', '/apis/apiregistration.k8s.io/v1/apiservices/v1.')).json()).toMatchObject({ spec: { version: 'v1' } });
-    const { data } = (await ask('GET', '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication')).json<{
+    expect((await send('GET', '/apis/apiregistration.k8s.io/v1/apiservices/v1.')).json()).toMatchObject({ spec: { version: 'v1' } });
+    const { data } = (await send('GET', '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication')).json<{
       data: Record<string, string>;
     }>();
-    expect(data).toMatchObject({
+    expect(data).toEqual({
+      'client-ca-file': pemOf(keys.caBundle),
       'requestheader-allowed-names': '["front-proxy-client"]',
+      'requestheader-client-ca-file': pemOf(keys.frontProxy.caBundle),
+      'requestheader-extra-headers-prefix': '["X-Remote-Extra-"]',
+      'requestheader-group-headers': '["X-Remote-Group"]',
+      'requestheader-uid-headers': '["X-Remote-Uid"]',
       'requestheader-username-headers': '["X-Remote-User"]',
-      'client-ca-file': keys.caBundle,
     });
   });
 });
 
-describe('what others serve', () => {
+describe('API groups of extension API servers', () => {
   const api = (name: string, version: string, groupPriority: number, versionPriority: number, available = true) => ({
     group: name,
     version,
@@ -431,7 +452,7 @@ describe('what others serve', () => {
     versionPriority,
     available,
   });
-  it('comes after what is served here, by priority', () => {
+  it('follow the own API groups in discovery, by priority', () => {
     const documents = withAggregatedGroups(new Map([['/apis', { kind: 'APIGroupList', groups: [{ name: 'apps', versions: [] }] }]]), [
       api('a', 'v1beta1', 100, 10),
       api('a', 'v1', 100, 10),
@@ -446,7 +467,7 @@ describe('what others serve', () => {
       items: [{ metadata: { name: 'c' }, versions: [{ freshness: 'Stale', resources: [] }] }],
     });
   });
-  it('is asked for under the name of who asks alone', () => {
+  it('receive the headers of the authenticated user only', () => {
     expect(requestHeaders({ 'x-remote-user': 'a', 'x-remote-extra-b': 'c' }, { name: 'n', groups: [] })).toEqual({
       'x-remote-user': 'n',
       'x-remote-uid': undefined,

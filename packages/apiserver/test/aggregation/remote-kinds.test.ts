@@ -54,8 +54,8 @@ beforeAll(async () => {
     .provide(Keys, keys)
     .provide(Loopback, loopback);
   host.add({ plugin: Storage.plugin({ id: 'storage-test', config: plain, create: (_, { clock }) => new MemoryStorage({ clock }) }) });
-  const nobody = { authenticate: () => authenticated({ name: 'nobody', groups: [] }) };
-  host.add({ plugin: Authn.plugin({ id: 'authn-test', config: plain, create: () => nobody }) });
+  const authenticator = { authenticate: () => authenticated({ name: 'unused', groups: [] }) };
+  host.add({ plugin: Authn.plugin({ id: 'authn-test', config: plain, create: () => authenticator }) });
   host.add({
     plugin: Authz.plugin({
       id: 'authz-test',
@@ -63,7 +63,7 @@ beforeAll(async () => {
       create: () => ({
         authorize: ({ identity, verb }) =>
           identity.name === 'reader' && !['get', 'list', 'watch'].includes(verb)
-            ? { decision: 'deny', reason: 'readers read' }
+            ? { decision: 'deny', reason: 'readers may only read' }
             : { decision: 'allow', reason: 'test' },
       }),
     }),
@@ -89,37 +89,37 @@ afterAll(async () => {
 const until = (condition: () => Promise<boolean>) =>
   vi.waitFor(async () => expect(await condition()).toBe(true), { timeout: 30_000, interval: 20 });
 let attempts = 0;
-/** A namespace of its own, also where a test runs again. */
-const fresh = () => `n${++attempts}`;
+/** Returns a namespace that no other test uses, also when a test is repeated. */
+const newNamespace = () => `n${++attempts}`;
 const flunder = (namespace: string, name: string, more: KubeObject['metadata'] = {}): KubeObject => ({
   metadata: { namespace, name, ...more },
 });
 
-describe('kinds of other API servers, for callers in process', () => {
-  it('are written, read, changed and deleted as whoever asks', async () => {
-    const ns = fresh();
-    const made = await client.create(flunders, flunder(ns, 'a', { labels: { x: 'y' } }));
-    expect(made).toMatchObject({ kind: 'Flunder', apiVersion: 'wardle.example.com/v1alpha1', metadata: { name: 'a' } });
-    expect(Object.isFrozen(made.metadata)).toBe(true);
+describe('kinds of extension API servers, for callers in this process', () => {
+  it('are created, read, updated and deleted with the identity of the caller', async () => {
+    const ns = newNamespace();
+    const created = await client.create(flunders, flunder(ns, 'a', { labels: { x: 'y' } }));
+    expect(created).toMatchObject({ kind: 'Flunder', apiVersion: 'wardle.example.com/v1alpha1', metadata: { name: 'a' } });
+    expect(Object.isFrozen(created.metadata)).toBe(true);
     expect(extension.requests.at(-1)).toEqual({
       user: 'ada',
       method: 'POST',
       url: `/apis/wardle.example.com/v1alpha1/namespaces/${ns}/flunders`,
     });
-    expect(await client.get(flunders, { namespace: ns, name: 'a' })).toEqual(made);
+    expect(await client.get(flunders, { namespace: ns, name: 'a' })).toEqual(created);
     const patched = await client.patch(flunders, { namespace: ns, name: 'a' }, 'merge', { metadata: { labels: { x: 'z' } } });
     expect(patched.metadata?.labels).toEqual({ x: 'z' });
     const labelled = await client.update(flunders, { ...patched, metadata: { ...patched.metadata, labels: { x: 'w' } } });
     expect((await client.list(flunders, { namespace: ns, labelSelector: 'x=w' })).items).toEqual([labelled]);
     expect((await client.list(flunders, { namespace: ns, labelSelector: 'x=y' })).items).toEqual([]);
-    await client.delete(flunders, { namespace: ns, name: 'a' }, { preconditions: { uid: made.metadata?.uid ?? '' } });
+    await client.delete(flunders, { namespace: ns, name: 'a' }, { preconditions: { uid: created.metadata?.uid ?? '' } });
     await expect(client.get(flunders, { namespace: ns, name: 'a' })).rejects.toMatchObject({ code: 404 });
     await client.create(fischers, { metadata: { name: ns } });
     expect((await client.get(fischers, { name: ns })).kind).toBe('Fischer');
   });
 
   it('are deleted as a collection', async () => {
-    const ns = fresh();
+    const ns = newNamespace();
     for (const name of ['a', 'b']) await client.create(flunders, flunder(ns, name));
     await client.create(flunders, flunder(`${ns}-other`, 'a'));
     await client.deleteCollection(flunders, { namespace: ns });
@@ -127,8 +127,8 @@ describe('kinds of other API servers, for callers in process', () => {
     expect(left.filter((each) => each?.startsWith(ns))).toEqual([`${ns}-other`]);
   });
 
-  it('are refused in the words of their server', async () => {
-    const ns = fresh();
+  it('are rejected with the status of their server', async () => {
+    const ns = newNamespace();
     await client.create(flunders, flunder(ns, 'a'));
     await expect(client.create(flunders, flunder(ns, 'a'))).rejects.toMatchObject({
       code: 409,
@@ -138,8 +138,8 @@ describe('kinds of other API servers, for callers in process', () => {
     await expect(client.update(flunders, stale)).rejects.toMatchObject({ code: 409, status: { reason: 'Conflict' } });
   });
 
-  it('are authorized here first, and names lead nowhere else', async () => {
-    const ns = fresh();
+  it('are authorized first, and names cannot address other paths', async () => {
+    const ns = newNamespace();
     const loopback = host.get(Loopback) as LoopbackTransport;
     const reader = loopbackClient(loopback, { name: 'reader', groups: [] });
     const before = extension.requests.length;
@@ -151,8 +151,8 @@ describe('kinds of other API servers, for callers in process', () => {
     expect(extension.requests.at(-1)?.url).toBe(`/apis/wardle.example.com/v1alpha1/namespaces/${ns}/flunders/what%3Fwatch%3D1%23x`);
   });
 
-  it('are watched until the caller has enough, or their server ends it', async () => {
-    const ns = fresh();
+  it('are watched until the caller aborts or the server ends the watch', async () => {
+    const ns = newNamespace();
     await client.create(flunders, flunder(ns, 'a'));
     const abort = new AbortController();
     const seen: string[] = [];
@@ -176,8 +176,8 @@ describe('kinds of other API servers, for callers in process', () => {
     expect((await ended.next()).done).toBe(true);
   });
 
-  it('leave a trail for auditors', async () => {
-    const ns = fresh();
+  it('are audited', async () => {
+    const ns = newNamespace();
     events.length = 0;
     await client.create(flunders, flunder(ns, 'a'));
     expect(events.find(({ stage }) => stage === 'ResponseComplete')).toMatchObject({
@@ -189,10 +189,10 @@ describe('kinds of other API servers, for callers in process', () => {
     });
   });
 
-  it('cannot be had while their server does not answer', async () => {
+  it('are unavailable while their server does not respond', async () => {
     extension.healthy = false;
     await expect(client.list(flunders)).rejects.toMatchObject({ code: 503 });
     extension.healthy = true;
-    expect((await client.list(flunders, { namespace: 'nobody' })).items).toEqual([]);
+    expect((await client.list(flunders, { namespace: 'empty' })).items).toEqual([]);
   });
 });

@@ -13,10 +13,10 @@ const start = async (settings: ServerSettings = {}) => {
 };
 afterEach(() => server.stop());
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
-const nobody: Authenticator = { authenticate: () => ({ outcome: 'abstained' }) };
+const abstaining: Authenticator = { authenticate: () => ({ outcome: 'abstained' }) };
 
 describe('authentication', () => {
-  it('knows tokens, and nobody by a wrong one', async () => {
+  it('authenticates tokens, and rejects invalid tokens with 401', async () => {
     await start({ authn: [byCertificate, { authenticate: () => authenticated(anonymous) }] });
     await server.http2('GET', map, bearer('good'));
     expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'token-user', groups: ['testers', 'system:authenticated'] });
@@ -33,30 +33,30 @@ describe('authentication', () => {
     });
   });
 
-  it('lets nobody in when all abstain', async () => {
-    await start({ authn: [nobody, nobody] });
+  it('rejects the request if all authenticators abstain', async () => {
+    await start({ authn: [abstaining, abstaining] });
     expect((await server.http1('GET', map)).code).toBe(401);
     expect((await server.http1('GET', '/healthz')).code).toBe(401);
     expect(server.pipeline.requests).toHaveLength(0);
   });
 
-  it('goes on after an authenticator that fails, and lets nobody in as anonymous', async () => {
+  it('calls the next authenticator after an error, but does not accept anonymous', async () => {
     const broken = {
       authenticate: () => {
-        throw new Error('no database');
+        throw new Error('the database is unavailable');
       },
     };
-    const nameless = { authenticate: () => authenticated(anonymous) };
-    await start({ authn: [broken, nobody, nameless] });
+    const anonymousAuthenticator = { authenticate: () => authenticated(anonymous) };
+    await start({ authn: [broken, abstaining, anonymousAuthenticator] });
     expect((await server.http1('GET', map)).code).toBe(401);
     expect(server.pipeline.requests).toHaveLength(0);
     await server.stop();
-    await start({ authn: [broken, { authenticate: () => authenticated({ name: 'ada', groups: [] }) }, nameless] });
+    await start({ authn: [broken, { authenticate: () => authenticated({ name: 'ada', groups: [] }) }, anonymousAuthenticator] });
     await server.http1('GET', map);
     expect(server.pipeline.requests.map(({ identity }) => identity.name)).toEqual(['ada']);
   });
 
-  it('shows authenticators what the request shows', async () => {
+  it('passes the credentials of the request to authenticators', async () => {
     const seen: unknown[] = [];
     await start({
       authn: [
@@ -80,17 +80,17 @@ describe('authentication', () => {
   });
 });
 
-/** Allows what a set names: `verb resource[/subresource] [namespace/]name`. */
-const allowing = (...allowed: string[]): Authorizer & { readonly asked: string[] } => {
-  const asked: string[] = [];
+/** Allows the listed actions: `verb resource[/subresource] [namespace/]name`. */
+const allowing = (...allowed: string[]): Authorizer & { readonly requested: string[] } => {
+  const requested: string[] = [];
   return {
-    asked,
+    requested,
     authorize: (attributes: Attributes) => {
       const text =
         attributes.kind === 'path'
           ? `${attributes.verb} ${attributes.path}`
           : `${attributes.verb} ${attributes.resource}${attributes.subresource === '' ? '' : `/${attributes.subresource}`}${attributes.group === '' ? '' : `.${attributes.group}`} ${attributes.namespace === '' ? '' : `${attributes.namespace}/`}${attributes.name}`;
-      asked.push(text);
+      requested.push(text);
       return allowed.includes(text) ? { decision: 'allow', reason: 'test' } : { decision: 'no-opinion', reason: 'not listed' };
     },
   };
@@ -100,7 +100,7 @@ describe('impersonation', () => {
   const as = (headers: Record<string, string | readonly string[]>) =>
     server.http1('GET', map, { headers: { authorization: 'Bearer good', ...headers } });
 
-  it('is allowed part by part', async () => {
+  it('is authorized for each part', async () => {
     await start({
       authz: [
         allowing(
@@ -128,8 +128,8 @@ describe('impersonation', () => {
       groups: ['devs', 'ops', 'system:authenticated'],
       extra: { scopes: ['a'] },
     });
-    const refused = await as({ 'Impersonate-User': 'jane', 'Impersonate-Group': ['devs', 'system:masters'] });
-    expect(refused.json()).toMatchObject({
+    const rejected = await as({ 'Impersonate-User': 'jane', 'Impersonate-Group': ['devs', 'system:masters'] });
+    expect(rejected.json()).toMatchObject({
       code: 403,
       reason: 'Forbidden',
       details: { kind: 'groups', name: 'system:masters' },
@@ -141,7 +141,7 @@ describe('impersonation', () => {
     expect((await as({ 'Impersonate-Group': 'devs' })).code).toBe(500);
   });
 
-  it('of service accounts asks for those, and brings their groups', async () => {
+  it('of a service account requires permission for it and adds its groups', async () => {
     await start({ authz: [allowing('impersonate serviceaccounts kube-system/bot')] });
     await as({ 'Impersonate-User': 'system:serviceaccount:kube-system:bot' });
     expect(server.pipeline.requests.at(-1)?.identity).toEqual({
@@ -150,10 +150,34 @@ describe('impersonation', () => {
     });
   });
 
-  it('of anonymous brings no authenticated group', async () => {
+  it('of anonymous does not add the group of authenticated users', async () => {
     await start({ authz: [allowing('impersonate users system:anonymous')] });
     await as({ 'Impersonate-User': 'system:anonymous' });
     expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'system:anonymous', groups: ['system:unauthenticated'] });
+  });
+});
+
+describe('impersonated extra keys', () => {
+  const as = (headers: Record<string, string>, protocol: 'http1' | 'http2') =>
+    server[protocol]('GET', map, { headers: { authorization: 'Bearer good', 'impersonate-user': 'jane', ...headers } });
+
+  it.each(['__proto__', '%5f_proto__', 'constructor', 'tostring'])('%s is authorized like any other key', async (header) => {
+    const key = decodeURIComponent(header);
+    const allow = ['impersonate users jane', `impersonate userextras/${key}.authentication.k8s.io a`];
+    for (const protocol of ['http1', 'http2'] as const) {
+      await start({ authz: [allowing(allow[0] ?? '')] });
+      expect((await as({ [`impersonate-extra-${header}`]: 'a' }, protocol)).code, protocol).toBe(403);
+      await server.stop();
+      await start({ authz: [allowing(...allow)] });
+      expect((await as({ [`impersonate-extra-${header}`]: 'a' }, protocol)).code, protocol).toBe(200);
+      expect(Object.entries(server.pipeline.requests.at(-1)?.identity.extra ?? {})).toEqual([[key, ['a']]]);
+      if (protocol === 'http1') await server.stop();
+    }
+  });
+
+  it('count towards the limit of values, whatever their names are', async () => {
+    await start({});
+    expect((await as({ 'impersonate-extra-__proto__': Array(257).fill('a').join(',') }, 'http1')).code).toBe(500);
   });
 });
 
@@ -161,7 +185,7 @@ describe('constrained impersonation', () => {
   const as = (headers: Record<string, string | readonly string[]>, path = map, method = 'GET') =>
     server.http1(method, path, { headers: { authorization: 'Bearer good', ...headers } });
 
-  it('of a user is for single actions', async () => {
+  it('of a user is authorized per action', async () => {
     await start({
       authz: [
         allowing(
@@ -179,7 +203,7 @@ describe('constrained impersonation', () => {
     expect((await as({ 'Impersonate-User': 'joe' })).code).toBe(403);
   });
 
-  it('of users is none of service accounts or nodes, and those are impersonated as they are', async () => {
+  it('of users does not include service accounts and nodes, which are impersonated without further parts', async () => {
     await start({
       authz: [
         allowing(
@@ -206,11 +230,11 @@ describe('constrained impersonation', () => {
     expect((await as({ 'Impersonate-User': 'system:serviceaccount:default:robot', 'Impersonate-Group': 'system:masters' })).code).toBe(403);
     expect((await as({ 'Impersonate-User': 'system:node:n2' })).code).toBe(200);
     expect(server.pipeline.requests.at(-1)?.identity).toEqual({ name: 'system:node:n2', groups: ['system:nodes', 'system:authenticated'] });
-    // the sender is no pod of that node
+    // the sender is not a pod on that node
     expect((await as({ 'Impersonate-User': 'system:node:n3' })).code).toBe(403);
   });
 
-  it('of the node of a pod is for the pods on it', async () => {
+  it('of the associated node is allowed for pods on that node', async () => {
     const pod = (node: string): Authenticator => ({
       authenticate: () =>
         authenticated({
@@ -231,7 +255,7 @@ describe('constrained impersonation', () => {
 });
 
 describe('paths', () => {
-  it('are authorized as they are decoded', async () => {
+  it('are authorized in decoded form', async () => {
     const authorizer = allowing('get /version', 'get /api/v1');
     await start({ authz: [authorizer] });
     expect((await server.http1('GET', '/version')).code).toBe(200);
@@ -245,7 +269,7 @@ describe('paths', () => {
     expect((await server.http1('GET', '/version/..%2fmetrics')).code).toBe(400);
   });
 
-  it('that are not there are refused first', async () => {
+  it('that do not exist are authorized before they are rejected', async () => {
     await start({ authz: [allowing('get nothings default/x')] });
     expect((await server.http1('GET', '/api/v1/namespaces/default/nothings/x')).code).toBe(404);
     expect((await server.http1('GET', '/api/v1/namespaces/default/nothings/y')).code).toBe(403);
@@ -253,7 +277,7 @@ describe('paths', () => {
   });
 });
 
-it('warns whoever is refused, too', async () => {
+it('sends warnings with a rejection', async () => {
   await start({});
   server.pipeline.answer = (request) => {
     request.warn?.('take care');

@@ -13,7 +13,8 @@ describe('post-start hooks', () => {
   it('keep the server neither live nor ready until they have run, and name the missing ones', async () => {
     const hooks = new PostStartHooks(() => kinds);
     const health = endpoints(hooks);
-    for (const name of ['fairness', 'serviceCidrs', 'aggregator', 'apiServices'] as const) await hooks.run(name, Promise.resolve());
+    for (const name of ['fairness', 'serviceCidrs', 'aggregator', 'clusterAuthentication', 'apiServices'] as const)
+      await hooks.run(name, Promise.resolve());
     for (const endpoint of ['healthz', 'livez', 'readyz']) {
       const { code, text } = await answer(health, `/${endpoint}`);
       expect(code).toBe(500);

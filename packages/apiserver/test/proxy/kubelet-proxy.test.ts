@@ -17,16 +17,16 @@ describe('a kubelet of this process', () => {
   let listener: Server;
   let port: number;
   let server: TestServer;
-  const doors = new Map<string, LocalKubelet>();
-  /** What came through the door. */
-  const seen: IncomingMessage[] = [];
-  const within = createPlainServer((request, response) => {
-    seen.push(request);
-    response.end('by the door');
+  const localKubelets = new Map<string, LocalKubelet>();
+  /** Requests over in-memory connections. */
+  const received: IncomingMessage[] = [];
+  const inMemoryServer = createPlainServer((request, response) => {
+    received.push(request);
+    response.end('in memory');
   });
   const echo = new WebSocketServer({ noServer: true });
-  within.on('upgrade', (request, socket, head) => {
-    seen.push(request);
+  inMemoryServer.on('upgrade', (request, socket, head) => {
+    received.push(request);
     if (request.url === '/attach/a')
       socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo many ');
     else
@@ -36,14 +36,14 @@ describe('a kubelet of this process', () => {
   });
   const connect = () => {
     const [near, far] = duplexPair();
-    within.emit('connection', far);
+    inMemoryServer.emit('connection', far);
     return near;
   };
 
   beforeAll(async () => {
     keys = await testKeys();
     const pair = await keys.issue({ commonName: 'system:node:n', ipAddresses: ['127.0.0.1'], usages: ['server'] });
-    listener = createServer({ cert: pair.certificate, key: pair.key }, (_, response) => response.end('by the listener'));
+    listener = createServer({ cert: pair.certificate, key: pair.key }, (_, response) => response.end('over TLS'));
     listener.listen(0, '127.0.0.1');
     await once(listener, 'listening');
     port = (listener.address() as AddressInfo).port;
@@ -53,9 +53,9 @@ describe('a kubelet of this process', () => {
     listener.close();
   });
   beforeEach(async () => {
-    doors.clear();
-    seen.length = 0;
-    server = await startServer({ keys, local: { register: () => () => undefined, find: (name) => doors.get(name) } });
+    localKubelets.clear();
+    received.length = 0;
+    server = await startServer({ keys, local: { register: () => () => undefined, find: (name) => localKubelets.get(name) } });
     server.pipeline.answer = ({ subresource }) => ({
       kind: 'kubelet',
       own: true,
@@ -68,49 +68,49 @@ describe('a kubelet of this process', () => {
   });
   afterEach(() => server.stop());
 
-  it('is asked by its door, and not told who asks', async () => {
-    doors.set('n', { host: '127.0.0.1', port, connect });
+  it('is called over an in-memory connection, without the credentials of the client', async () => {
+    localKubelets.set('n', { host: '127.0.0.1', port, connect });
     const answer = await server.http1('GET', `${pod}/log`, asAdmin);
-    expect([answer.code, answer.text]).toEqual([200, 'by the door']);
-    expect(seen.map(({ url, headers }) => [url, headers.authorization])).toEqual([['/log/a', undefined]]);
+    expect([answer.code, answer.text]).toEqual([200, 'in memory']);
+    expect(received.map(({ url, headers }) => [url, headers.authorization])).toEqual([['/log/a', undefined]]);
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
-  it('streams through its door, and its refusals are told', async () => {
-    doors.set('n', { host: '127.0.0.1', port, connect });
+  it('streams over an in-memory connection, and its rejections are forwarded', async () => {
+    localKubelets.set('n', { host: '127.0.0.1', port, connect });
     const socket = new WebSocket(`wss://127.0.0.1:${server.port}${pod}/exec`, { ca: keys.caBundle, ...asAdmin });
-    const much = Buffer.alloc(3_000_000, 'x');
+    const large = Buffer.alloc(3_000_000, 'x');
     await once(socket, 'open');
-    socket.send(much);
+    socket.send(large);
     const [back] = (await once(socket, 'message')) as [Buffer];
-    expect(back.equals(much)).toBe(true);
+    expect(back.equals(large)).toBe(true);
     socket.close();
     await once(socket, 'close');
     await expect.poll(() => server.handler.active).toBe(0);
 
-    const refused = new WebSocket(`wss://127.0.0.1:${server.port}${pod}/attach`, { ca: keys.caBundle, ...asAdmin });
-    refused.on('error', () => undefined);
-    const [asked, response] = (await once(refused, 'unexpected-response')) as [{ destroy(): void }, IncomingMessage];
+    const rejected = new WebSocket(`wss://127.0.0.1:${server.port}${pod}/attach`, { ca: keys.caBundle, ...asAdmin });
+    rejected.on('error', () => undefined);
+    const [request, response] = (await once(rejected, 'unexpected-response')) as [{ destroy(): void }, IncomingMessage];
     expect(response.statusCode).toBe(503);
-    asked.destroy();
+    request.destroy();
   });
 
-  it('is not asked for what there cannot be: 204', async () => {
+  it('is not called for logs that cannot exist: 204', async () => {
     server.pipeline.answer = () => ({ kind: 'nothing' });
     for (const get of [server.http1, server.http2]) {
       const answer = await get('GET', `${pod}/log`, asAdmin);
       expect([answer.code, answer.text]).toEqual([204, '']);
     }
-    expect(seen).toEqual([]);
+    expect(received).toEqual([]);
     await expect.poll(() => server.handler.active).toBe(0);
   });
 
   it.each([
     ['of another node', 'm', 0],
-    ['that listens elsewhere than the Node says', 'n', 1],
-  ] as const)('is not taken for one %s', async (_, nodeName, off) => {
-    doors.set(nodeName, { host: '127.0.0.1', port: port + off, connect });
-    expect((await server.http1('GET', `${pod}/log`, asAdmin)).text).toBe('by the listener');
-    expect(seen).toEqual([]);
+    ['with another address than that of the Node', 'n', 1],
+  ] as const)('is not used in place of a kubelet %s', async (_, nodeName, off) => {
+    localKubelets.set(nodeName, { host: '127.0.0.1', port: port + off, connect });
+    expect((await server.http1('GET', `${pod}/log`, asAdmin)).text).toBe('over TLS');
+    expect(received).toEqual([]);
   });
 });

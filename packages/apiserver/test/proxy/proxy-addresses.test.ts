@@ -50,7 +50,7 @@ const to = (host: string, at: number, more: { readonly kubelet?: { readonly own:
   });
 };
 
-describe('a destination that is the loopback interface', () => {
+describe('a destination on the loopback interface', () => {
   it.each([
     '127.0.0.1',
     '127.1',
@@ -68,7 +68,7 @@ describe('a destination that is the loopback interface', () => {
     expect(reached).toBe(0);
   });
 
-  it('is allowed where the ranges of the cluster are on loopback', async () => {
+  it('is allowed if the ranges of the cluster are on loopback', async () => {
     for (const host of ['127.0.0.1', 'localhost']) {
       to(host, port, { allowLoopback: true });
       expect((await server.http1('GET', path)).text).toBe('reached');
@@ -107,7 +107,7 @@ describe('the API server itself as a destination', () => {
     expect((await server.http1('GET', '/api/v1/namespaces/a/pods/b/log')).json()).toMatchObject(rejection);
   });
 
-  it('is every address of the machine where it listens on all, on its port alone', () => {
+  it('is every address of the machine on its port if it listens on all addresses', () => {
     const addresses = new ProxyAddresses({ listeners: () => [{ host: '0.0.0.0', port: 6443 }], services: ['127.96.0.1'] });
     const outside = Object.values(networkInterfaces())
       .flatMap((list) => list ?? [])
@@ -119,19 +119,19 @@ describe('the API server itself as a destination', () => {
     expect(addresses.allows('127.96.0.1', { port: 443, allowLoopback: true })).toBe(false);
   });
 
-  it('is one address where it listens on one: pods on others have the port, too', () => {
+  it('is one address if it listens on one: pods may have the port on other addresses', () => {
     const addresses = new ProxyAddresses({ listeners: () => [{ host: '127.0.0.1', port: 6443 }] });
     expect(addresses.allows('127.0.0.1', { port: 6443, allowLoopback: true })).toBe(false);
     expect(addresses.allows('127.128.0.7', { port: 6443, allowLoopback: true })).toBe(true);
   });
 });
 
-describe('the certificate for kubelets', () => {
+describe('the kubelet client certificate', () => {
   it('names a user without groups', () => {
     expect(kubeletClientRequest).toEqual({ commonName: 'kube-apiserver-kubelet-client', usages: ['client'] });
   });
 
-  it('is shown to the kubelet and to no other port', async () => {
+  it('is presented to the kubelet and to no other port', async () => {
     const pair = await keys.issue({ commonName: 'system:node:n', ipAddresses: ['127.0.0.1'], usages: ['server'] });
     const subjects: (string | undefined)[] = [];
     const peer = createTlsServer(

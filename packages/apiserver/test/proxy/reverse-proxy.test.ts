@@ -72,11 +72,11 @@ describe.each(['http1', 'http2'] as const)('Proxy version v1 over %s', (protocol
     },
   );
 
-  it('HEAD is answered without a body', async () => {
+  it('responds to HEAD without a body', async () => {
     expect(await server[protocol]('HEAD', `${pod}/x`)).toMatchObject({ code: 200, text: '', headers: { 'x-from': 'backend' } });
   });
 
-  it('A set of valid responses are returned for both pod and service Proxy: the root gets its slash by a redirect', async () => {
+  it('A set of valid responses are returned for both pod and service Proxy: the root without a slash is redirected', async () => {
     for (const method of ['GET', 'HEAD']) {
       const { code, headers } = await server[protocol](method, `${pod}?q=1`);
       expect([code, headers.location]).toEqual([301, `${pod}/?q=1`]);
@@ -85,14 +85,14 @@ describe.each(['http1', 'http2'] as const)('Proxy version v1 over %s', (protocol
     expect((await server[protocol]('GET', `${pod}/`)).text).toBe('GET /');
   });
 
-  it('passes paths on that mean nothing to this server, and no credentials', async () => {
+  it('forwards paths unchanged and removes credentials', async () => {
     await server[protocol]('GET', `${pod}//a%2Fb//c/`, { headers: { authorization: 'Bearer good', 'x-mine': '1' } });
     expect(seen[0]).toMatchObject({ url: '//a%2Fb//c/', headers: { 'x-mine': '1', 'x-forwarded-uri': `${pod}//a%2Fb//c/` } });
     expect(seen[0]?.headers).not.toHaveProperty('authorization');
     expect(seen[0]?.headers['x-forwarded-for']).toContain('127.0.0.1');
   });
 
-  it('lets redirects and links lead back through the proxy', async () => {
+  it('rewrites redirects and links to lead through the proxy', async () => {
     answer = (_, response) => {
       response.writeHead(302, { location: '/next?x=1', 'content-type': 'text/html' });
       response.end('<a class=x href="/one">1</a> <a href="two">2</a> <img src=\'/three\'> <a href="http://elsewhere.test/four">4</a>');
@@ -104,7 +104,7 @@ describe.each(['http1', 'http2'] as const)('Proxy version v1 over %s', (protocol
     );
   });
 
-  it('tells when nobody answers', async () => {
+  it('responds with 503 if the destination cannot be reached', async () => {
     server.pipeline.answer = () => ({ kind: 'proxy', scheme: 'http', host: '127.0.0.1', port: 1, allowLoopback: true });
     const { code, json } = await server[protocol]('GET', `${pod}/`);
     expect(code).toBe(503);
@@ -116,7 +116,7 @@ describe.each(['http1', 'http2'] as const)('Proxy version v1 over %s', (protocol
 });
 
 describe('a kubelet behind nodes/proxy', () => {
-  it('is known by the CA, and knows the server', async () => {
+  it('is verified by the cluster CA and receives the kubelet client certificate', async () => {
     const pair = await keys.issue({ commonName: 'system:node:n', ipAddresses: ['127.0.0.1'], usages: ['server'] });
     const kubelet = createTlsServer(
       { cert: pair.certificate, key: pair.key, ca: keys.caBundle, requestCert: true, rejectUnauthorized: true },
@@ -136,7 +136,7 @@ describe('a kubelet behind nodes/proxy', () => {
 });
 
 describe('an upgrade through a proxy', () => {
-  it('joins both ends', async () => {
+  it('copies bytes in both directions', async () => {
     const socket = connectTls({ host: '127.0.0.1', port: server.port, ca: keys.caBundle });
     const got: Buffer[] = [];
     const text = () => Buffer.concat(got).toString();
@@ -161,7 +161,7 @@ describe('an upgrade through a proxy', () => {
   });
 });
 
-describe('names in front of /proxy', () => {
+describe('names before /proxy', () => {
   it.each([
     ['a', { scheme: '', name: 'a', port: '' }],
     ['a:80', { scheme: '', name: 'a', port: '80' }],
@@ -189,7 +189,7 @@ describe('links', () => {
   ])('%s', (link, expected) => {
     expect(rewriteLink(link, rewriting, 'me:8001')).toBe(expected);
   });
-  it('are found in pages that come in pieces', () => {
+  it('are found in pages that arrive in chunks', () => {
     const page = '<html><a\n href="/x">é</a><script src="/y"></script><p title="/z">1 < 2</p>';
     for (let size = 1; size < 20; size++) {
       const links = new HtmlLinkRewriter(rewriting);

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
-import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import type { CertificateRequest, ClusterKeys, FrontProxyKeys, KeyPair } from '@oarlock/spi/cluster';
 import * as x509 from '@peculiar/x509';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
@@ -17,12 +17,19 @@ export interface Validity {
   readonly to?: number;
 }
 export interface TestKeys extends ClusterKeys {
-  /** Issues a certificate with other dates, in days from now. */
+  readonly frontProxy: FrontProxyKeys;
+  /** Issues a certificate of the front-proxy CA. */
+  issueFrontProxy(request: CertificateRequest): Promise<KeyPair>;
+  /** `issue` with other dates, in days from now. */
   issueWithin(request: CertificateRequest, validity: Validity): Promise<KeyPair>;
 }
 
-/** Returns a new CA for each test file. */
-export async function testKeys(name = 'test-ca'): Promise<TestKeys> {
+interface TestAuthority {
+  readonly caBundle: string;
+  issueWithin(request: CertificateRequest, validity: Validity): Promise<KeyPair>;
+}
+
+async function testAuthority(name: string): Promise<TestAuthority> {
   const ca = await newPair();
   const caCertificate = await x509.X509CertificateGenerator.createSelfSigned({
     serialNumber: '01',
@@ -60,8 +67,23 @@ export async function testKeys(name = 'test-ca'): Promise<TestKeys> {
     });
     return { certificate: certificate.toString('pem'), key: await pem(keys.privateKey) };
   };
+  return { caBundle: caCertificate.toString('pem'), issueWithin };
+}
+
+/** Creates keys with a cluster CA and a front-proxy CA that no other test has. */
+export async function testKeys(name = 'test-ca'): Promise<TestKeys> {
+  const [{ caBundle, issueWithin }, frontProxy] = await Promise.all([testAuthority(name), testAuthority(`${name}-front-proxy`)]);
+  const commonName = 'front-proxy-client';
+  const issueFrontProxy = (request: CertificateRequest) => frontProxy.issueWithin(request, {});
   return {
-    caBundle: caCertificate.toString('pem'),
+    caBundle,
+    frontProxy: {
+      commonName,
+      caBundle: frontProxy.caBundle,
+      removedCaBundle: '',
+      clientCertificate: () => issueFrontProxy({ commonName, usages: ['client'] }),
+    },
+    issueFrontProxy,
     issueWithin,
     issue: (request) => issueWithin(request, {}),
     sign: () => Promise.reject(new Error('these keys sign no requests')),

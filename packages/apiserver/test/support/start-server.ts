@@ -32,6 +32,7 @@ import { OpenApiEndpoints } from '../../src/openapi/openapi-endpoints.ts';
 import { kubeletClientRequest } from '../../src/proxy/kubelet-client-request.ts';
 import { ProxyAddresses } from '../../src/proxy/proxy-addresses.ts';
 import { KubeletProxy } from '../../src/proxy/kubelet-proxy.ts';
+import { frontProxyKeys } from '../../src/aggregation/request-header.ts';
 import { FakePipeline } from './fake-pipeline.ts';
 import { testKeys, type TestKeys } from './keys.ts';
 
@@ -114,14 +115,14 @@ export async function startServer<P extends HttpPipeline = FakePipeline>(
     kubeletProxy: new KubeletProxy(keys, abort.signal, { addresses, local: settings.local }),
     proxyEndpoints: new ProxyEndpoints(
       new ReverseProxy(abort.signal, addresses),
-      new ProxyClientCertificate(keys, kubeletClientRequest, clock),
+      new ProxyClientCertificate({ issue: () => keys.issue(kubeletClientRequest), caBundle: keys.caBundle, clock }),
     ),
     metrics: new RequestMetrics(registry, { mutating: () => inFlight.mutating, readOnly: () => inFlight.readOnly }, 'v1.36.0'),
     requestTimeoutMs,
   });
   const server = new HttpServer({
     pair: await keys.issue({ commonName: 'kube-apiserver', dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'], usages: ['server'] }),
-    caBundle: keys.caBundle,
+    clientAuthorities: { cluster: keys.caBundle, frontProxy: frontProxyKeys(keys).caBundle },
     clock,
     log,
     maxStreamsPerConnection: settings.maxStreamsPerConnection ?? 250,

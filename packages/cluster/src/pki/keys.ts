@@ -1,51 +1,51 @@
-import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
+import { createHash, createPublicKey, randomBytes, webcrypto } from 'node:crypto';
 import { watch } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readAuthority, stepAuthority, writePair, type AuthorityStep } from './authorities.ts';
-import { renewAt } from './internal/certificate-life.ts';
-import { selfSigned, signLeaf, spkiOf } from './certificate-writer.ts';
+import {
+  openAuthority,
+  readAuthority,
+  readRemovedAuthorities,
+  stepAuthority,
+  type AuthorityName,
+  type AuthorityStep,
+} from './authorities.ts';
+import { selfSigned, signLeaf } from './certificate-writer.ts';
+import { frontProxyCaName, openFrontProxyKeys } from './front-proxy-keys.ts';
+import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
-type Authority = NonNullable<Awaited<ReturnType<typeof readAuthority>>>;
-
-const caName = 'oarlock-ca';
+const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };
 /** The library is large and only needed to read certificate requests. */
 const x509 = async () => {
   await import('reflect-metadata'); // the library's dependency injection requires it to be loaded first
   return import('@peculiar/x509');
 };
 
-const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-
-/** Issues a certificate for a new key. */
-function issued(ca: KeyPair, request: CertificateRequest): KeyPair {
-  const key = newKey();
-  return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
-}
-
 export interface KeyFiles {
-  /** `serviceAccount` is replaced when the files of the keys that sign and verify tokens have changed and were read again. */
+  /** `serviceAccount` is replaced after `reload`. */
   readonly keys: ClusterKeys;
   readonly directory: string;
-  /** Reads those files again. Keeps the old keys if one cannot be read. @throws Error */
+  /** Reads the files of the keys that sign and verify tokens again. Keeps the old keys if one cannot be read. @throws Error */
   reload(): Promise<void>;
-  /** Reloads whenever they change, until the signal aborts. */
-  follow(signal: AbortSignal, failed: (error: unknown) => void): void;
+  /** Reloads when these files change, until the signal aborts. */
+  follow(signal: AbortSignal, onError: (error: unknown) => void): void;
 }
 
 /**
  * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates them at the first start and reads them later. A certificate that was
- * issued for the same request is reused until a fifth of its lifetime remains.
+ * issued for the same request is reused until a fifth of its lifetime remains. A directory of an earlier version, without a front-proxy CA, gets
+ * one.
  */
 export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
   await mkdir(issuedDirectory, { recursive: true, mode: 0o700 });
-  if ((await readAuthority(directory)) === undefined) await writePair(directory, 'ca', selfSigned(caName, newKey()));
-  const { signing: ca, bundle } = (await readAuthority(directory)) as Authority;
+  const { signing: ca, bundle } = await openAuthority(directory, 'ca', () => selfSigned(caNames.ca, newKey()));
+  const removedCaBundle = await readRemovedAuthorities(directory, 'ca');
+  const frontProxy = await openFrontProxyKeys(directory);
   const signingFile = join(directory, 'service-account.key');
-  await onlyOnce(signingFile, async () => newKey());
+  await readOrCreate(signingFile, async () => newKey());
   const read = async (): Promise<ClusterKeys['serviceAccount']> => {
     const signingKey = await readFile(signingFile, 'utf8');
     return { issuer, signingKey, verifyingKeys: [...new Set([publicOf(signingKey), ...(await formerKeys(directory))])] };
@@ -58,16 +58,18 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
   const issue = async (request: CertificateRequest): Promise<KeyPair> => {
     const digest = createHash('sha256').update(ca.certificate).update(JSON.stringify(request)).digest('hex').slice(0, 16);
     const file = join(issuedDirectory, `${request.commonName.replaceAll(/[^\w.-]/g, '_')}-${digest}.json`);
-    const known = keptPair(await readIfExists(file));
-    if (known !== undefined) return known;
-    const fresh = issued(ca, request);
-    await writeAtomic(file, JSON.stringify(fresh));
-    return fresh;
+    const stored = storedPair(await readIfExists(file));
+    if (stored !== undefined && isUsable(stored)) return stored;
+    const pair = issuePair(ca, request);
+    await writeAtomic(file, JSON.stringify(pair));
+    return pair;
   };
   return {
     directory,
     keys: {
       caBundle: bundle,
+      removedCaBundle,
+      frontProxy,
       issue,
       sign: (csr, request) => signRequest(ca, csr, request),
       get serviceAccount() {
@@ -75,20 +77,23 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
       },
     },
     reload,
-    follow: (signal, failed) => followKeys(directory, signal, reload, failed),
+    follow: (signal, onError) => followKeys(directory, { signal, reload, onError }),
   };
 }
 
 const tokenKey = /^service-account\.(?:key|[\w-]+\.pub)$/;
 
-/** Reads once at a time, and once more if a file changed during a read. */
-function followKeys(directory: string, signal: AbortSignal, reload: () => Promise<void>, failed: (error: unknown) => void): void {
+/** Runs one read at a time, and another one if a file changed during a read. */
+function followKeys(
+  directory: string,
+  { signal, reload, onError }: { readonly signal: AbortSignal; reload(): Promise<void>; onError(error: unknown): void },
+): void {
   let changed = false;
   let reading: Promise<void> | undefined;
   const read = async () => {
     while (changed) {
       changed = false;
-      await reload().catch(failed);
+      await reload().catch(onError);
     }
     reading = undefined;
   };
@@ -97,7 +102,7 @@ function followKeys(directory: string, signal: AbortSignal, reload: () => Promis
     changed = true;
     reading ??= read();
   });
-  watcher.on('error', failed);
+  watcher.on('error', onError);
 }
 
 /** Signs a certificate for the key of a PKCS #10 request. The content is that of `request`. */
@@ -110,15 +115,15 @@ async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest
 }
 
 const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
-const unsigned = (): Promise<never> => Promise.reject(new Error("this process does not hold the key of the cluster's CA"));
+const unsigned = (): Promise<never> => Promise.reject(new Error('this process does not hold the key of the cluster CA'));
 
-/** Serving certificates come from a temporary CA, as those of a kubelet without a certificate do; client certificates cannot be issued. */
-function issuedByNobody(): ClusterKeys['issue'] {
+/** Returns an issuer without the CA key: a temporary CA signs serving certificates, as of a kubelet without a certificate; client certificates are rejected. */
+function selfSignedIssuer(): ClusterKeys['issue'] {
   let ca: KeyPair | undefined;
   return async (request) => {
     if (request.usages.includes('client')) return unsigned();
     ca ??= selfSigned(`${request.commonName}-ca`, newKey());
-    return issued(ca, request);
+    return issuePair(ca, request);
   };
 }
 
@@ -133,13 +138,13 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
   const signingKey = own ?? kubeadms ?? '';
   const serviceAccount = { issuer: '', signingKey, verifyingKeys: signingKey === '' ? [] : [publicOf(signingKey)] };
   if (authority === undefined)
-    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: issuedByNobody(), sign: unsigned, serviceAccount };
+    return { caBundle: certificate ?? caBundle, trustOnly: true, issue: selfSignedIssuer(), sign: unsigned, serviceAccount };
   const { signing: ca, bundle } = authority;
   return {
     caBundle: bundle,
     serviceAccount,
     sign: (csr, request) => signRequest(ca, csr, request),
-    issue: async (request) => issued(ca, request),
+    issue: async (request) => issuePair(ca, request),
   };
 }
 
@@ -166,26 +171,28 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
   await writeAtomic(file, newKey());
 }
 
-/** Takes a step of a CA rotation. @throws AuthorityError if it is not possible now */
-export const rotateAuthority = (directory: string, step: AuthorityStep): Promise<void> =>
-  stepAuthority(directory, step, async () => selfSigned(`${caName}-${randomBytes(4).toString('hex')}`, newKey())); // two CAs of the same name are hard to tell apart
+/** Takes a step of the rotation of a CA. @throws AuthorityError if it is not possible now */
+export function rotateAuthority(directory: string, step: AuthorityStep, name: AuthorityName = 'ca'): Promise<void> {
+  // two CAs of the same name are hard to tell apart
+  const make = () => selfSigned(`${caNames[name]}-${randomBytes(4).toString('hex')}`, newKey());
+  return stepAuthority(step, { directory, name, make });
+}
 
-/** Returns a stored pair if it is complete and a fifth of its lifetime remains. A pair that a crash truncated is issued again. */
-function keptPair(text: string | undefined): KeyPair | undefined {
+/** Parses a stored pair; undefined if there is none or a crash truncated it. */
+function storedPair(text: string | undefined): KeyPair | undefined {
   if (text === undefined) return undefined;
   try {
-    const { certificate, key } = JSON.parse(text) as KeyPair;
-    const parsed = new X509Certificate(certificate);
-    return parsed.checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate) ? { certificate, key } : undefined;
+    return JSON.parse(text) as KeyPair;
   } catch {
     return undefined;
   }
 }
 
-async function onlyOnce(file: string, make: () => Promise<string>): Promise<string> {
-  const there = await readIfExists(file);
-  if (there !== undefined) return there;
-  const made = await make();
-  await writeAtomic(file, made);
-  return made;
+/** Reads a file and creates it first if it does not exist. */
+async function readOrCreate(file: string, make: () => Promise<string>): Promise<string> {
+  const existing = await readIfExists(file);
+  if (existing !== undefined) return existing;
+  const created = await make();
+  await writeAtomic(file, created);
+  return created;
 }

@@ -19,18 +19,18 @@ export interface NodeCertificatesOptions {
   /** Returns the address that the node serves at; by default the local address of connections to the API server of the kubeconfig. */
   readonly address?: (signal: AbortSignal) => Promise<string>;
   /** Makes the client use a new certificate, or trust other CAs. */
-  readonly renewed: (shown: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => void;
+  readonly renewed: (credentials: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Part of the lifetime after which certificates are renewed: before the kubelet rereads its files, at four fifths. */
-const part = 0.7;
+/** Part of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
+const renewalPart = 0.7;
 const retryMs = 10 * 60_000;
 /** Interval of checks for other CAs of the cluster. */
-const trustMs = 3_600_000;
+const trustIntervalMs = 3_600_000;
 /** Time to wait for approval and signing. */
-const answerMs = 15 * 60_000;
+const signingTimeoutMs = 15 * 60_000;
 
 /**
  * Renews the certificates of a node that joined, in their files: before they expire, and when another CA signs. It authenticates with the
@@ -39,9 +39,9 @@ const answerMs = 15 * 60_000;
 export class NodeCertificates {
   readonly #options: NodeCertificatesOptions;
   #timer: Timer | undefined;
-  #trusting: Timer | undefined;
-  #learning: Promise<void> | undefined;
-  #renewing: Promise<void> | undefined;
+  #trustTimer: Timer | undefined;
+  #trustUpdate: Promise<void> | undefined;
+  #renewal: Promise<void> | undefined;
   #writing: Promise<void> = Promise.resolve();
   readonly #stopping = new AbortController();
 
@@ -50,66 +50,66 @@ export class NodeCertificates {
   }
 
   async start(): Promise<void> {
-    this.#in((await this.#due()) - this.#options.clock.now());
-    this.#learning = this.#trust();
+    this.#scheduleRenewal((await this.#renewalTime()) - this.#options.clock.now());
+    this.#trustUpdate = this.#updateTrust();
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#timer?.cancel();
-    this.#trusting?.cancel();
-    await this.#learning;
-    await this.#renewing;
+    this.#trustTimer?.cancel();
+    await this.#trustUpdate;
+    await this.#renewal;
   }
 
-  #in(ms: number): void {
+  #scheduleRenewal(ms: number): void {
     if (this.#stopping.signal.aborted) return;
     this.#timer = this.#options.clock.after(Math.max(0, ms), () => {
-      this.#renewing = this.#renew().finally(() => {
-        this.#renewing = undefined;
+      this.#renewal = this.#renew().finally(() => {
+        this.#renewal = undefined;
       });
     });
   }
 
-  /** Reads the cluster's CAs and trusts them. */
-  async #trust(): Promise<void> {
+  /** Reads the CAs of the cluster and trusts them. */
+  async #updateTrust(): Promise<void> {
     const { client, clock, log, kubeconfigFile, renewed } = this.#options;
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(answerMs)]);
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(signingTimeoutMs)]);
     try {
       const ca = await authoritiesOf(client, signal);
       if (trusts(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig) !== ca) {
         await this.#rewrite((config) => trusting(config, ca));
         renewed({ ca });
-        log.info({ authorities: certificatesIn(ca).length }, 'the cluster has other CAs');
+        log.info({ authorities: certificatesIn(ca).length }, 'the CAs of the cluster have changed');
         // a renewal in progress schedules the next one itself
-        if (this.#renewing === undefined) {
+        if (this.#renewal === undefined) {
           this.#timer?.cancel();
-          this.#in((await this.#due()) - clock.now());
+          this.#scheduleRenewal((await this.#renewalTime()) - clock.now());
         }
       }
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
-      log.warn({ err: error }, 'the CAs of the cluster could not be read');
+      log.warn({ err: error }, 'reading the CAs of the cluster failed');
     }
-    this.#trusting = clock.after(trustMs, () => {
-      this.#learning = this.#trust();
+    this.#trustTimer = clock.after(trustIntervalMs, () => {
+      this.#trustUpdate = this.#updateTrust();
     });
   }
 
-  /** Returns when the first of both certificates is due: now if another CA signs. */
-  async #due(): Promise<number> {
+  /** Returns when to renew, in milliseconds since the epoch: when the first of both certificates is due, or now if another CA signs. */
+  async #renewalTime(): Promise<number> {
     const { kubeconfigFile, certificateFile } = this.#options;
     const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
     const client = decoded(users[0].user['client-certificate-data']);
     const [signing] = certificatesIn(decoded(clusters[0].cluster['certificate-authority-data']));
     if (signing !== undefined && !new X509Certificate(client).verify(new X509Certificate(signing).publicKey)) return 0;
-    return Math.min(renewAt(client, part), renewAt(await readFile(certificateFile, 'utf8'), part));
+    return Math.min(renewAt(client, renewalPart), renewAt(await readFile(certificateFile, 'utf8'), renewalPart));
   }
 
   async #renew(): Promise<void> {
     const { nodeName, client, clock, log, renewed } = this.#options;
     const waiting = new AbortController();
-    const deadline = clock.after(answerMs, () => waiting.abort(new Error(`no certificate within ${answerMs} ms`)));
+    const deadline = clock.after(signingTimeoutMs, () => waiting.abort(new Error(`no certificate within ${signingTimeoutMs} ms`)));
     const signal = AbortSignal.any([waiting.signal, this.#stopping.signal]);
     try {
       const address = await this.#address(signal);
@@ -119,12 +119,12 @@ export class NodeCertificates {
       ]);
       await this.#write(own, serving);
       renewed({ cert: own.certificate, key: own.key });
-      log.info({ node: nodeName }, 'the certificates of the node have been renewed');
-      this.#in((await this.#due()) - clock.now());
+      log.info({ node: nodeName }, 'renewed the certificates of the node');
+      this.#scheduleRenewal((await this.#renewalTime()) - clock.now());
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
-      log.error({ err: error, retryMs }, 'the certificates of the node could not be renewed');
-      this.#in(retryMs);
+      log.error({ err: error, retryMs }, 'renewing the certificates of the node failed');
+      this.#scheduleRenewal(retryMs);
     } finally {
       deadline.cancel();
     }
@@ -140,11 +140,11 @@ export class NodeCertificates {
   /** Changes the kubeconfig; changes run one after another. */
   #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
     const { kubeconfigFile } = this.#options;
-    const written = this.#writing.then(async () => {
+    const rewrite = this.#writing.then(async () => {
       await writeAtomic(kubeconfigFile, stringify(change(parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig)));
     });
-    this.#writing = written.catch(() => undefined); // the caller already receives the rejection
-    return written;
+    this.#writing = rewrite.catch(() => undefined); // the caller already receives the rejection
+    return rewrite;
   }
 
   async #write(own: KeyPair, serving: KeyPair): Promise<void> {
@@ -159,7 +159,7 @@ export class NodeCertificates {
 /** Returns the CAs of the cluster. @throws Error if there are none */
 async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<string> {
   const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
-  if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster names no CA');
+  if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster has no CA');
   return ca;
 }
 

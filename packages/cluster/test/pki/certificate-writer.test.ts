@@ -12,7 +12,7 @@ const rsa = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
 const leafKey = elliptic('P-256');
 const publicKey = spkiOf(createPrivateKey(leafKey));
 const leaf = (ca: ReturnType<typeof selfSigned>, more: Partial<CertificateRequest> = {}) =>
-  signLeaf(ca, publicKey, { commonName: 'somebody', usages: ['client'], ...more });
+  signLeaf(ca, publicKey, { commonName: 'ada', usages: ['client'], ...more });
 
 describe('signLeaf', () => {
   it.each([
@@ -30,7 +30,7 @@ describe('signLeaf', () => {
     expect(signed.verify(createPublicKey(leafKey))).toBe(false);
   });
 
-  it('writes what another library reads', async () => {
+  it('writes certificates that another library reads', async () => {
     const ca = selfSigned('authority', elliptic('P-256'));
     const request = {
       commonName: 'Zoë',
@@ -68,13 +68,13 @@ describe('signLeaf', () => {
 
   it('copies the subject of the CA exactly as it is encoded', async () => {
     const keys = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
-    const made = await x509.X509CertificateGenerator.createSelfSigned({
+    const created = await x509.X509CertificateGenerator.createSelfSigned({
       name: 'C=NO, ST=Oslo, OU=x+CN=ours',
       keys: keys as never,
       extensions: [new x509.BasicConstraintsExtension(true)],
     });
     const key = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', (keys as webcrypto.CryptoKeyPair).privateKey)).toString('base64');
-    const ca = { certificate: made.toString('pem'), key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n` };
+    const ca = { certificate: created.toString('pem'), key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n` };
     expect(new X509Certificate(leaf(ca)).checkIssued(new X509Certificate(ca.certificate))).toBe(true);
   });
 

@@ -40,8 +40,8 @@ async function files({ certificate, key }: KeyPair): Promise<{ crt: string; key:
   return { crt, key: keyFile };
 }
 
-describe('a rotation of the key that signs tokens', () => {
-  it('is seen by a server that runs, and the former key goes on to verify', async () => {
+describe('rotation of the service account signing key', () => {
+  it('is applied by a running server, and the former key still verifies tokens', async () => {
     const files = await openKeys(pki, issuer);
     const { keys } = files;
     const before = keys.serviceAccount;
@@ -52,17 +52,17 @@ describe('a rotation of the key that signs tokens', () => {
     await expect.poll(() => keys.serviceAccount.signingKey, { timeout: 120_000 }).not.toBe(before.signingKey);
     expect(keys.serviceAccount.verifyingKeys).toHaveLength(2);
     expect(keys.serviceAccount.verifyingKeys).toContain(before.verifyingKeys[0]);
-    // what is broken changes nothing
-    const now = keys.serviceAccount;
+    // a file that cannot be parsed changes nothing
+    const current = keys.serviceAccount;
     await writeFile(join(pki, 'service-account.key'), 'no key');
     await expect.poll(() => failures.length, { timeout: 120_000 }).toBeGreaterThan(0);
-    expect(keys.serviceAccount).toBe(now);
+    expect(keys.serviceAccount).toBe(current);
     ended.abort();
   });
 });
 
 describe('the keys of a cluster', () => {
-  it("are nobody else's to read", async () => {
+  it('are readable by their owner only', async () => {
     const keys = await open();
     await keys.issue(serving);
     const modes = new Map<string, string>();
@@ -75,7 +75,7 @@ describe('the keys of a cluster', () => {
     for (const [name, mode] of modes) expect(mode, name).toBe(name === 'issued' ? '700' : '600');
   });
 
-  it('are made once and found again', async () => {
+  it('are created once and read at later starts', async () => {
     const first = await open();
     const second = await open();
     expect(second.caBundle).toBe(first.caBundle);
@@ -88,14 +88,14 @@ describe('the keys of a cluster', () => {
     expect(first.serviceAccount.verifyingKeys).toEqual([publicKey]);
   });
 
-  it('are different in every cluster', async () => {
+  it('differ between clusters', async () => {
     const one = await open();
     const other = (await openKeys(join(directory, 'other'), issuer)).keys;
     expect(other.caBundle).not.toBe(one.caBundle);
     expect(other.serviceAccount.signingKey).not.toBe(one.serviceAccount.signingKey);
   });
 
-  it('are whole after a crash between their files', async () => {
+  it('are complete after a crash between two files', async () => {
     const first = await open();
     await unlink(join(pki, 'ca.crt'));
     const second = await open();
@@ -104,7 +104,7 @@ describe('the keys of a cluster', () => {
     expect(new X509Certificate(pair.certificate).verify(new X509Certificate(second.caBundle).publicKey)).toBe(true);
   });
 
-  it('sign certificates that openssl accepts for their purpose and no other', async () => {
+  it('sign certificates that openssl accepts for their purpose only', async () => {
     const keys = await open();
     const ca = join(pki, 'ca.crt');
     const server = await files(await keys.issue(serving));
@@ -123,13 +123,13 @@ describe('the keys of a cluster', () => {
     expect(text).toMatch(/CA:FALSE/);
   });
 
-  it('give a certificate the key that goes with it', async () => {
+  it('return a certificate with its key', async () => {
     const keys = await open();
     const { certificate, key } = await keys.issue(serving);
     expect(new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key))).toBe(true);
   });
 
-  it('make a CA that may sign, and nothing below it', async () => {
+  it('have a self-signed CA that is valid for ten years', async () => {
     const { caBundle } = await open();
     const ca = new X509Certificate(caBundle);
     expect(ca.ca).toBe(true);
@@ -138,7 +138,7 @@ describe('the keys of a cluster', () => {
     expect(Date.parse(ca.validFrom)).toBeLessThan(Date.now());
   });
 
-  it('count no serial number twice, and none below zero', async () => {
+  it('use unique, positive serial numbers', async () => {
     const keys = await open();
     const serials = new Set<string>();
     for (let n = 0; n < 20; n++)
@@ -147,7 +147,7 @@ describe('the keys of a cluster', () => {
     for (const serial of serials) expect(Number.parseInt(serial.slice(0, 2), 16)).toBeLessThan(serial.length === 32 ? 0x80 : 0x100);
   });
 
-  it('are issued anew for another request, another CA, and when a fifth of their life is left', async () => {
+  it('issue another certificate for another request and when a fifth of the lifetime remains', async () => {
     const keys = await open();
     const kept = await keys.issue(serving);
     expect(await keys.issue({ ...serving, dnsNames: ['other'] })).not.toEqual(kept);
@@ -159,7 +159,7 @@ describe('the keys of a cluster', () => {
     expect(Math.round((Date.parse(new X509Certificate(long.certificate).validTo) - Date.now()) / 86_400_000)).toBe(31);
   });
 
-  it('survive a kept certificate that cannot be read', async () => {
+  it('issue a stored certificate again if it cannot be parsed', async () => {
     const keys = await open();
     const kept = await keys.issue(serving);
     const issued = join(pki, 'issued');
@@ -170,35 +170,35 @@ describe('the keys of a cluster', () => {
     expect(new X509Certificate(fresh.certificate).checkPrivateKey(createPrivateKey(fresh.key))).toBe(true);
   });
 
-  it('name no file outside their directory, whatever the name of the holder', async () => {
+  it('write no file outside their directory, whatever the common name is', async () => {
     const keys = await open();
     await keys.issue({ ...client, commonName: '../../../etc/passwd' });
     for (const name of await readdir(join(pki, 'issued'))) expect(name).toMatch(/^[\w.-]+\.json$/);
   });
 
-  it('say so when their directory cannot be used', async () => {
+  it('report a directory that cannot be used', async () => {
     const file = join(directory, 'file');
     await writeFile(file, '');
     await expect(openKeys(join(file, 'pki'), issuer)).rejects.toThrow(/ENOTDIR|EEXIST/);
   });
 });
 
-describe('the keys of a process that has none', () => {
-  it('give its servers a certificate that nobody knows, and clients nothing', async () => {
+describe('the keys of a process without the CA key', () => {
+  it('issue untrusted serving certificates and no client certificates', async () => {
     const keys = await readKeys(pki, 'the CA of the server');
     expect(keys).toMatchObject({ trustOnly: true, caBundle: 'the CA of the server' });
     const { certificate, key } = await keys.issue(serving);
-    const shown = new X509Certificate(certificate);
-    expect(shown.checkPrivateKey(createPrivateKey(key))).toBe(true);
-    expect(shown.checkHost('localhost')).toBe('localhost');
-    expect(shown.issuer).toBe('CN=kube-apiserver-ca');
+    const parsed = new X509Certificate(certificate);
+    expect(parsed.checkPrivateKey(createPrivateKey(key))).toBe(true);
+    expect(parsed.checkHost('localhost')).toBe('localhost');
+    expect(parsed.issuer).toBe('CN=kube-apiserver-ca');
     await expect(keys.issue(client)).rejects.toThrow('does not hold the key');
     await expect(keys.sign('', client)).rejects.toThrow('does not hold the key');
   });
 });
 
-describe('a signed request', () => {
-  it('has the key of whoever asked, and the names that were granted', async () => {
+describe('sign', () => {
+  it('certifies the key of the request with the names of the caller', async () => {
     const keys = await open();
     const { key, csr } = await newCertificateRequest({ nodeName: 'liar' });
     const certificate = new X509Certificate(await keys.sign(csr, { ...client, dnsNames: ['n1'], ipAddresses: ['10.0.0.7'] }));
@@ -208,7 +208,7 @@ describe('a signed request', () => {
     expect(certificate.verify(new X509Certificate(keys.caBundle).publicKey)).toBe(true);
   });
 
-  it('may come from openssl, also with an RSA key and wishes of its own', async () => {
+  it('accepts requests of openssl with an RSA key and ignores their extensions', async () => {
     const keys = await open();
     const file = join(directory, 'r.csr');
     await run('openssl', [
@@ -234,7 +234,7 @@ describe('a signed request', () => {
     expect(certificate.subjectAltName).toBeUndefined();
   });
 
-  it('is refused when it is none, or not signed by its own key', async () => {
+  it('rejects data that is not a request, and requests that their own key did not sign', async () => {
     const keys = await open();
     const { csr } = await newCertificateRequest({ nodeName: 'n' });
     const der = Buffer.from(csr.replaceAll(/-----[A-Z ]+-----|\s/g, ''), 'base64');
@@ -253,7 +253,7 @@ describe('a signed request', () => {
 });
 
 describe('an atomic write', () => {
-  it('leaves the old content or the new, and no other file', async () => {
+  it('leaves the old or the new content and no other file', async () => {
     const file = join(directory, 'x');
     await writeAtomic(file, 'one');
     await Promise.all(Array.from({ length: 20 }, (_, n) => writeAtomic(file, `content ${n}`.repeat(1_000))));
@@ -262,7 +262,7 @@ describe('an atomic write', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });
 
-  it('replaces a file that others could read by one that they cannot', async () => {
+  it('replaces a file that others could read with a private one', async () => {
     const file = join(directory, 'x');
     await writeFile(file, 'open');
     await chmod(file, 0o644);

@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-it('renews what a node shows, before it ends, and shows it at once', async () => {
+it('renews both certificates of a node before they expire and uses them at once', async () => {
   const { keys } = await openKeys(join(directory, 'pki'), 'https://issuer.example');
   const request = (usage: 'client' | 'server', days: number) =>
     keys.issue({ commonName: 'system:node:n1', organizations: ['system:nodes'], usages: [usage], days });
@@ -29,26 +29,26 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
   await writeFile(file('kubeconfig'), kubeconfig({ cluster: 'c', server: 'https://a', ca: keys.caBundle, user: 'system:node:n1', client }));
   await writeFile(file('crt'), serving.certificate);
   await writeFile(file('key'), serving.key);
-  const asked: CertificateSigningRequest[] = [];
-  const shown: string[] = [];
-  let denies = true;
+  const created: CertificateSigningRequest[] = [];
+  const presented: string[] = [];
+  let denied = true;
   const clock = new FakeClock({ start: Date.now() });
   const api = memoryApi({ clock });
   const cluster = api.client();
-  const answer = async (request: CertificateSigningRequest) => {
+  const sign = async (request: CertificateSigningRequest) => {
     const { request: csr = '', signerName } = request.spec ?? {};
     const usages = [signerName === 'kubernetes.io/kubelet-serving' ? ('server' as const) : ('client' as const)];
     const subject = { commonName: 'system:node:n1', organizations: ['system:nodes'], usages, days: 365 };
-    const status = denies
-      ? { conditions: [{ type: 'Denied', status: 'True', message: 'not today' }] }
+    const status = denied
+      ? { conditions: [{ type: 'Denied', status: 'True', message: 'denied by the test' }] }
       : { certificate: Buffer.from(await keys.sign(Buffer.from(csr, 'base64').toString('utf8'), subject)).toString('base64') };
     await cluster.update(certificateSigningRequests, { ...request, status }, { subresource: 'status' });
   };
   const requests = api.informers.forResource(certificateSigningRequests);
   requests.addEventHandler({
     onAdd(request) {
-      asked.push(request);
-      void answer(request);
+      created.push(request);
+      void sign(request);
     },
   });
   const certificates = new NodeCertificates({
@@ -59,33 +59,33 @@ it('renews what a node shows, before it ends, and shows it at once', async () =>
     client: cluster,
     address: async () => '127.0.0.1',
     renewed: ({ cert }) => {
-      if (cert !== undefined) shown.push(cert);
+      if (cert !== undefined) presented.push(cert);
     },
     clock,
     log: silentLogger,
   });
   await certificates.start();
   await clock.advance(69 * dayMs);
-  expect(asked).toHaveLength(0);
-  await clock.advance(2 * dayMs); // seven tenths of a hundred days are over
-  // and again and again; it may look at the clock now and begin to sleep a moment later
-  await expect.poll(async () => clock.advance(60_000).then(() => asked.length), { timeout: 120_000 }).toBeGreaterThan(0);
-  denies = false;
-  await expect.poll(async () => clock.advance(10 * 60_000).then(() => shown.length), { timeout: 120_000 }).toBe(1);
+  expect(created).toHaveLength(0);
+  await clock.advance(2 * dayMs); // after seven tenths of 100 days
+  // advanced repeatedly: the certificates may read the clock now and start a timer later
+  await expect.poll(async () => clock.advance(60_000).then(() => created.length), { timeout: 120_000 }).toBeGreaterThan(0);
+  denied = false;
+  await expect.poll(async () => clock.advance(10 * 60_000).then(() => presented.length), { timeout: 120_000 }).toBe(1);
   const { users } = parse(await readFile(file('kubeconfig'), 'utf8')) as { users: [{ name: string; user: Record<string, string> }] };
   expect(users[0].name).toBe('system:node:n1');
-  expect(Buffer.from(users[0].user['client-certificate-data'] ?? '', 'base64').toString()).toBe(shown[0]);
+  expect(Buffer.from(users[0].user['client-certificate-data'] ?? '', 'base64').toString()).toBe(presented[0]);
   const [certificate, key] = await Promise.all([readFile(file('crt'), 'utf8'), readFile(file('key'), 'utf8')]);
   expect(certificate).not.toBe(serving.certificate);
   expect(key).not.toBe(serving.key);
   expect(new X509Certificate(certificate).subject).toContain('CN=system:node:n1');
   for (const name of ['kubeconfig', 'crt', 'key']) expect((await stat(file(name))).mode & 0o777, name).toBe(0o600);
-  expect(asked.at(-1)?.spec?.usages).toContain('digital signature');
+  expect(created.at(-1)?.spec?.usages).toContain('digital signature');
   await certificates.stop();
   await api.stop();
 });
 
-it('trusts the CAs that the cluster has, and has its certificates from the one that signs', async () => {
+it('trusts the CAs of the cluster and requests certificates of the signing one', async () => {
   const pki = join(directory, 'pki');
   const file = (name: string) => join(directory, name);
   const { keys } = await openKeys(pki, 'https://issuer.example');
@@ -97,22 +97,22 @@ it('trusts the CAs that the cluster has, and has its certificates from the one t
   await writeFile(file('key'), serving.key);
   await rotateAuthority(pki, 'add');
   await rotateAuthority(pki, 'use');
-  const { keys: now } = await openKeys(pki, 'https://issuer.example');
+  const { keys: rotated } = await openKeys(pki, 'https://issuer.example');
   const clock = new FakeClock({ start: Date.now() });
   const api = memoryApi({ clock });
-  api.paths.set('/oarlock/v1/ca', { ca: now.caBundle });
+  api.paths.set('/oarlock/v1/ca', { ca: rotated.caBundle });
   const cluster = api.client();
   api.informers.forResource(certificateSigningRequests).addEventHandler({
     onAdd(request) {
       const usages = [request.spec?.signerName === 'kubernetes.io/kubelet-serving' ? ('server' as const) : ('client' as const)];
       const csr = Buffer.from(request.spec?.request ?? '', 'base64').toString('utf8');
-      void now.sign(csr, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages }).then((certificate) => {
+      void rotated.sign(csr, { commonName: 'system:node:n1', organizations: ['system:nodes'], usages }).then((certificate) => {
         const status = { certificate: Buffer.from(certificate).toString('base64') };
         return cluster.update(certificateSigningRequests, { ...request, status }, { subresource: 'status' });
       });
     },
   });
-  const shown: { readonly cert?: string; readonly ca?: string }[] = [];
+  const updates: { readonly cert?: string; readonly ca?: string }[] = [];
   const certificates = new NodeCertificates({
     nodeName: 'n1',
     kubeconfigFile: file('kubeconfig'),
@@ -120,18 +120,18 @@ it('trusts the CAs that the cluster has, and has its certificates from the one t
     keyFile: file('key'),
     client: cluster,
     address: async () => '127.0.0.1',
-    renewed: (what) => shown.push(what),
+    renewed: (credentials) => updates.push(credentials),
     clock,
     log: silentLogger,
   });
   await certificates.start();
-  await expect.poll(async () => clock.advance(1_000).then(() => shown.length), { timeout: 120_000 }).toBe(2);
-  expect(shown[0]).toEqual({ ca: now.caBundle });
-  const signing = new X509Certificate(now.caBundle); // the first of both
-  for (const certificate of [shown[1]?.cert ?? '', await readFile(file('crt'), 'utf8')])
+  await expect.poll(async () => clock.advance(1_000).then(() => updates.length), { timeout: 120_000 }).toBe(2);
+  expect(updates[0]).toEqual({ ca: rotated.caBundle });
+  const signing = new X509Certificate(rotated.caBundle); // the first one of the bundle
+  for (const certificate of [updates[1]?.cert ?? '', await readFile(file('crt'), 'utf8')])
     expect(new X509Certificate(certificate).verify(signing.publicKey)).toBe(true);
   const { clusters } = parse(await readFile(file('kubeconfig'), 'utf8')) as { clusters: [{ cluster: Record<string, string> }] };
-  expect(Buffer.from(clusters[0].cluster['certificate-authority-data'] ?? '', 'base64').toString()).toBe(now.caBundle);
+  expect(Buffer.from(clusters[0].cluster['certificate-authority-data'] ?? '', 'base64').toString()).toBe(rotated.caBundle);
   await certificates.stop();
   await api.stop();
 });

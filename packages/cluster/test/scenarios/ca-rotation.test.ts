@@ -14,7 +14,7 @@ afterEach(() => rm(pki, { recursive: true }));
 
 const open = async () => (await openKeys(pki, 'https://issuer.example')).keys;
 const file = (name: string) => readFile(join(pki, name), 'utf8');
-const authorityFiles = async () => (await readdir(pki)).filter((name) => name.startsWith('ca')).sort();
+const authorityFiles = async () => (await readdir(pki)).filter((name) => name.startsWith('ca') && name !== 'ca-removed.crt').sort();
 const request: CertificateRequest = { commonName: 'ada', usages: ['client'] };
 const isFrom = (certificate: string, ca: string) => new X509Certificate(certificate).verify(new X509Certificate(ca).publicKey);
 
@@ -37,15 +37,16 @@ describe('a CA rotation', () => {
     expect((await readKeys(pki, '')).caBundle).toBe(used.caBundle);
 
     await rotateAuthority(pki, 'end');
-    expect((await open()).caBundle).toBe(next);
+    const { caBundle, removedCaBundle } = await open();
+    expect([caBundle, removedCaBundle]).toEqual([next, former]);
     expect(await authorityFiles()).toEqual(['ca.crt', 'ca.key']);
     for (const name of await authorityFiles()) expect((await stat(join(pki, name))).mode & 0o777, name).toBe(0o600);
   });
 
   it('rejects steps out of order without changes', async () => {
-    await expect(rotateAuthority(pki, 'add')).rejects.toThrow('has no CA: no API server has run there');
+    await expect(rotateAuthority(pki, 'add')).rejects.toThrow('has no CA ca.crt: the API server creates it when it starts');
     await open();
-    await expect(rotateAuthority(pki, 'use')).rejects.toThrow('there is no next CA: `oarlock keys ca add` makes one');
+    await expect(rotateAuthority(pki, 'use')).rejects.toThrow('there is no next CA: `oarlock keys ca add` creates one');
     await expect(rotateAuthority(pki, 'end')).rejects.toThrow('there is no former CA');
     await rotateAuthority(pki, 'add');
     await expect(rotateAuthority(pki, 'add')).rejects.toThrow('there is a next CA already');
@@ -63,7 +64,7 @@ describe('a CA rotation', () => {
     await writeFile(join(pki, 'ca-former.key'), await file('ca.key'));
     await writeFile(join(pki, 'ca-former.crt'), caBundle);
     await writeFile(join(pki, 'ca.key'), await file('ca-next.key'));
-    await expect(open()).rejects.toThrow('`oarlock keys ca use` was cut off, call it again');
+    await expect(open()).rejects.toThrow('`oarlock keys ca use` was interrupted, run it again');
     await rotateAuthority(pki, 'use');
     expect((await open()).caBundle).toBe(next + caBundle);
   });

@@ -1,8 +1,10 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile, appendFile } from 'node:fs/promises';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile, appendFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
+import { signLeaf } from '@oarlock/cluster/pki/certificate-writer';
 import { openKeys } from '@oarlock/cluster/pki/keys';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -59,6 +61,20 @@ describe('KubeletServer', () => {
       );
       clientRequest.on('error', reject).end();
     });
+
+  it('rejects certificates of the front-proxy CA, whatever their names are', async () => {
+    const [certificate, key] = await Promise.all(['crt', 'key'].map((end) => readFile(join(directory, `front-proxy-ca.${end}`), 'utf8')));
+    const ca = { certificate: certificate ?? '', key: key ?? '' };
+    const publicKey = createPublicKey(createPrivateKey(client.key)).export({ type: 'spki', format: 'der' });
+    for (const name of ['kube-apiserver-kubelet-client', 'front-proxy-client']) {
+      const pair = {
+        certificate: signLeaf(ca, publicKey, { commonName: name, organizations: ['system:masters'], usages: ['client'] }),
+        key: client.key,
+      };
+      expect((await get('/pods', pair)).code, name).toBe(401);
+    }
+    expect((await get('/pods', (await keys.frontProxy?.clientCertificate()) ?? client)).code).toBe(401);
+  });
 
   it('serves only the API server and administrators, health included', async () => {
     const stranger = await keys.issue({ commonName: 'system:node:other', organizations: ['system:nodes'], usages: ['client'] });

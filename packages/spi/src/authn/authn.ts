@@ -12,8 +12,13 @@ export interface Identity {
 /** The parts of a request from which its sender can be authenticated. Header names are lower case. */
 export interface Credentials {
   readonly bearerToken?: string;
-  /** The client certificate, verified against the cluster's CA during the TLS handshake. Absent if none was sent or verification failed. */
+  /** The client certificate of a user, verified against the cluster CA. Absent if none was sent or verification failed. */
   readonly certificate?: X509Certificate;
+  /**
+   * The client certificate of a front proxy, verified against the front-proxy CA. Absent if none was sent or verification failed. It does not
+   * authenticate its subject: it allows the sender to name the user in request headers.
+   */
+  readonly frontProxyCertificate?: X509Certificate;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly remoteAddress?: string;
   /**

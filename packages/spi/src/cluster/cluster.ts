@@ -41,10 +41,29 @@ export interface CertificateRequest {
   readonly days?: number;
 }
 
+/**
+ * The front-proxy CA and the certificate that it issued to the API server. Only requests with a certificate of this CA may name another user in
+ * `X-Remote-*` headers. It is not the cluster CA: otherwise each client certificate with the right common name would be a front proxy.
+ */
+export interface FrontProxyKeys {
+  /** The common name of the client certificate. */
+  readonly commonName: string;
+  /** PEM of the front-proxy CA certificates. */
+  readonly caBundle: string;
+  /** PEM of front-proxy CA certificates that a rotation removed. */
+  readonly removedCaBundle: string;
+  /** Returns the client certificate that the API server presents to extension API servers; renewed before it expires. */
+  clientCertificate(): Promise<KeyPair>;
+}
+
 /** Certificates and keys of the cluster. Which of them a process has depends on its roles. */
 export interface ClusterKeys {
   /** PEM of every CA certificate that clients and servers of this cluster trust. */
   readonly caBundle: string;
+  /** PEM of cluster CA certificates that a rotation removed. Absent: none. */
+  readonly removedCaBundle?: string;
+  /** Absent in a process without the API server role. */
+  readonly frontProxy?: FrontProxyKeys;
   /** True if this process has CA certificates but no CA key: `sign` rejects, and certificates from `issue` are not trusted by other components. */
   readonly trustOnly?: boolean;
   /**

@@ -3,7 +3,7 @@ import type { Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
-import type { VerifiedCertificate } from '../client-certificates.ts';
+import type { VerifiedCertificate, VerifiedCertificates } from '../client-certificates.ts';
 import { isHigherClass, type ClientClass } from '../client-class.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { ConnectionLimits } from '../connection-limits.ts';
@@ -48,7 +48,7 @@ export class Connection implements ClientConnection {
   /** The requests in progress, with what the last check found. */
   readonly #requests = new Map<MonitoredExchange, ProgressSample | undefined>();
   #clientClass: ClientClass = 'unauthenticated';
-  #verified: VerifiedCertificate | undefined;
+  #verified: VerifiedCertificates = { cluster: undefined, frontProxy: undefined };
   #stage: Stage = 'handshake';
   #tls: TLSSocket | undefined;
   #session: Http2Session | undefined;
@@ -86,10 +86,15 @@ export class Connection implements ClientConnection {
   }
 
   certificate(): X509Certificate | undefined {
-    if (this.#verified === undefined) return undefined;
-    const { certificate, notBefore, notAfter } = this.#verified;
+    return this.#whileValid(this.#verified.cluster);
+  }
+  frontProxyCertificate(): X509Certificate | undefined {
+    return this.#whileValid(this.#verified.frontProxy);
+  }
+  #whileValid(verified: VerifiedCertificate | undefined): X509Certificate | undefined {
+    if (verified === undefined) return undefined;
     const now = this.#options.clock.now();
-    return now >= notBefore && now <= notAfter ? certificate : undefined;
+    return now >= verified.notBefore && now <= verified.notAfter ? verified.certificate : undefined;
   }
 
   raiseClass(clientClass: ClientClass): void {
@@ -99,14 +104,14 @@ export class Connection implements ClientConnection {
   }
 
   /** Ends the stage `handshake`. */
-  secure(tls: TLSSocket, verified: VerifiedCertificate | undefined): void {
+  secure(tls: TLSSocket, verified: VerifiedCertificates): void {
     this.#tls = tls;
     this.#verified = verified;
     this.#enter('http1');
     tls.once('close', () => {
       for (const exchange of this.#requests.keys()) exchange.disconnect();
     });
-    if (this.certificate() !== undefined) this.raiseClass('authenticated');
+    if (this.certificate() !== undefined || this.frontProxyCertificate() !== undefined) this.raiseClass('authenticated');
   }
 
   startSession(session: Http2Session): void {

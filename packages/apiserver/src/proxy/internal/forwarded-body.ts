@@ -42,7 +42,7 @@ export function checkUpgradeBody(headers: IncomingHttpHeaders): void {
 
 /**
  * Adds the framing of a body to the headers of a forwarded request: the declared length, else chunks. node frames bodies of POST, PUT and PATCH
- * by itself and those of GET, HEAD, DELETE and OPTIONS not at all: the backend would read such a body as the next request of the connection.
+ * itself, but not those of GET, HEAD, DELETE and OPTIONS: the backend would read such a body as the next request of the connection.
  */
 export function framed(headers: OutgoingHttpHeaders, body: Readable | undefined): OutgoingHttpHeaders {
   const { 'content-length': length, ...others } = headers;
@@ -50,7 +50,7 @@ export function framed(headers: OutgoingHttpHeaders, body: Readable | undefined)
   return length === undefined ? { ...others, 'transfer-encoding': 'chunked' } : { ...others, 'content-length': length };
 }
 
-/** Pipes a body into a request; fails the request when the body breaks off or has another length than the headers declare. */
+/** Pipes a body into a request; fails the request if the body is incomplete or has another length than the headers declare. */
 export function sendBody(body: Readable, request: ClientRequest): void {
   const declared = request.getHeader('content-length');
   const fail = (error: Error) => {
@@ -68,18 +68,18 @@ export function sendBody(body: Readable, request: ClientRequest): void {
   else body.pipe(exactly(Number(declared)).once('error', fail)).pipe(request);
 }
 
-/** Passes bytes on, and fails where they are not as many as `length`. */
+/** Returns a transform that fails if its input has not exactly `length` bytes. */
 function exactly(length: number): Transform {
   const mismatch = () => new Error(`the body of the request is not ${length} bytes long, as its Content-Length declares`);
-  let passed = 0;
+  let count = 0;
   return new Transform({
     transform(chunk: Buffer, _, done) {
-      passed += chunk.length;
-      if (passed > length) done(mismatch());
+      count += chunk.length;
+      if (count > length) done(mismatch());
       else done(null, chunk);
     },
     flush(done) {
-      done(passed === length ? null : mismatch());
+      done(count === length ? null : mismatch());
     },
   });
 }

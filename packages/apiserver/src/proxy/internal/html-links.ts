@@ -29,34 +29,34 @@ const linksOf: Readonly<Record<string, readonly string[]>> = {
   video: ['poster', 'src'],
 };
 const attribute = /([a-z-]+)(\s*=\s*)("[^"]*"|'[^']*')/gi;
-/** A tag that is longer is none. */
+/** Longer text after `<` is not treated as a tag. */
 const maxTag = 64 * 1024;
 
-/** Rewrites the links of a page that comes in pieces; everything else stays as it is, byte by byte. */
+/** Rewrites the links of an HTML page that arrives in chunks. All other bytes stay the same. */
 export class HtmlLinkRewriter {
   readonly #rewriting: LinkRewriting;
-  #held = '';
+  #pending = '';
 
   constructor(rewriting: LinkRewriting) {
     this.#rewriting = rewriting;
   }
 
   write(chunk: Buffer): Buffer {
-    // one character is one byte, whatever the page is encoded in: markup is ASCII in all that browsers know but UTF-16
-    const text = this.#held + chunk.toString('latin1');
+    // one character per byte: markup is ASCII in all encodings of browsers but UTF-16
+    const text = this.#pending + chunk.toString('latin1');
     const open = text.lastIndexOf('<');
     const cut = open >= 0 && text.length - open < maxTag && !text.includes('>', open) ? open : text.length;
-    this.#held = text.slice(cut);
-    return Buffer.from(this.#rewritten(text.slice(0, cut)), 'latin1');
+    this.#pending = text.slice(cut);
+    return Buffer.from(this.#rewrite(text.slice(0, cut)), 'latin1');
   }
 
   end(): Buffer {
-    const rest = this.#held;
-    this.#held = '';
+    const rest = this.#pending;
+    this.#pending = '';
     return Buffer.from(rest, 'latin1');
   }
 
-  #rewritten(text: string): string {
+  #rewrite(text: string): string {
     return text.replace(/<([a-z]+)(\s[^<>]*)>/gi, (tag, name: string, attributes: string) => {
       const element = name.toLowerCase();
       const links = Object.hasOwn(linksOf, element) ? linksOf[element] : undefined;

@@ -1,19 +1,19 @@
-/** How links of a server behind a proxy are turned into links through it. */
+/** Describes how links of a proxied server become links through the proxy. */
 export interface LinkRewriting {
-  /** What stands in front of the server's own paths on this side: `/api/v1/namespaces/a/pods/b/proxy`. */
+  /** The prefix of the server's paths at the proxy: `/api/v1/namespaces/a/pods/b/proxy`. */
   readonly prefix: string;
-  /** `host:port` by which the server itself is known. */
+  /** The `host:port` of the server. */
   readonly host: string;
 }
 
 /**
- * A link as the client has to follow it. Only links to the same server by an absolute path change: those elsewhere lead there, and
- * relative ones lead through the proxy already. As upstream's proxy transport does it.
+ * Returns the link through the proxy, as upstream's proxy transport. Only links with an absolute path to the same server change: relative links
+ * lead through the proxy already.
  */
 export function rewriteLink(link: string, { prefix, host }: LinkRewriting, requestHost: string | undefined): string {
   const absolute = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)(.*)$/is.exec(link) ?? /^\/\/([^/?#]*)(.*)$/s.exec(link);
-  const there = absolute?.[1] ?? '';
-  if (there !== '' && there !== host && there !== requestHost) return link;
+  const linkHost = absolute?.[1] ?? '';
+  if (linkHost !== '' && linkHost !== host && linkHost !== requestHost) return link;
   const rest = absolute === null ? link : (absolute[2] ?? '');
   if (!rest.startsWith('/')) return link;
   if (rest === prefix || rest.startsWith(`${prefix}/`)) return rest;

@@ -1,27 +1,27 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** Bytes that may wait in one direction before no more is read for it. */
-const enough = 256 * 1024;
+/** Buffered bytes in one direction above which reading pauses. */
+const maxBufferedBytes = 256 * 1024;
 
 /**
- * Joins two byte streams: what comes out of one goes into the other, no faster than it is taken. The end of one direction is passed
- * on alone; an error or a disappearance of either end destroys both. Resolves when both are gone.
+ * Copies bytes between two streams in both directions, with back pressure. Forwards the end of one direction; an error or the close of one
+ * stream destroys both. Resolves when both are closed.
  */
 export function copyBidirectional(
   a: Duplex,
   b: Duplex,
   { headA, headB, lingerMs }: { readonly headA: Buffer; readonly headB: Buffer; readonly lingerMs: number },
 ): Promise<void> {
-  for (const one of [a, b]) {
-    // sockets of servers end their writing side with their reading side unless told otherwise
-    one.allowHalfOpen = true;
-    // TLS sockets gather what is small until the other side has answered, unless told otherwise
-    if (one instanceof Socket) one.setNoDelay(true);
+  for (const stream of [a, b]) {
+    // by default, sockets of servers end their writing side with their reading side
+    stream.allowHalfOpen = true;
+    // by default, TLS sockets delay small writes until the peer acknowledges (Nagle)
+    if (stream instanceof Socket) stream.setNoDelay(true);
   }
   return new Promise((resolve) => {
     let open = 2;
-    const gone = (other: Duplex) => {
+    const onClosed = (other: Duplex) => {
       open -= 1;
       if (open === 0) resolve();
       else endSoon(other, lingerMs);
@@ -34,7 +34,7 @@ export function copyBidirectional(
         from.destroy();
       });
       from.once('close', () => {
-        gone(to);
+        onClosed(to);
       });
       if (head.length > 0) to.write(head);
       copyOneWay(from, to);
@@ -42,7 +42,7 @@ export function copyBidirectional(
   });
 }
 
-/** As `pipe`, but what comes in one turn of the event loop goes out in one piece: TLS hands out 16 KiB at a time. */
+/** Copies like `pipe`, but writes the chunks of one turn of the event loop at once: TLS delivers at most 16 KiB at a time. */
 function copyOneWay(from: Duplex, to: Duplex): void {
   let corked = false;
   const flush = () => {
@@ -55,14 +55,14 @@ function copyOneWay(from: Duplex, to: Duplex): void {
       to.cork();
       setImmediate(flush);
     }
-    const wants = to.write(chunk);
-    if (!wants && to.writableLength >= enough) from.pause();
+    const isBelowLimit = to.write(chunk);
+    if (!isBelowLimit && to.writableLength >= maxBufferedBytes) from.pause();
   });
   to.on('drain', () => from.resume());
   from.once('end', () => to.end());
 }
 
-/** What was written to a stream whose other end is gone may still be on its way; it does not get forever. */
+/** Ends a stream, and destroys it after `lingerMs` if its buffered bytes are not written by then. */
 function endSoon(stream: Duplex, lingerMs: number): void {
   if (stream.destroyed) return;
   stream.end();

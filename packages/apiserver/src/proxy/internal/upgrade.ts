@@ -4,10 +4,10 @@ import type { Duplex } from 'node:stream';
 import { connectionHeaders } from './forwarded-body.ts';
 import { copyBidirectional } from './splice.ts';
 
-/** How long what is on its way to an end that has lost the other may take. */
+/** Time for the buffered bytes of one side after the other side has closed. */
 const lingerMs = 2_000;
 
-/** What another server says to a request: an answer, or with it the connection itself. */
+/** The response to an upgrade request, with the connection if the server agreed. */
 export interface UpgradeResponse {
   readonly response: IncomingMessage;
   readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
@@ -19,16 +19,16 @@ export interface UpgradeClient {
   readonly head: Buffer;
   /** Ends both connections. */
   readonly signal: AbortSignal;
-  /** Called with the answer's code when the client's connection stops being HTTP, as late as possible: refusals before are thrown. */
+  /** Called with the status code when the client's connection stops being HTTP. Earlier errors are thrown and sent over HTTP. */
   begin(code: number): void;
 }
 
-/** Sends the request. @throws Error when nobody answers */
+/** Sends the request. @throws Error if there is no response */
 export function sendUpgradeRequest(request: ClientRequest): Promise<UpgradeResponse> {
   return new Promise((resolve, reject) => {
     request.once('error', reject);
     request.once('close', () => {
-      reject(new Error('the connection was closed before there was an answer'));
+      reject(new Error('the connection was closed before the response'));
     });
     request.once('response', (response) => {
       resolve({ response });
@@ -42,13 +42,13 @@ export function sendUpgradeRequest(request: ClientRequest): Promise<UpgradeRespo
 }
 
 /**
- * Sends the request, and joins the client's connection with the one that comes of it, until both are gone. Where the other side does not
- * agree, `refuse` writes what it says instead. @throws Error when nobody answers
+ * Sends the request and copies bytes between the client's connection and the upgraded one until both are closed. If the server does not agree,
+ * `forwardRejection` writes its response. @throws Error if there is no response
  */
 export async function proxyUpgrade(
   request: ClientRequest,
   { socket, head, signal, begin }: UpgradeClient,
-  refuse: (response: IncomingMessage, socket: Duplex) => Promise<void>,
+  forwardRejection: (response: IncomingMessage, socket: Duplex) => Promise<void>,
 ): Promise<void> {
   const abandon = () => {
     request.destroy();
@@ -59,7 +59,7 @@ export async function proxyUpgrade(
     const { response, upgraded } = await sendUpgradeRequest(request);
     begin(upgraded === undefined ? (response.statusCode ?? 502) : 101);
     if (upgraded === undefined) {
-      await refuse(response, socket);
+      await forwardRejection(response, socket);
       return;
     }
     const stop = () => {
@@ -74,13 +74,13 @@ export async function proxyUpgrade(
   }
 }
 
-/** The head of an answer as it came; of one that is no upgrade, without what is about the connection, and with `more` lines. */
+/** Returns the head of a response as received, with `more` lines. Without an upgrade, headers of the connection are removed. */
 export function responseHead(code: number, response: IncomingMessage, more = ''): string {
   const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
-  const ofConnection = connectionHeaders(response.headers.connection);
+  const isConnectionHeader = connectionHeaders(response.headers.connection);
   for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) {
     const name = response.rawHeaders[i] ?? '';
-    if (code !== 101 && ofConnection(name.toLowerCase())) continue;
+    if (code !== 101 && isConnectionHeader(name.toLowerCase())) continue;
     lines.push(`${name}: ${response.rawHeaders[i + 1]}`);
   }
   return `${lines.join('\r\n')}\r\n${more}\r\n`;

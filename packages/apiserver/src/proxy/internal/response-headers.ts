@@ -1,0 +1,27 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Exchange } from '../../http/exchange.ts';
+import { connectionHeaders } from './forwarded-body.ts';
+import { rewriteLink, type LinkRewriting } from './location.ts';
+
+/** Reports whether the response is an HTML page without a content coding. */
+export const isHtml = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
+
+/** Returns the headers of the response without those of its connection. */
+export function returnedHeaders(
+  headers: IncomingHttpHeaders,
+  rewriting: LinkRewriting | undefined,
+  exchange: Exchange,
+): Readonly<Record<string, string | readonly string[]>> {
+  const result: Record<string, string | readonly string[]> = {};
+  const isConnectionHeader = connectionHeaders(headers.connection);
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined && name !== 'authorization' && name !== 'audit-id' && !isConnectionHeader(name)) result[name] = value;
+  if (rewriting !== undefined && headers.location !== undefined)
+    result['location'] = rewriteLink(
+      headers.location,
+      rewriting,
+      exchange.headers.host ?? (exchange.headers[':authority'] as string | undefined),
+    );
+  return result;
+}

@@ -1,0 +1,23 @@
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
+import type { CertificateRequest, KeyPair } from '@oarlock/spi/cluster';
+import { signLeaf, spkiOf } from '../certificate-writer.ts';
+import { renewAt } from './certificate-life.ts';
+
+/** Generates a private key on curve P-256 (PEM, PKCS #8). */
+export const newKey = () =>
+  generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+
+/** Issues a certificate for a new key. */
+export function issuePair(ca: KeyPair, request: CertificateRequest): KeyPair {
+  const key = newKey();
+  return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
+}
+
+/** Reports whether a stored pair is complete and a fifth of its lifetime remains. False for a pair that a crash truncated. */
+export function isUsable({ certificate, key }: KeyPair): boolean {
+  try {
+    return new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate);
+  } catch {
+    return false; // not PEM: the pair is issued again
+  }
+}

@@ -1,0 +1,83 @@
+import { hash } from 'node:crypto';
+import type { Clock } from '@oarlock/primitives/clock';
+import { ExpiringCache } from '@oarlock/primitives/expiring-cache';
+import type { Logger } from '@oarlock/primitives/logger';
+import { abstained, type Authenticator, type AuthnResult, type Credentials } from '@oarlock/spi/authn';
+import type { Client } from '@oarlock/spi/client';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
+import type { JWTPayload } from 'jose';
+import { BoundTokens } from './bound-tokens.ts';
+import { legacyIssuer, LegacyTokens } from './legacy-tokens.ts';
+import { VerifyingKeys } from './verifying-keys.ts';
+
+export interface ServiceAccountAuthenticatorOptions {
+  readonly keys: Pick<ClusterKeys, 'serviceAccount'>;
+  /** Tokens for one of these audiences are accepted; default: the issuer. */
+  readonly audiences?: readonly string[] | undefined;
+  readonly cacheMs: number;
+  readonly client: Client;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const maxCachedTokens = 10_000;
+const maxTokenLength = 16_384;
+const compactJws = /^[\w-]+\.[\w-]+\.[\w-]+$/; // RFC 7515, section 7.1
+
+/** Authenticates tokens of service accounts. Caches successes by the hash of the token; a rotation of the keys empties the cache. */
+export class ServiceAccountAuthenticator implements Authenticator {
+  readonly #issuer: string;
+  readonly #audiences: readonly string[];
+  readonly #cacheMs: number;
+  readonly #clock: Clock;
+  readonly #keys: VerifyingKeys;
+  readonly #boundTokens: BoundTokens;
+  readonly #legacyTokens: LegacyTokens;
+  #cache: ExpiringCache<string, AuthnResult>;
+
+  constructor({ keys: clusterKeys, audiences, cacheMs, client, clock, log }: ServiceAccountAuthenticatorOptions) {
+    const { issuer } = clusterKeys.serviceAccount;
+    this.#issuer = issuer;
+    this.#audiences = audiences ?? [issuer];
+    this.#cacheMs = cacheMs;
+    this.#clock = clock;
+    this.#cache = this.#emptyCache();
+    this.#keys = new VerifyingKeys(clusterKeys, () => {
+      this.#cache = this.#emptyCache();
+    });
+    const keys = () => this.#keys.current();
+    this.#boundTokens = new BoundTokens({ issuer, client, clock, keys });
+    this.#legacyTokens = new LegacyTokens({ client, clock, log, keys });
+  }
+
+  async authenticate({ bearerToken, audiences: requested = [] }: Credentials): Promise<AuthnResult> {
+    if (bearerToken === undefined || bearerToken.length > maxTokenLength || !compactJws.test(bearerToken)) return abstained;
+    const audiences = requested.length > 0 ? requested : this.#audiences;
+    const key = hash('sha256', audiences === this.#audiences ? bearerToken : bearerToken + JSON.stringify(audiences), 'base64');
+    this.#keys.current(); // empties the cache after a rotation
+    const cached = this.#cache.get(key);
+    if (cached !== undefined) return cached;
+    const { iss, exp } = claimsOf(bearerToken) ?? {};
+    if (iss !== this.#issuer && iss !== legacyIssuer) return abstained;
+    const isLegacy = iss === legacyIssuer;
+    const result = await (isLegacy ? this.#legacyTokens.verify(bearerToken) : this.#boundTokens.verify(bearerToken, audiences));
+    if (result.outcome === 'authenticated') {
+      const expiresAt = (exp ?? (isLegacy ? Infinity : 0)) * 1000;
+      this.#cache.set(key, result, Math.min(expiresAt, this.#clock.now() + this.#cacheMs));
+    }
+    return result;
+  }
+
+  #emptyCache(): ExpiringCache<string, AuthnResult> {
+    return new ExpiringCache({ max: maxCachedTokens, clock: this.#clock });
+  }
+}
+
+/** Returns the claims of a token without verifying it; undefined if it is not a JWT. */
+function claimsOf(token: string): JWTPayload | undefined {
+  try {
+    return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')) as JWTPayload;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,24 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { ClusterKeys } from '@oarlock/spi/cluster';
+
+/** The public keys that verify tokens. A rotation replaces them while the server runs. */
+export class VerifyingKeys {
+  readonly #keys: Pick<ClusterKeys, 'serviceAccount'>;
+  readonly #onRotation: () => void;
+  #parsed: { readonly from: readonly string[]; readonly keys: readonly KeyObject[] } | undefined;
+
+  /** `onRotation` is called before other keys than those of the previous call are returned. */
+  constructor(keys: Pick<ClusterKeys, 'serviceAccount'>, onRotation: () => void) {
+    this.#keys = keys;
+    this.#onRotation = onRotation;
+  }
+
+  current(): readonly KeyObject[] {
+    const { verifyingKeys } = this.#keys.serviceAccount;
+    if (this.#parsed?.from !== verifyingKeys) {
+      this.#onRotation();
+      this.#parsed = { from: verifyingKeys, keys: verifyingKeys.map((pem) => createPublicKey(pem)) };
+    }
+    return this.#parsed.keys;
+  }
+}
