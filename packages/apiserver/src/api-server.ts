@@ -17,6 +17,7 @@ import type { StorageDriver } from '@oarlock/spi/storage';
 import { collectDefaultMetrics } from 'prom-client';
 import { loopbackHandler } from './pipeline/loopback-handler.ts';
 import { loadAuditPolicy } from './audit/audit-policy.ts';
+import { defaultAuditPolicy } from './audit/default-audit-policy.ts';
 import { Auditor } from './audit/auditor.ts';
 import { BootstrapController } from './controllers/bootstrap-controller.ts';
 import { DiscoveryEndpoints } from './discovery/discovery-endpoints.ts';
@@ -40,7 +41,12 @@ import { OpenApiEndpoints } from './openapi/openapi-endpoints.ts';
 import { Pipeline } from './pipeline/pipeline.ts';
 import { PostStartHooks, type PostStartHookName } from './handler-chain/post-start-hooks.ts';
 import { EncryptedStorage } from './storage/encryption/encrypted-storage.ts';
-import { loadEncryption, type EncryptionConfig } from './storage/encryption/encryption-config.ts';
+import {
+  canEncryptByDefault,
+  loadDefaultEncryption,
+  loadEncryption,
+  type EncryptionConfig,
+} from './storage/encryption/encryption-config.ts';
 import { ServiceCidrController } from './controllers/service-cidr-controller.ts';
 import type { RuntimeConfig } from './pipeline/runtime-config.ts';
 import type { Component } from './handlers/subresources/component-statuses.ts';
@@ -67,6 +73,7 @@ export interface ApiServerConfig {
   readonly drainSeconds: number;
   readonly encryption?: EncryptionConfig | undefined;
   readonly auditPolicy?: string | undefined;
+  readonly defaultAuditPolicy?: boolean;
   readonly runtimeConfig: RuntimeConfig;
   readonly verifyKubelets: ServingCertificateVerification;
 }
@@ -130,7 +137,7 @@ export class ApiServer implements Role {
       this.#readySettlers = { resolve, reject };
     });
     this.#ready.catch(() => undefined); // told to whoever asks
-    this.#encrypted = config.encryption && new EncryptedStorage(storage, log);
+    this.#encrypted = config.encryption || canEncryptByDefault(storage) ? new EncryptedStorage(storage, log) : undefined;
     this.#storage = withMetrics(this.#encrypted ?? storage, metrics, clock);
     const access = new AuthMetrics(metrics);
     this.#pipeline = new Pipeline({
@@ -242,7 +249,8 @@ export class ApiServer implements Role {
     const { config, keys, loopback, cluster, storage, authz } = this.#dependencies;
     const { clock, log, metrics, dataDir } = this.#context;
     collectDefaultMetrics({ register: metrics });
-    if (config.encryption) this.#encrypted?.setRules(await loadEncryption(config.encryption, join(dataDir, 'encryption')));
+    await this.#loadEncryption(join(dataDir, 'encryption'));
+    if (config.defaultAuditPolicy === true) this.#auditor?.setPolicy(defaultAuditPolicy);
     if (config.auditPolicy !== undefined) this.#auditor?.setPolicy(await loadAuditPolicy(config.auditPolicy));
     const issued = this.#certificate.start(
       (renewed) => {
@@ -285,6 +293,19 @@ export class ApiServer implements Role {
     await this.#startControllers();
     this.#phase = 'running';
     log.info({ address: this.#bound.address, port: this.#bound.port }, 'the API server listens');
+  }
+
+  async #loadEncryption(directory: string): Promise<void> {
+    const { config, storage } = this.#dependencies;
+    if (this.#encrypted === undefined) return;
+    if (config.encryption) return this.#encrypted.setRules(await loadEncryption(config.encryption, directory));
+    const rules = await loadDefaultEncryption(storage, directory);
+    this.#encrypted.setRules(rules);
+    if (rules.length === 0)
+      this.#context.log.warn(
+        {},
+        'Secrets are stored unencrypted, as this data directory was created: `encryption: {}` in the cluster file encrypts them',
+      );
   }
 
   /** What looks after objects of the server's own; each goes on by itself after it was started. */

@@ -43,10 +43,12 @@ export default Roles.plugin({
           if (!isServable(name)) context.addIssue({ code: 'custom', path: [name], message: `unknown api group ${JSON.stringify(name)}` });
       })
       .default({}),
-    /** Which resources are encrypted at rest, and with which keys. Absent: none. */
+    /** Resources that are encrypted at rest, and the keys. Absent: Secrets, with a generated key, in storage that this process alone writes and that was empty at the first start. */
     encryption: encryptionSchema.optional(),
     /** A file with a Policy of `audit.k8s.io/v1`: what sinks are told. Absent: of every request who asked for what, and the answer's code. */
     auditPolicy: z.string().min(1).optional(),
+    /** Whether, without `auditPolicy`, sinks are spared what the components of the cluster read and repeat all the time. */
+    defaultAuditPolicy: z.boolean().default(false),
     /** Whether kubelets have to show certificates of the cluster's CA. Upstream's sign their own unless they are told otherwise. */
     verifyKubelets: z.union([z.boolean(), z.literal('own')]).default('own'),
     /** How long a stop waits for requests that are under way. */

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from '@oarlock/primitives/logger';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import { ReviewError } from './reviews.ts';
 
 /** An object and the one before it, with what is around them. */
@@ -30,7 +31,7 @@ export class ReviewServer {
   constructor(options: ReviewServerOptions) {
     this.#options = options;
     const { certificate: cert, key } = options;
-    this.#server = createServer({ cert, key, minVersion: 'TLSv1.2' }, (request, response) => {
+    this.#server = createServer({ cert, key, ...serverTls }, (request, response) => {
       this.#handle(request, response).catch((error: unknown) => {
         options.log.error({ err: error }, 'a review could not be answered');
         if (response.headersSent) response.destroy();
@@ -54,7 +55,7 @@ export class ReviewServer {
 
   /** Another certificate for connections to come. */
   updateCertificate(certificate: string, key: string): void {
-    this.#server.setSecureContext({ cert: certificate, key, minVersion: 'TLSv1.2' });
+    this.#server.setSecureContext({ cert: certificate, key, ...serverTls });
   }
 
   /** Not ready from now on, so that no more is sent; what is under way is still answered. */

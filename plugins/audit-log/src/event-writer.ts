@@ -1,20 +1,34 @@
 import { stringifyExact } from '@oarlock/api/json/exact-json';
+import type { Clock } from '@oarlock/primitives/clock';
 import type { AuditEvent, AuditSink } from '@oarlock/spi/audit';
+import { LineBuffer } from './line-buffer.ts';
 
 export interface EventWriterOptions {
   readonly mode: 'blocking' | 'blocking-strict' | 'batch';
   readonly bufferSize: number;
-  append(text: string): Promise<void>;
+  /** In `batch` mode, how long a write waits for further events. Absent or 0: not at all. */
+  readonly batchMaxWaitMs?: number;
+  /** Required with `batchMaxWaitMs`. */
+  readonly clock?: Clock;
+  /** Appends lines. The bytes are valid until the promise settles. */
+  append(lines: Uint8Array): Promise<void>;
   /** Called for lost events; without error if the buffer is full. */
   onLost(events: number, error?: unknown): void;
 }
 
-/** Writes events in order. Events that arrive during a write are combined in the next write. */
+/** Events that are written without waiting for further ones in `batch` mode. */
+const batchMaxSize = 1000;
+
+/** Writes events in order. Events that arrive during a write, or in `batch` mode within `batchMaxWaitMs`, are combined in the next write. */
 export class EventWriter implements AuditSink {
   readonly #options: EventWriterOptions;
-  #lines: string[] = [];
+  #lines = new LineBuffer();
+  /** The lines of the current write; the buffers take turns. */
+  #writing = new LineBuffer();
   #inFlight = 0;
   #open = false;
+  /** Ends the wait for further events. */
+  #endWait: (() => void) | undefined;
   /** The write that will take the buffered events. */
   #next: Promise<void> | undefined;
   #current: Promise<void> = Promise.resolve();
@@ -29,36 +43,52 @@ export class EventWriter implements AuditSink {
 
   record(event: AuditEvent): void | Promise<void> {
     const { mode, bufferSize, onLost: lost } = this.#options;
-    if (!this.#open || (mode === 'batch' && this.#lines.length + this.#inFlight >= bufferSize)) {
+    if (!this.#open || (mode === 'batch' && this.#lines.lines + this.#inFlight >= bufferSize)) {
       lost(1);
       return;
     }
-    this.#lines.push(`${stringifyExact(event)}\n`);
+    this.#lines.add(stringifyExact(event));
     if (this.#next === undefined) {
-      const next = this.#current.then(() => this.#write());
+      const next = Promise.all([this.#current, this.#waitForEvents()]).then(() => this.#write());
       this.#next = next;
       this.#current = next.catch(() => undefined); // errors are reported by onLost
     }
+    if (this.#lines.lines >= batchMaxSize) this.#endWait?.();
     if (mode === 'blocking') return this.#current;
     if (mode === 'blocking-strict') return this.#next;
   }
 
   async stop(): Promise<void> {
     this.#open = false;
+    this.#endWait?.();
     await this.#current;
+  }
+
+  #waitForEvents(): Promise<void> | undefined {
+    const { mode, batchMaxWaitMs = 0, clock } = this.#options;
+    if (mode !== 'batch' || batchMaxWaitMs === 0 || clock === undefined) return undefined;
+    return new Promise((resolve) => {
+      const timer = clock.after(batchMaxWaitMs, resolve);
+      this.#endWait = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
   }
 
   async #write(): Promise<void> {
     const lines = this.#lines;
-    this.#lines = [];
+    this.#lines = this.#writing;
+    this.#writing = lines;
     this.#next = undefined;
-    this.#inFlight = lines.length;
+    this.#inFlight = lines.lines;
     try {
-      await this.#options.append(lines.join(''));
+      await this.#options.append(lines.bytes);
     } catch (error) {
-      this.#options.onLost(lines.length, error);
+      this.#options.onLost(lines.lines, error);
       throw error;
     } finally {
+      lines.clear();
       this.#inFlight = 0;
     }
   }

@@ -13,6 +13,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Exchange, UpgradeRequest } from './exchange.ts';
 import { Http1Exchange } from './internal/http1-exchange.ts';
@@ -64,7 +65,7 @@ export class HttpServer {
       allowHTTP1: true,
       requestCert: true,
       rejectUnauthorized: false,
-      minVersion: 'TLSv1.2',
+      ...serverTls,
       cert: options.pair.certificate,
       key: options.pair.key,
       ca: options.caBundle,
@@ -95,7 +96,7 @@ export class HttpServer {
 
   /** From now on new connections are shown this certificate. */
   setCertificate({ certificate, key }: KeyPair): void {
-    this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, minVersion: 'TLSv1.2' });
+    this.#server.setSecureContext({ cert: certificate, key, ca: this.#options.caBundle, ...serverTls });
   }
 
   /** Takes no further connections and gives the port back; what is connected may finish, and is told not to come again. */
