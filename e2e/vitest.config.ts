@@ -21,7 +21,7 @@ const long = [
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
+    include: ['{harness,matrix,journeys,conformance,failures,security}/**/*.test.ts'],
     pool: canIsolateNetwork ? machineNamespacePool : 'forks',
     // those that write a page do so one after another
     maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,

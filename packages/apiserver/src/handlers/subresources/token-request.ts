@@ -20,9 +20,6 @@ const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest
 const schema = schemaOf(gvk);
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
-/** What kubelets ask for; such a token lives a year for clients that do not read it anew, and warns after what was asked. KEP-1205. */
-const warnAfterSeconds = 3607;
-const extendedExpirationSeconds = 365 * 24 * 3600;
 
 /** POST of serviceaccounts/token. */
 export async function createToken(
@@ -72,13 +69,13 @@ export async function createToken(
   await admission.validate(context, { ...admitted, object: token });
   token = { ...token, spec: { ...token.spec, audiences: wanted } };
   const bound = boundObjectRef === undefined ? undefined : await resolveBoundObjects(registry, context, boundObjectRef, name);
-  const extended = bound?.pod !== undefined && expirationSeconds === warnAfterSeconds && wanted.every((audience) => audience === issuer);
   const seconds = Math.floor(now / 1000);
   const jti = registry.random.uuid();
   context.annotate('authentication.kubernetes.io/issued-credential-id', `JTI=${jti}`);
   const claims = {
     aud: wanted,
-    exp: seconds + (extended ? extendedExpirationSeconds : expirationSeconds),
+    // as kube-apiserver with --service-account-extend-token-expiration=false: tokens of pods are not extended to a year
+    exp: seconds + expirationSeconds,
     iat: seconds,
     iss: issuer,
     jti,
@@ -86,7 +83,6 @@ export async function createToken(
       namespace,
       ...bound,
       serviceaccount: { name, uid: account.metadata?.uid ?? '' },
-      ...(extended && { warnafter: seconds + expirationSeconds }),
     },
     nbf: seconds,
     sub: `system:serviceaccount:${namespace}:${name}`,
