@@ -21,7 +21,7 @@ const long = [
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ['{harness,matrix,journeys,conformance,failures}/**/*.test.ts'],
+    include: ['{harness,matrix,journeys,conformance,failures,security}/**/*.test.ts'],
     pool: canIsolateNetwork ? machineNamespacePool : 'forks',
     // files that write a page run one after another
     maxWorkers: canIsolateNetwork && !process.env['OARLOCK_WRITE_MATRIX'] ? 3 : 1,

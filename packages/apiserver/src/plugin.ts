@@ -65,10 +65,15 @@ export default Roles.plugin({
           if (!isServable(name)) context.addIssue({ code: 'custom', path: [name], message: `unknown api group ${JSON.stringify(name)}` });
       })
       .default({}),
-    /** The resources that are encrypted at rest, and their keys; none by default. */
+    /**
+     * The resources that are encrypted at rest, and their keys. If absent: Secrets, with a generated key, if only this process writes the storage
+     * and it was empty at the first start.
+     */
     encryption: encryptionSchema.optional(),
     /** The path of an `audit.k8s.io/v1` Policy. By default all requests are audited at level Metadata. */
     auditPolicy: z.string().min(1).optional(),
+    /** Whether the default audit policy applies if `auditPolicy` is absent; otherwise every request is recorded at level Metadata. */
+    defaultAuditPolicy: z.boolean().default(false),
     /**
      * Whether the API server verifies kubelet certificates with the cluster's CA. Upstream's kubelets use self-signed certificates by
      * default.

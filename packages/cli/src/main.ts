@@ -177,6 +177,13 @@ function addKeyCommands(root: Command): void {
     .addOption(dataDir())
     .action(async (step, options) => (await import('./keys.ts')).rotateCa('front-proxy-ca', step, options));
   keys
+    .command('encryption')
+    .description('replace the generated key that encrypts Secrets at rest in two steps: add, end')
+    .addArgument(new Argument('<step>').choices(['add', 'end']))
+    .addOption(dataDir())
+    .addOption(file())
+    .action(async (step, options) => (await import('./encryption-keys.ts')).rotateEncryptionKey(step, options));
+  keys
     .command('rotate')
     .description('replace the key that signs service account tokens; tokens signed with the old key stay valid')
     .addOption(dataDir())

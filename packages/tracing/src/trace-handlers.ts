@@ -4,6 +4,8 @@ import { z } from 'zod';
 
 const maxSpans = 2_000;
 const maxAttributes = 64; // per span
+/** Characters of attributes and error that are stored of a span of another process: the store bounds the number of spans, not their size. */
+const maxStoredText = 4096;
 const spanSchema = z.object({
   traceId: z.string().regex(/^[0-9a-f]{32}$/),
   spanId: z.string().regex(/^[0-9a-f]{16}$/),
@@ -63,8 +65,30 @@ export const spanIngestHandler = Paths.plugin({
     async handle(request) {
       const parsed = body.safeParse(request.body);
       if (!parsed.success) return { code: 400, body: { message: z.prettifyError(parsed.error) } };
-      spans.add(parsed.data.spans as readonly RecordedSpan[]);
+      const { name: sender } = request.identity;
+      spans.add((parsed.data.spans as readonly RecordedSpan[]).map((span) => storedSpan(span, sender)));
       return { code: 200, body: { taken: parsed.data.spans.length } };
     },
   }),
 });
+
+/** Copies a text up to a length. A slice alone would keep the whole text in memory. */
+const copyText = (text: string, length: number): string => Buffer.from(text.slice(0, length)).toString();
+
+/** Returns a span of another process with bounded text. The attribute `oarlock.sender` is the user that posted it, whatever the span claims. */
+function storedSpan({ attributes, error, ...span }: RecordedSpan, sender: string): RecordedSpan {
+  let left = maxStoredText;
+  const take = (text: string): string => {
+    const stored = text.length <= left ? text : copyText(text, left);
+    left -= stored.length;
+    return stored;
+  };
+  const kept: (readonly [string, string | number | boolean])[] = [];
+  for (const [key, value] of Object.entries(attributes)) {
+    if (left < key.length) break;
+    left -= key.length;
+    kept.push([key, typeof value === 'string' ? take(value) : value]);
+  }
+  kept.push(['oarlock.sender', sender]);
+  return { ...span, attributes: Object.fromEntries(kept), ...(error !== undefined && { error: take(error) }) };
+}

@@ -61,10 +61,23 @@ describe('GET /oarlock/v1/traces', () => {
 });
 
 describe('POST /oarlock/v1/spans', () => {
-  it('stores the spans of another process unchanged', async () => {
-    const sent = [span('one', { parentId: spanId('zero'), error: 'no', attributes: { a: 1, b: 'x', c: true } }), span('two')];
+  it('stores the spans of another process with the user that posted them', async () => {
+    const sent = [
+      span('one', { parentId: spanId('zero'), error: 'no', attributes: { a: 1, b: 'x', c: true, 'oarlock.sender': 'other' } }),
+      span('two'),
+    ];
     expect(await post({ spans: JSON.parse(JSON.stringify(sent)) })).toEqual({ code: 200, body: { taken: 2 } });
-    expect(store.trace(span('one').traceId)).toEqual(sent);
+    expect(store.trace(span('one').traceId)).toEqual(
+      sent.map((each) => ({ ...each, attributes: { ...each.attributes, 'oarlock.sender': 'admin' } })),
+    );
+  });
+
+  it('stores a bounded part of the text of a span', async () => {
+    const attributes = Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`key-${n}`, '\u20ac'.repeat(16_000)]));
+    expect((await post({ spans: [{ ...span('one'), attributes, error: 'x'.repeat(16_000) }] })).code).toBe(200);
+    const [stored] = store.trace(span('one').traceId);
+    expect(JSON.stringify(stored).length).toBeLessThan(4096 + 1024);
+    expect(stored?.attributes['oarlock.sender']).toBe('admin');
   });
 
   it('rejects invalid spans and too many spans', async () => {

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorText } from '@oarlock/primitives/error-text';
 import type { Logger } from '@oarlock/primitives/logger';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import { ReviewError } from './reviews.ts';
 
 /** A review contains the object, the old object and metadata. */
@@ -31,7 +32,7 @@ export class ReviewServer {
   constructor(options: ReviewServerOptions) {
     this.#options = options;
     const { certificate: cert, key } = options;
-    this.#server = createServer({ cert, key, minVersion: 'TLSv1.2' }, (request, response) => {
+    this.#server = createServer({ cert, key, ...serverTls }, (request, response) => {
       this.#handle(request, response).catch((error: unknown) => {
         options.log.error({ err: error }, 'a review failed');
         if (response.headersSent) response.destroy();
@@ -55,7 +56,7 @@ export class ReviewServer {
 
   /** Replaces the certificate for new connections. */
   updateCertificate(certificate: string, key: string): void {
-    this.#server.setSecureContext({ cert: certificate, key, minVersion: 'TLSv1.2' });
+    this.#server.setSecureContext({ cert: certificate, key, ...serverTls });
   }
 
   /** Makes `/readyz` fail, so that no more reviews are sent; reviews in progress and later ones are still answered. */

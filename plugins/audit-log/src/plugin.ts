@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Audit } from '@oarlock/spi/audit';
 import { Counter } from 'prom-client';
 import { z } from 'zod';
@@ -12,21 +12,23 @@ const dayMs = 86_400_000;
 export default Audit.plugin({
   id: 'audit-log',
   config: z.strictObject({
-    /** The directory is created if it is missing. */
-    path: z.string().min(1),
+    /** Absent: `audit.log` in the data directory of the plugin. The directory is created if it is missing. */
+    path: z.string().min(1).optional(),
     maxSizeMegabytes: z.number().positive().max(100_000).default(100),
-    /** Maximum age in days, and number, of rotated files; 0 keeps all. */
-    maxAgeDays: z.int().min(0).default(0),
-    maxBackups: z.int().min(0).default(0),
+    /** Maximum age in days, and number, of rotated files; 0 keeps all. The defaults are those of the CIS Kubernetes Benchmark (1.2.17 to 1.2.19). */
+    maxAgeDays: z.int().min(0).default(30),
+    maxBackups: z.int().min(0).default(10),
     compress: z.boolean().default(false),
     /** `blocking`: requests wait until their events are written; `blocking-strict`: and fail if the first event cannot be written. */
     mode: z.enum(['blocking', 'blocking-strict', 'batch']).default('blocking'),
     /** In `batch` mode, the maximum number of buffered events; further ones are dropped and counted. */
     bufferSize: z.int().min(1).max(1_000_000).default(10_000),
+    /** In `batch` mode, how long a write waits for further events, in milliseconds: a process that is killed loses as much. */
+    batchMaxWaitMs: z.int().min(0).max(60_000).default(100),
   }),
-  create({ config }, { clock, log, metrics }) {
+  create({ config }, { clock, log, metrics, dataDir }) {
     const dropped = new Counter({ name: 'audit_log_dropped_total', help: 'Audit events that were not written.', registers: [metrics] });
-    const { path, maxSizeMegabytes, maxAgeDays, maxBackups, compress } = config;
+    const { path = join(dataDir, 'audit.log'), maxSizeMegabytes, maxAgeDays, maxBackups, compress } = config;
     const file = new RotatingFile({
       file: path,
       maxBytes: maxSizeMegabytes * 1024 * 1024,
@@ -37,7 +39,8 @@ export default Audit.plugin({
     });
     const writer = new EventWriter({
       ...config,
-      append: (text) => file.append(text),
+      clock,
+      append: (lines) => file.append(lines),
       onLost(events, error) {
         dropped.inc(events);
         if (error !== undefined) log.error({ err: error, events }, 'writing audit events failed');

@@ -42,8 +42,8 @@ export class RotatingFile {
     await this.#prune();
   }
 
-  async append(text: string): Promise<void> {
-    const size = Buffer.byteLength(text);
+  async append(text: Uint8Array): Promise<void> {
+    const size = text.length;
     if (this.#bytes > 0 && this.#bytes + size > this.#options.maxBytes) await this.#rotate();
     if (this.#handle === undefined) throw new Error('the file is not open');
     await this.#handle.appendFile(text);

@@ -30,7 +30,7 @@ async function open(config: object = {}, folder?: string) {
 }
 
 auditContract('audit-log', async () => {
-  const { sink, host, read, dropped, directory } = await open({ mode: 'batch', bufferSize: 500 });
+  const { sink, host, read, dropped, directory } = await open({ mode: 'batch', bufferSize: 500, batchMaxWaitMs: 0 });
   let recorded = 0;
   return {
     sink: {
@@ -64,7 +64,8 @@ auditContract('the writer of audit-log', () => {
     onLost: (events) => {
       lost += events;
     },
-    async append(text) {
+    async append(lines) {
+      const text = Buffer.from(lines).toString();
       await gate;
       for (const line of text.trimEnd().split('\n')) kept.push(JSON.parse(line) as AuditEvent);
     },
@@ -151,6 +152,35 @@ describe('the file', () => {
 });
 
 describe('modes', () => {
+  it('batch: a write waits for further events, and ends early when it has many or the plugin stops', async () => {
+    const clock = new FakeClock();
+    const writes: number[] = [];
+    const writer = new EventWriter({
+      mode: 'batch',
+      bufferSize: 5000,
+      batchMaxWaitMs: 100,
+      clock,
+      append: async (lines) => {
+        writes.push(Buffer.from(lines).toString().trimEnd().split('\n').length);
+      },
+      onLost: () => {},
+    });
+    writer.open();
+    const settle = () => new Promise((resolve) => setImmediate(resolve));
+    for (let id = 0; id < 3; id += 1) void writer.record(auditEvent(id));
+    await settle();
+    expect(writes).toEqual([]);
+    await clock.advance(100);
+    expect(writes).toEqual([3]);
+    for (let id = 0; id < 1000; id += 1) void writer.record(auditEvent(id));
+    await settle();
+    expect(writes).toEqual([3, 1000]);
+    void writer.record(auditEvent(1));
+    await writer.stop();
+    expect(writes).toEqual([3, 1000, 1]);
+    expect(clock.pending).toBe(0);
+  });
+
   const broken = (mode: 'blocking' | 'blocking-strict') => {
     let lost = 0;
     const writer = new EventWriter({

@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { EventWriter } from '../src/event-writer.ts';
 
 describe('EventWriter in batch mode', () => {
-  it('drops events beyond its length until a write completes', async () => {
+  it('drops events beyond its size until a write completes', async () => {
     let lost = 0;
     let finishWrite: () => void = () => undefined;
     const length = `${JSON.stringify(auditEvent(1))}\n`.length;
     const writer = new EventWriter({
       mode: 'batch',
       bufferSize: 1_000,
-      maxBufferedLength: 2 * length,
+      maxBufferedBytes: 2 * length,
       append: () =>
         new Promise((resolve) => {
           finishWrite = resolve;

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { failure, StatusError } from '@oarlock/api/status';
 import type { Logger } from '@oarlock/primitives/logger';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { MetricsApi } from './metrics-api.ts';
 
@@ -40,7 +41,7 @@ export class MetricsServer {
   setFrontProxy(front: FrontProxy): void {
     this.#frontProxy = front;
     if (this.#keyPair !== undefined)
-      this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca });
+      this.#server?.setSecureContext({ cert: this.#keyPair.certificate, key: this.#keyPair.key, ca: front.ca, ...serverTls });
   }
 
   /** Listens and returns the port. @throws Error if the port is in use */
@@ -52,7 +53,7 @@ export class MetricsServer {
       ...(this.#frontProxy && { ca: this.#frontProxy.ca }),
       requestCert: true,
       rejectUnauthorized: false,
-      minVersion: 'TLSv1.2',
+      ...serverTls,
     });
     server.maxConnections = maxConnections;
     server.on('request', (request, response) => this.#answer(request, response));

@@ -70,6 +70,9 @@ export async function loadAuditPolicy(file: string): Promise<AuditPolicy> {
   throw new Error(`${file} is not a valid audit policy: ${issues.join('; ')}`);
 }
 
+/** Compiles a policy in its document form. @throws ZodError for a policy that is not valid */
+export const compileAuditPolicy = (document: z.input<typeof policy>): AuditPolicy => compile(policy.parse(document));
+
 /** Compiles a policy: the first matching rule applies; a request that matches no rule is not audited. */
 function compile({ rules, omitStages, omitManagedFields }: z.output<typeof policy>): AuditPolicy {
   const compiled = rules.map((each) => ({

@@ -14,6 +14,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/event-loop';
 import type { Logger } from '@oarlock/primitives/logger';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Registry } from 'prom-client';
 import { ClientCertificateVerifier, handshakeAuthorities, type ClientAuthorities } from './client-certificates.ts';
@@ -101,7 +102,7 @@ export class HttpServer {
       cert: certificate,
       key,
       ca: handshakeAuthorities(this.#options.clientAuthorities),
-      minVersion: 'TLSv1.2',
+      ...serverTls,
     });
   }
 
@@ -266,7 +267,7 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
     allowHTTP1: true,
     requestCert: true,
     rejectUnauthorized: false,
-    minVersion: 'TLSv1.2',
+    ...serverTls,
     cert: pair.certificate,
     key: pair.key,
     ca: handshakeAuthorities(clientAuthorities),

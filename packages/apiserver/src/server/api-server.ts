@@ -6,13 +6,14 @@ import { collectDefaultMetrics } from 'prom-client';
 import { frontProxyKeys } from '../aggregation/request-header.ts';
 import { withAggregatedKinds } from '../aggregation/remote-kinds.ts';
 import { loadAuditPolicy } from '../audit/audit-policy.ts';
+import { defaultAuditPolicy } from '../audit/default-audit-policy.ts';
 import type { HealthCheck } from '../handler-chain/health-endpoints.ts';
 import { loopbackPathHandler } from '../handler-chain/path-endpoints.ts';
 import { connectionLimits } from '../http/connection-limits.ts';
 import { HttpServer } from '../http/server.ts';
 import { loopbackHandler } from '../pipeline/loopback-handler.ts';
 import type { Listener } from '../proxy/proxy-addresses.ts';
-import { loadEncryption } from '../storage/encryption/encryption-config.ts';
+import { loadDefaultEncryption, loadEncryption } from '../storage/encryption/encryption-config.ts';
 import { advertisedAddress } from './advertised-address.ts';
 import { healthy, serverHealthChecks, unhealthy } from './health-checks.ts';
 import { newServerComponents, type ServerComponents } from './server-components.ts';
@@ -87,10 +88,25 @@ export class ApiServer implements Role {
   }
 
   async #loadConfiguration(): Promise<void> {
-    const { encryption, auditPolicy } = this.#dependencies.config;
-    const { encryptedStorage, auditor } = this.#components;
-    if (encryption) encryptedStorage?.setRules(await loadEncryption(encryption, join(this.#context.dataDir, 'encryption')));
+    const { auditPolicy, defaultAuditPolicy: usesDefaultPolicy } = this.#dependencies.config;
+    const { auditor } = this.#components;
+    await this.#loadEncryption(join(this.#context.dataDir, 'encryption'));
+    if (usesDefaultPolicy === true) auditor?.setPolicy(defaultAuditPolicy);
     if (auditPolicy !== undefined) auditor?.setPolicy(await loadAuditPolicy(auditPolicy));
+  }
+
+  async #loadEncryption(directory: string): Promise<void> {
+    const { config, storage } = this.#dependencies;
+    const { encryptedStorage } = this.#components;
+    if (encryptedStorage === undefined) return;
+    if (config.encryption) return encryptedStorage.setRules(await loadEncryption(config.encryption, directory));
+    const rules = await loadDefaultEncryption(storage, directory);
+    encryptedStorage.setRules(rules);
+    if (rules.length === 0)
+      this.#context.log.warn(
+        {},
+        'Secrets are stored unencrypted, as this data directory was created: `encryption: {}` in the cluster file encrypts them',
+      );
   }
 
   #startCertificate(): ReturnType<ServerComponents['certificate']['start']> {

@@ -28,6 +28,7 @@ import { ProxyAddresses, type Listener } from '../proxy/proxy-addresses.ts';
 import { ProxyClientCertificate } from '../proxy/proxy-client-certificate.ts';
 import { ProxyEndpoints } from '../proxy/proxy-endpoints.ts';
 import { ReverseProxy } from '../proxy/reverse-proxy.ts';
+import { canEncryptByDefault } from '../storage/encryption/encryption-config.ts';
 import { EncryptedStorage } from '../storage/encryption/encrypted-storage.ts';
 import { withMetrics } from '../storage/metered-storage.ts';
 import { registerWatchCacheMetrics } from '../watch-cache/watch-cache-metrics.ts';
@@ -71,7 +72,7 @@ export function newServerComponents(dependencies: ApiServerDependencies, context
   const { config, storage, audit, cluster, keys } = dependencies;
   const { clock, log, metrics, signal } = context;
   const builder: Builder = { dependencies, context, state, access: new AuthMetrics(metrics) };
-  const encryptedStorage = config.encryption && new EncryptedStorage(storage, log);
+  const encryptedStorage = config.encryption || canEncryptByDefault(storage) ? new EncryptedStorage(storage, log) : undefined;
   const pipeline = newPipeline(builder, withMetrics(encryptedStorage ?? storage, metrics, clock), encryptedStorage);
   const addresses = new ProxyAddresses({ listeners: () => state.listeners(), services: [cluster.kubernetesServiceIP] });
   const proxy = new ReverseProxy(signal, addresses);

@@ -25,6 +25,7 @@ export interface ApiServerConfig {
   readonly drainSeconds: number;
   readonly encryption?: EncryptionConfig | undefined;
   readonly auditPolicy?: string | undefined;
+  readonly defaultAuditPolicy?: boolean;
   readonly runtimeConfig: RuntimeConfig;
   readonly verifyKubelets: ServingCertificateVerification;
 }

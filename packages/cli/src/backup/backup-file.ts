@@ -2,7 +2,6 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { CommandError } from '../common/command-error.ts';
@@ -77,16 +76,48 @@ async function sync(path: string): Promise<void> {
   }
 }
 
+/** Maximum length of a line in bytes: a value of any storage in base64, with its key. A few bytes of gzip can inflate to any size. */
+const maxLineBytes = 16 * 1024 * 1024;
+const lineFeed = 0x0a;
+
+/** Yields the lines of a compressed file. @throws Error if a line is longer than `maxLineBytes`, or the file is not gzip */
 async function* linesOf(file: string): AsyncGenerator<string> {
   const source = createReadStream(file);
   const unzipped = source.pipe(createGunzip());
   source.on('error', (error) => unzipped.destroy(error));
+  let parts: Buffer[] = [];
+  let bytes = 0;
   try {
-    yield* createInterface({ input: unzipped, crlfDelay: Infinity });
-    if (unzipped.errored) throw unzipped.errored;
+    for await (const chunk of unzipped as AsyncIterable<Buffer>) {
+      let start = 0;
+      for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, start)) {
+        yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString('utf8');
+        [parts, bytes, start] = [[], 0, end + 1];
+      }
+      if (start === chunk.length) continue;
+      parts.push(chunk.subarray(start));
+      bytes += chunk.length - start;
+      if (bytes > maxLineBytes) throw new Error(`a line is longer than ${maxLineBytes} bytes`);
+    }
+    if (bytes > 0) yield Buffer.concat(parts).toString('utf8');
   } finally {
     source.destroy();
   }
+}
+
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '' && !value.includes('\0');
+
+/** Parses a line between the first and the last one. @throws Error if it is neither a file nor an entry */
+function parseLine(text: string): BackupLine {
+  const line = JSON.parse(text) as { readonly [key: string]: unknown } | null;
+  if (typeof line !== 'object' || line === null) throw new Error('a line is not an object');
+  const { file, content, key, value, ...others } = line;
+  if (Object.keys(others).length > 0) throw new Error(`a line has the unknown field ${JSON.stringify(Object.keys(others)[0])}`);
+  const [name, data] = file === undefined ? [key, value] : [file, content];
+  if (!isText(name) || typeof data !== 'string' || !base64.test(data) || (file !== undefined && key !== undefined))
+    throw new Error('a line is neither a file nor an entry');
+  return file === undefined ? { key: name, value: data } : { file: name, content: data };
 }
 
 /** Reads a backup once to check that it is complete. @throws CommandError if it is incomplete, damaged or not a backup */
@@ -99,7 +130,7 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
   const take = (line: string) => {
     hash.update(`${line}\n`);
     if (head === undefined) head = parsedHead(line);
-    else if (line.startsWith('{"key":')) entries += 1;
+    else if (!isFile(parseLine(line))) entries += 1;
   };
   try {
     for await (const line of linesOf(file)) {
@@ -129,6 +160,8 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
     }
     if (parsed.format !== 'oarlock-backup') throw invalid('it is not a backup');
     if (parsed.version !== 1) throw invalid(`unknown format version ${String(parsed.version)}; a newer release of Oarlock wrote it`);
+    if (!Number.isSafeInteger(parsed.revision) || (parsed.revision ?? -1) < 0 || typeof parsed.cluster !== 'string')
+      throw invalid('its first line is not valid');
     return parsed as BackupHead;
   }
 }
@@ -137,7 +170,7 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
 export async function* readBackup(file: string): AsyncGenerator<BackupLine> {
   let first = true;
   for await (const line of linesOf(file)) {
-    if (!first && !line.startsWith('{"entries":')) yield JSON.parse(line) as BackupLine;
+    if (!first && !line.startsWith('{"entries":')) yield parseLine(line);
     first = false;
   }
 }

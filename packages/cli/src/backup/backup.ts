@@ -23,7 +23,7 @@ export interface BackupOptions {
 export const keyDirectories = ['pki', join('plugins', 'apiserver')] as const;
 
 /** Reads the page after the key `after` at `revision`; both are undefined for the first page. */
-type ReadPage = (revision?: number, after?: string) => Promise<BackupPage>;
+export type ReadPage = (revision?: number, after?: string) => Promise<BackupPage>;
 
 export async function clusterFileOf(file: string | undefined): Promise<ClusterFile> {
   return file === undefined ? (await selectDefaultCluster()).file : readClusterFile(file);
@@ -70,9 +70,10 @@ async function* keyFiles(dataDir: string): AsyncGenerator<BackedUpFile> {
   }
 }
 
-async function openReader(
+/** Opens a reader of the stored entries of a running cluster, or of the storage of a stopped one. @throws CommandError if there is neither */
+export async function openReader(
   dataDir: string,
-  { file, keys }: BackupOptions,
+  { file, keys }: Pick<BackupOptions, 'file' | 'keys'>,
 ): Promise<{ readonly read: ReadPage; readonly cluster: string; close(): void | Promise<void> }> {
   const state = await readProcessState(dataDir);
   if (state !== undefined) {

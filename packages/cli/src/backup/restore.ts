@@ -1,10 +1,11 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join, normalize, resolve } from 'node:path';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
 import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { StorageDriver, Write } from '@oarlock/spi/storage';
 import { checkBackup, isFile, readBackup, type BackedUpEntry, type BackedUpFile } from './backup-file.ts';
 import { clusterFileOf, keyDirectories } from './backup.ts';
+import { checkEncryption } from './check-encryption.ts';
 import { CommandError } from '../common/command-error.ts';
 
 export interface RestoreOptions {
@@ -30,10 +31,12 @@ export async function restore(options: RestoreOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const input = resolve(options.input);
   const head = await checkBackup(input);
-  const { driver, name, close } = await openStorage(await clusterFileOf(options.file), dataDir);
+  const clusterFile = await clusterFileOf(options.file);
+  const { driver, name, close } = await openStorage(clusterFile, dataDir);
   try {
     if (!driver.traits.durable) throw new CommandError(`${name} is not durable: restore with a cluster.yaml that has another storage`);
     if (options.keys) for await (const line of readBackup(input)) if (isFile(line)) await checkKey(dataDir, line);
+    await checkEncryption({ input, dataDir, clusterFile, keys: options.keys });
     await clearInterruptedRestore(driver, name);
     if (driver.skipTo) await driver.skipTo(head.revision + revisionGap);
     let entries = 0;
@@ -102,8 +105,22 @@ function keyPath(dataDir: string, { file }: BackedUpFile): string {
   return join(dataDir, path);
 }
 
+/** @throws CommandError if symbolic links lead from the data directory to another place */
+async function checkLinks(dataDir: string, path: string): Promise<void> {
+  const root = await realpath(dataDir);
+  for (let directory = dirname(path); directory.startsWith(`${dataDir}/`); directory = dirname(directory)) {
+    const actual = await realpath(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (actual !== undefined && !actual.startsWith(`${root}/`))
+      throw new CommandError(`${directory} is a link that leaves the data directory`);
+  }
+}
+
 async function checkKey(dataDir: string, line: BackedUpFile): Promise<void> {
   const path = keyPath(dataDir, line);
+  await checkLinks(dataDir, path);
   const existing = await readFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;

@@ -1,14 +1,18 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { readClusterFile } from '@oarlock/cluster/composition/read-cluster-file';
 import { openStorage } from '@oarlock/cluster/composition/open-storage';
+import { addGeneratedKey, loadDefaultEncryption, readGeneratedKeys } from '@oarlock/apiserver/storage/encryption/encryption-config';
+import { EncryptedStorage } from '@oarlock/apiserver/storage/encryption/encrypted-storage';
+import { silentLogger } from '@oarlock/primitives/logger';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { rotateEncryptionKey } from '../../src/encryption-keys.ts';
 import { backup } from '../../src/backup/backup.ts';
 import { restore } from '../../src/backup/restore.ts';
 
@@ -64,6 +68,131 @@ async function stored(name: string) {
   await close();
   return { ...page, old, values: new Map(page.entries.map(({ key, value }) => [key, Buffer.from(value).toString('hex')])) };
 }
+
+const keysOf = (name: string) => path(`${name}/plugins/apiserver/encryption`);
+
+/** Writes a Secret as the API server of a data directory does. */
+async function writeSecret(name: string, secret: string): Promise<void> {
+  const { driver, close } = await openStorage(await readClusterFile(file), path(name));
+  const storage = new EncryptedStorage(driver, silentLogger);
+  storage.setRules(await loadDefaultEncryption(driver, keysOf(name)));
+  await storage.commit([{ key: `/registry/secrets/default/${secret}`, value: Buffer.from('{"secret":true}') }], []);
+  await close();
+}
+async function readSecret(name: string, secret: string): Promise<string | undefined> {
+  const { driver, close } = await openStorage(await readClusterFile(file), path(name));
+  const storage = new EncryptedStorage(driver, silentLogger);
+  storage.setRules(await loadDefaultEncryption(driver, keysOf(name)));
+  const { entry } = await storage.get(`/registry/secrets/default/${secret}`);
+  await close();
+  return entry && Buffer.from(entry.value).toString();
+}
+/** Creates a data directory with an encrypted Secret. */
+async function fillEncrypted(): Promise<void> {
+  await writeSecret('d', 'first');
+  await mkdir(path('d/pki'), { recursive: true });
+  await writeFile(path('d/pki/ca.key'), 'the key of the CA');
+}
+
+describe('a backup with encrypted Secrets', { timeout: 300_000 }, () => {
+  it('holds ciphertext and the key, and is restored with it', async () => {
+    await fillEncrypted();
+    await backup(saved());
+    const text = gunzipSync(await readFile(path('backup'))).toString();
+    const value = /"key":"\/registry\/secrets\/default\/first","value":"([^"]+)"/.exec(text)?.[1] ?? '';
+    expect(Buffer.from(value, 'base64').toString('latin1')).toMatch(/^k8s:enc:aesgcm:v1:generated:/);
+    await restore(into('new'));
+    expect(await readSecret('new', 'first')).toBe('{"secret":true}');
+    expect((await stat(path('new/plugins/apiserver/encryption/generated.key'))).mode & 0o777).toBe(0o600);
+  });
+
+  it('is rejected without the key, without changes, and restored once the key is there', async () => {
+    await fillEncrypted();
+    await backup({ ...saved(), keys: false });
+    const problem = 'the value of /registry/secrets/default/first is encrypted, and no key decrypts it: restore a backup with keys, copy';
+    await expect(restore(into('new'))).rejects.toThrow(problem);
+    await addGeneratedKey(keysOf('new'), new Date());
+    await expect(restore(into('new'))).rejects.toThrow(problem); // another key of the same name
+    expect((await stored('new')).entries).toEqual([]);
+    await writeFile(join(keysOf('new'), 'generated.key'), await readFile(join(keysOf('d'), 'generated.key')), { mode: 0o600 });
+    await restore(into('new'));
+    expect(await readSecret('new', 'first')).toBe('{"secret":true}');
+  });
+});
+
+describe('a rotation of the encryption key', { timeout: 300_000 }, () => {
+  const options = () => ({ dataDir: path('d'), file });
+  it('adds a key that writes, and deletes the former one when no value uses it', async () => {
+    await fillEncrypted();
+    await rotateEncryptionKey('add', options());
+    const [newest, former] = await readGeneratedKeys(keysOf('d'));
+    expect(former?.name).toBe('generated');
+    await writeSecret('d', 'second');
+    await expect(rotateEncryptionKey('end', options())).rejects.toThrow(
+      '/registry/secrets/default/first is still encrypted with a former key: run `kubectl get secrets -A -o json | kubectl replace -f -` first',
+    );
+    await writeSecret('d', 'first');
+    await rotateEncryptionKey('end', options());
+    expect((await readGeneratedKeys(keysOf('d'))).map(({ name }) => name)).toEqual([newest?.name]);
+    expect(await readSecret('d', 'first')).toBe('{"secret":true}');
+    await expect(rotateEncryptionKey('end', options())).rejects.toThrow('there is no former encryption key');
+  });
+
+  it('requires a generated key', async () => {
+    await fill();
+    await expect(rotateEncryptionKey('add', options())).rejects.toThrow('has no generated key');
+  });
+});
+
+/** Compresses lines as a backup with a valid checksum. */
+function craftedBackup(lines: readonly (object | string)[], head: object = {}): Buffer {
+  const first = { format: 'oarlock-backup', version: 1, cluster: 'x', createdAt: '2026-01-01T00:00:00Z', revision: 7, ...head };
+  const body = [first, ...lines].map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join('');
+  const entries = lines.filter((line) => typeof line === 'object' && 'key' in line).length;
+  const end = JSON.stringify({ entries, sha256: createHash('sha256').update(body).digest('hex') });
+  return gzipSync(`${body}${end}\n`);
+}
+
+describe('a hostile backup', { timeout: 300_000 }, () => {
+  const rejected = async (content: Buffer, message: RegExp) => {
+    await writeFile(path('backup'), content);
+    await expect(restore(into('new'))).rejects.toThrow(message);
+    await expect(stat(path('new/pki'))).rejects.toMatchObject({ code: 'ENOENT' });
+  };
+  it.each([
+    ['a value that is not base64', [{ key: '/registry/a', value: '!' }]],
+    ['a value that is not text', [{ key: '/registry/a', value: { length: 4 } }]],
+    ['an empty key', [{ key: '', value: '' }]],
+    ['a key with NUL', [{ key: '/registry/\0', value: '' }]],
+    ['a file with NUL in its path', [{ file: 'pki/ca.key\0.txt', content: '' }]],
+    ['a line that is both a file and an entry', [{ file: 'pki/a', content: '', key: '/registry/a', value: '' }]],
+    ['an unknown field', [{ key: '/registry/a', value: '', link: '/etc/passwd' }]],
+    ['an own __proto__', ['{"key":"/registry/a","value":"","__proto__":{"polluted":true}}']],
+    ['a list', ['[]']],
+    ['null', ['null']],
+  ] as const)('is rejected for %s', async (_, lines) => {
+    await rejected(craftedBackup(lines), /cannot be restored/);
+    expect(({} as { readonly polluted?: boolean }).polluted).toBeUndefined();
+  });
+
+  it.each([1e300, -1, 0.5, '7', null])('is rejected for the revision %j', async (revision) => {
+    await rejected(craftedBackup([], { revision }), /its first line is not valid/);
+  });
+
+  it('is rejected for a line that inflates beyond the limit, before it is in memory', async () => {
+    const part = gzipSync(Buffer.alloc(32 * 1024 * 1024, 0x61));
+    await rejected(Buffer.concat(Array.from({ length: 64 }, () => part)), /a line is longer than 16777216 bytes/);
+  });
+
+  it('is not written through a symbolic link of the data directory that leaves it', async () => {
+    await mkdir(path('new'), { recursive: true });
+    await mkdir(path('elsewhere'));
+    await symlink(path('elsewhere'), path('new/pki'));
+    await writeFile(path('backup'), craftedBackup([{ file: 'pki/ca.key', content: '' }]));
+    await expect(restore(into('new'))).rejects.toThrow(/leaves the data directory/);
+    expect(await readdir(path('elsewhere'))).toEqual([]);
+  });
+});
 
 describe('a backup', { timeout: 300_000 }, () => {
   it('is restored into an empty storage, with keys, at revisions above those of the old cluster', async () => {

@@ -4,7 +4,7 @@ import { Roles } from '@oarlock/spi/role';
 import { slotName } from '@oarlock/kernel/slot';
 import { nthAddress, primaryAddress } from '../process/addresses.ts';
 import type { ClusterFile } from '../config/cluster-file.ts';
-import type { RoleName } from '../config/cluster-schema.ts';
+import type { ClusterSpec, RoleName } from '../config/cluster-schema.ts';
 import type { PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
@@ -39,12 +39,13 @@ export function clusterFacts(
 /** Resolves a path relative to the cluster file, as those of plugins are. */
 const resolveFromFile = ({ file }: ClusterFile, path: string): string => resolve(file === undefined ? '.' : dirname(file), path);
 
-function encryptionOf(clusterFile: ClusterFile) {
+/** Returns `spec.encryption` with absolute paths, or undefined if the file omits it. */
+export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'] {
   const { encryption } = clusterFile.spec;
-  if (encryption === undefined) return {};
+  if (encryption === undefined) return undefined;
   const resolvePath = (path: string) => resolveFromFile(clusterFile, path);
   const keys = encryption.keys.map((key) => ({ ...key, file: resolvePath(key.file) }));
-  return { encryption: { ...encryption, keys, ...(encryption.file !== undefined && { file: resolvePath(encryption.file) }) } };
+  return { ...encryption, keys, ...(encryption.file !== undefined && { file: resolvePath(encryption.file) }) };
 }
 
 /**
@@ -72,7 +73,8 @@ export function withRoleConfig(
       listen: { address: spec.server.address, port: port ?? spec.server.port },
       advertiseAddress: new URL(facts.serverUrl).hostname.replace(/^\[|\]$/g, ''),
       certSANs: spec.server.names,
-      ...encryptionOf(file),
+      ...(spec.encryption && { encryption: encryptionOf(file) }),
+      defaultAuditPolicy: spec.audit === undefined,
       ...(spec.auditPolicy !== undefined && { auditPolicy: resolveFromFile(file, spec.auditPolicy) }),
     },
     // without an API server in the process, there may be replicas of it

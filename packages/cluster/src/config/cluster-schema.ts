@@ -75,12 +75,12 @@ const spec = z.strictObject({
     })
     .prefault({}),
   storage: placement.default({ use: 'storage-embedded', config: {} }),
-  /** Resources that are encrypted at rest, and the keys; paths are relative to the cluster file. */
+  /** Resources that are encrypted at rest, and the keys; paths are relative to the cluster file. Absent: Secrets in a new data directory. */
   encryption: encryptionSchema.optional(),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),
   admission: z.array(placement).optional(),
-  audit: z.array(placement).default([]),
+  audit: z.array(placement).optional(),
   /** File with the audit.k8s.io/v1 Policy for the sinks in `audit`, relative to the cluster file. */
   auditPolicy: z.string().min(1).optional(),
   /** Files with an AuthenticationConfiguration and an AuthorizationConfiguration of `apiserver.config.k8s.io/v1`, relative to the cluster file. */

@@ -56,6 +56,9 @@ export const sections: readonly Section[] = [
   { key: 'dns', slot: Dns, roles: ['proxy'] },
 ];
 
+/** Configs of default placements. Audit events are written in batches: a request does not wait for the disk. */
+const defaultConfigs: Readonly<Record<string, Record<string, unknown>>> = { 'audit-log': { mode: 'batch' } };
+
 /** The plugins of a section that `cluster.yaml` omits. */
 export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
   authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
@@ -85,6 +88,7 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
     'admission-webhooks',
     'admission-resource-quota',
   ],
+  audit: ['audit-log'],
 };
 
 /**
@@ -105,7 +109,8 @@ export interface NamedPlacement {
 /** Returns the placements of a section, each with its path in the file. */
 export function placementsOf(spec: ClusterSpec, { key }: Section): readonly NamedPlacement[] {
   const value = spec[key];
-  if (value === undefined) return (defaultPlacements[key] ?? []).map((use) => ({ placement: { use, config: {} }, path: ['spec', key] }));
+  if (value === undefined)
+    return (defaultPlacements[key] ?? []).map((use) => ({ placement: { use, config: defaultConfigs[use] ?? {} }, path: ['spec', key] }));
   if (!Array.isArray(value)) return [{ placement: value as PlacementSpec, path: ['spec', key] }];
   return (value as readonly PlacementSpec[]).map((placement, index) => ({ placement, path: ['spec', key, index] }));
 }

@@ -8,6 +8,8 @@ export interface ProcessState extends LockHolder {
   readonly server: string;
   readonly roles: readonly string[];
   readonly ready: boolean;
+  /** When the process acquired the data directory, in milliseconds since the epoch. */
+  readonly startedAt?: number;
 }
 
 const stateFile = (dataDir: string) => join(dataDir, 'process.json');
@@ -31,7 +33,7 @@ export class DataDirLock {
   /** @throws Error if a live process uses the directory */
   static async acquire(dataDir: string, server: string, roles: readonly string[]): Promise<DataDirLock> {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    const state: ProcessState = { ...(await currentProcess()), server, roles, ready: false };
+    const state: ProcessState = { ...(await currentProcess()), server, roles, ready: false, startedAt: Date.now() };
     const holder = await acquireLock(stateFile(dataDir), state);
     if (holder !== undefined)
       throw new Error(`${dataDir} is in use by process ${holder.pid}: stop it with \`oarlock down --data-dir ${dataDir}\``);

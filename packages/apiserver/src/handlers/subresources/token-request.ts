@@ -21,12 +21,6 @@ const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest
 const schema = schemaOf(gvk);
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
-/**
- * The lifetime that kubelets request. Such a token is extended to a year for clients that do not reload tokens, and its use after the
- * requested lifetime is reported (KEP-1205).
- */
-const warnAfterSeconds = 3607;
-const extendedExpirationSeconds = 365 * 24 * 3600;
 
 /** Handles POST of serviceaccounts/token. */
 export async function createToken(
@@ -111,14 +105,13 @@ function claimsOf(
 ): Readonly<Record<string, unknown>> {
   const { name, namespace } = context.request;
   const { issuer } = registry.clusterKeys.serviceAccount;
-  const isExtended =
-    bound?.pod !== undefined && expirationSeconds === warnAfterSeconds && audiences.every((audience) => audience === issuer);
   const issuedAt = Math.floor(context.now / 1000);
   const jti = registry.random.uuid();
   context.annotate('authentication.kubernetes.io/issued-credential-id', `JTI=${jti}`);
   return {
     aud: audiences,
-    exp: issuedAt + (isExtended ? extendedExpirationSeconds : expirationSeconds),
+    // as kube-apiserver with --service-account-extend-token-expiration=false: tokens of pods are not extended to a year
+    exp: issuedAt + expirationSeconds,
     iat: issuedAt,
     iss: issuer,
     jti,
@@ -126,7 +119,6 @@ function claimsOf(
       namespace,
       ...bound,
       serviceaccount: { name, uid: account.metadata?.uid ?? '' },
-      ...(isExtended && { warnafter: issuedAt + expirationSeconds }),
     },
     nbf: issuedAt,
     sub: `system:serviceaccount:${namespace}:${name}`,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { StorageDriver } from '@oarlock/spi/storage';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import type { EncryptionRule } from './encrypted-storage.ts';
@@ -64,13 +65,53 @@ async function readSecret(file: string): Promise<string> {
   return readFile(file, 'utf8');
 }
 
-/** Returns the generated key, and creates its file atomically if it is missing. */
-async function generatedKey(file: string): Promise<string> {
-  try {
-    return await readSecret(file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
+/** Names of generated keys: `generated` is the first, and those of rotations have the time in their name, so that the last one is the newest. */
+const generatedKeyFile = /^(generated(?:-\d{8}T\d{9}Z)?)\.key$/;
+
+export interface EncryptionKey {
+  readonly name: string;
+  readonly key: Buffer;
+}
+
+/** Returns the generated keys in `directory`, the newest first; none if there is no such directory. @throws Error for a key that is not valid */
+export async function readGeneratedKeys(directory: string): Promise<readonly EncryptionKey[]> {
+  const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const names = files.flatMap((file) => generatedKeyFile.exec(file)?.[1] ?? []);
+  return Promise.all(
+    names
+      .sort()
+      .reverse()
+      .map(async (name) => {
+        const file = join(directory, `${name}.key`);
+        return { name, key: decodeKey(await readSecret(file), file) };
+      }),
+  );
+}
+
+/** Returns the generated key of a file name and its content, or undefined if the file is not a generated key. @throws Error for an invalid key */
+export function parseGeneratedKey(file: string, content: string): EncryptionKey | undefined {
+  const name = generatedKeyFile.exec(file)?.[1];
+  return name === undefined ? undefined : { name, key: decodeKey(content, file) };
+}
+
+/** Creates the next generated key in `directory`, which encrypts from the next start of the API server on. Returns its name. */
+export async function addGeneratedKey(directory: string, now: Date): Promise<string> {
+  const keys = await readGeneratedKeys(directory);
+  const name = keys.length === 0 ? 'generated' : `generated-${now.toISOString().replaceAll(/[-:.]/g, '')}`;
+  await writeGeneratedKey(join(directory, `${name}.key`));
+  return name;
+}
+
+/** Deletes generated keys by name. */
+export async function removeGeneratedKeys(directory: string, names: readonly string[]): Promise<void> {
+  await Promise.all(names.map((name) => rm(join(directory, `${name}.key`))));
+}
+
+/** Writes a new key atomically. */
+async function writeGeneratedKey(file: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const text = `${randomBytes(32).toString('base64')}\n`;
   const handle = await open(`${file}.tmp`, 'w', 0o600);
@@ -87,7 +128,6 @@ async function generatedKey(file: string): Promise<string> {
   } finally {
     await directory.close();
   }
-  return text;
 }
 
 /**
@@ -96,12 +136,36 @@ async function generatedKey(file: string): Promise<string> {
  */
 export async function loadEncryption(settings: EncryptionConfig, directory: string): Promise<readonly EncryptionRule[]> {
   if (settings.file !== undefined) return readConfiguration(settings.file);
-  const keys =
-    settings.keys.length > 0
-      ? await Promise.all(settings.keys.map(async ({ name, file }) => ({ name, key: decodeKey(await readSecret(file), file) })))
-      : [{ name: 'generated', key: decodeKey(await generatedKey(join(directory, 'generated.key')), join(directory, 'generated.key')) }];
-  const sealing = keys.map(({ name, key }) => aesGcm(name, key));
-  return [{ resources: settings.resources, transformers: atLeastOne([...sealing, identity]) }];
+  if (settings.keys.length > 0) {
+    const keys = await Promise.all(settings.keys.map(async ({ name, file }) => ({ name, key: decodeKey(await readSecret(file), file) })));
+    return rulesFor(settings.resources, keys);
+  }
+  const generated = await readGeneratedKeys(directory);
+  if (generated.length > 0) return rulesFor(settings.resources, generated);
+  await writeGeneratedKey(join(directory, 'generated.key'));
+  return rulesFor(settings.resources, await readGeneratedKeys(directory));
+}
+
+/**
+ * Returns the rules of a cluster file without `encryption`: Secrets are encrypted with generated keys if such keys exist, or if the storage is
+ * empty, so that an existing data directory without a key stays unencrypted. Returns no rules for storage that is not durable, or that other
+ * processes write too: a key of this data directory alone would lock them out.
+ */
+export async function loadDefaultEncryption(storage: StorageDriver, directory: string): Promise<readonly EncryptionRule[]> {
+  if (!canEncryptByDefault(storage)) return [];
+  if ((await readGeneratedKeys(directory)).length === 0) {
+    const { entries } = await storage.range({ prefix: '', limit: 1 });
+    if (entries.length > 0) return [];
+  }
+  return loadEncryption(encryptionSchema.parse({}), directory);
+}
+
+/** Returns true if a key of one data directory is enough to read the storage. */
+export const canEncryptByDefault = ({ traits }: StorageDriver): boolean => traits.durable && !traits.shared;
+
+/** Returns rules that write with the first key and read with all of them, and unencrypted values. */
+export function rulesFor(resources: readonly string[], keys: readonly EncryptionKey[]): readonly EncryptionRule[] {
+  return [{ resources, transformers: atLeastOne([...keys.map(({ name, key }) => aesGcm(name, key)), identity]) }];
 }
 
 async function readConfiguration(file: string): Promise<readonly EncryptionRule[]> {

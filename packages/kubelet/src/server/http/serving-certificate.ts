@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import type { Server } from 'node:https';
 import type { SecureContextOptions } from 'node:tls';
 import type { Timer } from '@oarlock/primitives/clock';
+import { serverTls } from '@oarlock/primitives/tls-policy';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { Kubelet } from '../../kubelet/kubelet.ts';
 
@@ -24,7 +25,7 @@ export class ServingCertificate {
       cert: certificate,
       key,
       ca: this.#kubelet.keys.caBundle,
-      minVersion: 'TLSv1.2',
+      ...serverTls,
       // a resumed session has no client certificate
       secureOptions: constants.SSL_OP_NO_TICKET,
     };

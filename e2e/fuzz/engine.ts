@@ -1,0 +1,87 @@
+import fc from 'fast-check';
+
+/** A parser of foreign bytes. */
+export interface FuzzTarget<T = unknown> {
+  readonly name: string;
+  readonly inputs: fc.Arbitrary<T>;
+  parse(input: T): unknown;
+  /** Returns true for the errors that the parser documents. */
+  isRejection(error: unknown): boolean;
+}
+
+export interface FuzzResult {
+  readonly name: string;
+  readonly inputs: number;
+  readonly rejected: number;
+  readonly slowestMs: number;
+  readonly grownMiB: number;
+  /** What failed, with the smallest input that was found. */
+  readonly failure?: string;
+}
+
+const maxMs = 100;
+const maxGrowthBytes = 64 * 1024 * 1024;
+/** Attempts of a slow input: the fastest one counts, since other processes and garbage collections delay the rest. */
+const slowAttempts = 4;
+
+const prototypes: readonly object[] = [Object.prototype, Array.prototype, Function.prototype, String.prototype, Map.prototype];
+const fingerprint = (): number => prototypes.reduce((sum, prototype) => sum + Reflect.ownKeys(prototype).length, 0);
+const untouched = fingerprint();
+
+const collect = (globalThis as { readonly gc?: () => void }).gc ?? (() => {});
+const memory = (): number => {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+};
+/** Milliseconds of processor time of this process. */
+const processorMs = (): number => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+};
+
+class Finding extends Error {}
+
+/** Runs a target for some time, with inputs that follow from the seed. */
+export async function fuzz<T>(target: FuzzTarget<T>, { seed, ms }: { readonly seed: number; readonly ms: number }): Promise<FuzzResult> {
+  let [rejected, slowestMs] = [0, 0];
+  const once = async (input: T): Promise<number> => {
+    const [began, before] = [processorMs(), memory()];
+    try {
+      await target.parse(input);
+    } catch (error) {
+      if (!target.isRejection(error)) throw new Finding(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+      rejected += 1;
+    }
+    const took = processorMs() - began;
+    if (fingerprint() !== untouched || 'polluted' in {}) throw new Finding('a prototype was changed');
+    if (took > 5 && memory() - before > maxGrowthBytes) {
+      collect();
+      if (memory() - before > maxGrowthBytes) throw new Finding(`the memory grew by ${Math.round((memory() - before) / 1048576)} MiB`);
+    }
+    return took;
+  };
+  const property = fc.asyncProperty(target.inputs, async (input) => {
+    let took = await once(input);
+    for (let attempt = 1; attempt < slowAttempts && took > maxMs; attempt += 1) took = Math.min(took, await once(input));
+    slowestMs = Math.max(slowestMs, took);
+    if (took > maxMs) throw new Finding(`the parser took ${Math.round(took)} ms`);
+  });
+  collect();
+  const before = memory();
+  const result = await fc.check(property, { seed, numRuns: 1_000_000_000, interruptAfterTimeLimit: ms });
+  collect();
+  const grown = memory() - before;
+  const failure = result.failed
+    ? `${result.errorInstance instanceof Error ? result.errorInstance.message : String(result.errorInstance)}\n  input: ${fc.stringify(result.counterexample).slice(0, 2000)}`
+    : grown > maxGrowthBytes
+      ? `the memory grew by ${Math.round(grown / 1048576)} MiB over all inputs`
+      : undefined;
+  return {
+    name: target.name,
+    inputs: result.numRuns,
+    rejected,
+    slowestMs,
+    grownMiB: grown / 1048576,
+    ...(failure !== undefined && { failure }),
+  };
+}

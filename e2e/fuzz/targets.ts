@@ -1,0 +1,473 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Duplex, type Writable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
+import { decodeManagers } from '@oarlock/api/managed-fields/managers';
+import { applyJsonPatch } from '@oarlock/api/patches/json-patch';
+import { applyMergePatch } from '@oarlock/api/patches/merge-patch';
+import { applyStrategicMergePatch } from '@oarlock/api/patches/strategic-merge-patch';
+import { schemaOf, type Schema } from '@oarlock/api/schema/schema';
+import { parseFieldSelector } from '@oarlock/api/selectors/field-selector';
+import { parseLabelSelector } from '@oarlock/api/selectors/label-selector';
+import { decodeObject, parseBody } from '@oarlock/api/serializer/serializer';
+import { StatusError } from '@oarlock/api/status';
+import { parseDuration } from '@oarlock/api/values/duration';
+import { ParseError } from '@oarlock/api/values/parse-error';
+import { parseQuantity } from '@oarlock/api/values/quantity';
+import { parseTime } from '@oarlock/api/values/time';
+import { validateDefinition } from '@oarlock/apiserver/custom-resources/definition/validation';
+import { compilePattern } from '@oarlock/apiserver/custom-resources/schema/pattern';
+import { parseTarget } from '@oarlock/apiserver/http/path';
+import { parseAccept } from '@oarlock/apiserver/negotiation/negotiation';
+import { decodeProtobuf } from '@oarlock/apiserver/negotiation/protobuf-decoder';
+import { parse as parseCel } from '@oarlock/cel/syntax/parser';
+import { CelSyntaxError } from '@oarlock/cel/syntax/issue';
+import { checkBackup } from '@oarlock/cli/backup/backup-file';
+import { CommandError } from '@oarlock/cli/common/command-error';
+import { KubeconfigError, parseKubeconfig } from '@oarlock/client/kubeconfig';
+import { csiTable } from '@oarlock/csi/csi-messages';
+import { decodeMessage } from '@oarlock/dns-server/message/message';
+import { selfSigned } from '@oarlock/cluster/pki/certificate-writer';
+import { openKeys } from '@oarlock/cluster/pki/keys';
+import { newCertificateRequest } from '@oarlock/cluster/pki/node-csr';
+import { serviceAccounts } from '@oarlock/api/resources';
+import authnServiceAccount from '@oarlock/authn-service-account/plugin';
+import { PluginHost } from '@oarlock/kernel/plugin-host';
+import { FakeClock } from '@oarlock/testing/fake-clock';
+import { Authn } from '@oarlock/spi/authn';
+import { Client } from '@oarlock/spi/client';
+import { Keys } from '@oarlock/spi/cluster';
+import { memoryApi } from '@oarlock/testing/memory-api';
+import { SignJWT } from 'jose';
+import * as webSockets from 'ws';
+import { CniError, parseResult, toNetworkResult } from '@oarlock/network-cni/cni/protocol';
+import { SpdyConnection } from '@oarlock/spdy/connection';
+import { encodeFrame } from '@oarlock/spdy/frames';
+import { FrameReader, jsonFrame } from '@oarlock/storage-embedded/frames';
+import { commitsFrame, recordBytes, readRecords } from '@oarlock/storage-embedded/commit-records';
+import { entriesFrame, readEntries } from '@oarlock/storage-embedded/snapshot-file';
+import type { DiskFile } from '@oarlock/storage-embedded/disk';
+import fc from 'fast-check';
+import type { FuzzTarget } from './engine.ts';
+import { jsonValue, mutatedBytes, mutatedText } from './inputs.ts';
+
+const isStatus = (error: unknown): boolean => error instanceof StatusError && error.code < 500;
+const isParseError = (error: unknown): boolean => error instanceof ParseError;
+const never = (): boolean => false;
+const target = <T>(each: FuzzTarget<T>): FuzzTarget => each as FuzzTarget;
+
+const pod = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'a', labels: { a: 'b' }, annotations: {}, managedFields: [], creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { containers: [{ name: 'c', image: 'i', resources: { limits: { cpu: '100m', memory: '1Gi' } }, ports: [{ containerPort: 80 }] }] },
+};
+const podKind = { group: '', version: 'v1', kind: 'Pod' };
+const podSchema = schemaOf(podKind) as Schema;
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'things.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'things', kind: 'Thing', singular: 'thing', listKind: 'ThingList' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        additionalPrinterColumns: [{ name: 'a', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' }],
+        selectableFields: [{ jsonPath: '.spec.a' }],
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: {
+                type: 'object',
+                required: ['a'],
+                'x-kubernetes-validations': [{ rule: 'self.a != "x" && self.items.all(i, i > 0)', message: 'no' }],
+                properties: {
+                  a: { type: 'string', pattern: '^[a-z]+$', maxLength: 10, default: 'b', enum: ['a', 'b'] },
+                  items: { type: 'array', maxItems: 10, items: { type: 'integer', format: 'int32', minimum: 0 } },
+                  map: { type: 'object', additionalProperties: { type: 'string' }, 'x-kubernetes-preserve-unknown-fields': true },
+                },
+              },
+            },
+          },
+        },
+      },
+    ],
+  },
+};
+const definitionKind = { group: 'apiextensions.k8s.io', version: 'v1', kind: 'CustomResourceDefinition' };
+
+/** A file that consists of some bytes. */
+const fileOf = (bytes: Buffer): DiskFile => {
+  const readOnly = () => Promise.reject(new Error('the file is read only'));
+  return {
+    read: async (into, position) => bytes.copy(into, 0, position, position + into.length),
+    size: async () => bytes.length,
+    write: readOnly,
+    truncate: readOnly,
+    sync: readOnly,
+    close: async () => {},
+  };
+};
+const logHead = jsonFrame('head', { salt: 7, after: 1 }, 0);
+const record = {
+  type: 'commit',
+  revision: 5,
+  writes: [{ key: '/registry/pods/a/b', value: Buffer.from('{}'), deadline: 0, ttlSeconds: 3 }],
+} as const;
+const logRecords = (() => {
+  const payload = recordBytes(record);
+  return commitsFrame([record], payload, 7, Buffer.alloc(payload + 64));
+})();
+
+const entries = entriesFrame([{ entry: { key: '/registry/a', value: Buffer.from('{}'), revision: 5, created: 4 } }] as never, 0, 7);
+/** A record that ends early is found by the bounds of the buffer. */
+const isDamaged = (error: unknown): boolean =>
+  error instanceof RangeError || (error instanceof Error && error.message === 'a record of an unknown type');
+
+/** Feeds bytes of a client to the receiver of the WebSocket library, as the API server and kubelets configure it. */
+function readWebSocket(bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const { Receiver } = webSockets as unknown as {
+      readonly Receiver: new (options: { readonly isServer: boolean; readonly maxPayload: number }) => Writable;
+    };
+    const receiver = new Receiver({ isServer: true, maxPayload: 1024 * 1024 });
+    receiver.once('error', reject);
+    receiver.end(bytes, (error?: Error | null) => (error ? reject(error) : resolve()));
+  });
+}
+
+const clock = new FakeClock();
+const issuer = 'https://kubernetes.default.svc.cluster.local';
+const signingKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+const noKey = () => Promise.reject(new Error('the fuzzer issues no certificates'));
+const verifyingKeys = [createPublicKey(signingKey).export({ type: 'spki', format: 'pem' }) as string];
+const api = memoryApi({ clock });
+api.seed(serviceAccounts, { metadata: { namespace: 'd', name: 'robot', uid: '1' } });
+const [authenticator = noAuthenticator()] = new PluginHost({ clock })
+  .provide(Client, api.client())
+  .provide(Keys, { caBundle: '', issue: noKey, sign: noKey, serviceAccount: { issuer, signingKey, verifyingKeys } })
+  .add({ plugin: authnServiceAccount })
+  .get(Authn);
+function noAuthenticator(): never {
+  throw new Error('the authenticator was not created');
+}
+const seconds = Math.floor(clock.now() / 1000);
+const jwt = await new SignJWT({ 'kubernetes.io': { namespace: 'd', serviceaccount: { name: 'robot', uid: '1' } } })
+  .setProtectedHeader({ alg: 'ES256' })
+  .setIssuer(issuer)
+  .setAudience(issuer)
+  .setSubject('system:serviceaccount:d:robot')
+  .setIssuedAt(seconds)
+  .setExpirationTime(seconds + 36_000)
+  .sign(createPrivateKey(signingKey));
+
+const protobufPod = Buffer.concat([
+  Buffer.from('k8s\0'),
+  Buffer.from([
+    0x0a, 9, 0x0a, 2, 0x76, 0x31, 0x12, 3, 0x50, 0x6f, 0x64, 0x12, 14, 0x0a, 3, 0x0a, 1, 0x61, 0x12, 7, 0x12, 5, 0x0a, 1, 0x63, 0x12, 0,
+  ]),
+]);
+const ca = selfSigned(
+  'fuzz',
+  generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+);
+const { csr } = await newCertificateRequest({ nodeName: 'a', names: ['a', '127.0.0.1'] });
+const kubeconfig = `apiVersion: v1
+kind: Config
+current-context: x
+clusters: [{ name: c, cluster: { server: 'https://127.0.0.1:6443', certificate-authority-data: ${Buffer.from(ca.certificate).toString('base64')} } }]
+users: [{ name: u, user: { token: abc } }]
+contexts: [{ name: x, context: { cluster: c, user: u } }]
+`;
+const dnsQuery = Buffer.from('000101000001000000000001037777770765786d61706c6503636f6d00000100010000290500000000000000', 'hex');
+const dnsAnswer = Buffer.from(
+  '0001818000010001000000000377777707657861616d706c6503636f6d0000010001c00c000100010000003c000401020304',
+  'hex',
+);
+
+let directory: string | undefined;
+const temporaryFile = (): string => join((directory ??= mkdtempSync(join(tmpdir(), 'oarlock-fuzz-'))), 'file');
+/** Removes the files of the targets. */
+export const cleanUp = (): void => {
+  if (directory !== undefined) rmSync(directory, { recursive: true });
+};
+const backupText =
+  '{"format":"oarlock-backup","version":1,"cluster":"c","createdAt":"2026-01-01T00:00:00Z","revision":7}\n{"file":"pki/ca.key","content":"YQ=="}\n{"key":"/registry/a","value":"YQ=="}\n{"entries":1,"sha256":"00"}\n';
+
+/** Feeds bytes to one end of a SPDY connection and waits until it has read them or closed. */
+async function readSpdy(bytes: Buffer): Promise<void> {
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+  const connection = new SpdyConnection(socket, { role: 'server', onStream: (stream) => stream.on('error', () => {}) });
+  socket.on('error', () => {});
+  socket.push(bytes);
+  await new Promise((resolve) => setImmediate(resolve));
+  socket.destroy();
+  await connection.closed;
+}
+
+export const targets: readonly FuzzTarget[] = [
+  target({
+    name: 'HTTP targets',
+    inputs: mutatedText(
+      '/api/v1/namespaces/a/pods/b/log?follow=true&container=c&labelSelector=a%3Db%2Cc%20in%20(d)',
+      '/apis/apps/v1/deployments?watch=1&resourceVersion=7',
+      '/api/v1/nodes/n/proxy/a/../b?x=y',
+    ),
+    parse: (text) => parseTarget(text),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'Accept headers',
+    inputs: mutatedText(
+      'application/json;as=Table;g=meta.k8s.io;v=v1,application/json;q=0.5, */*',
+      'application/vnd.kubernetes.protobuf;stream=watch',
+    ),
+    parse: (text) => parseAccept(text),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'JSON',
+    inputs: mutatedText(JSON.stringify(pod)),
+    parse: (text) => decodeObject(text, { type: 'application/json', expected: podKind, fieldValidation: 'Strict', exact: true }),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'YAML',
+    inputs: mutatedText(
+      'apiVersion: v1\nkind: Pod\nmetadata: &m\n  name: a\n  labels: {a: b}\nspec:\n  containers:\n  - name: c\n    <<: *m\n    args: [|\n      x\n      , "y"]\n',
+      JSON.stringify(pod),
+    ),
+    parse: (text) => decodeObject(text, { type: 'application/yaml', expected: podKind, fieldValidation: 'Warn' }),
+    isRejection: isStatus,
+  }),
+  target({ name: 'protobuf', inputs: mutatedBytes(protobufPod), parse: (bytes) => decodeProtobuf(bytes), isRejection: isStatus }),
+  target({
+    name: 'SPDY frames',
+    inputs: mutatedBytes(
+      Buffer.concat([encodeFrame({ type: 'ping', id: 1 }), encodeFrame({ type: 'windowUpdate', stream: 1, delta: 10 })]),
+      encodeFrame({
+        type: 'synStream',
+        stream: 1,
+        fin: false,
+        unidirectional: false,
+        priority: 0,
+        block: Buffer.from('78bbe3c6a7c202000000ffff', 'hex'),
+      }),
+      encodeFrame({ type: 'settings', values: new Map([[4, 100]]) }),
+    ),
+    parse: readSpdy,
+    isRejection: never,
+  }),
+  target({
+    name: 'CEL',
+    inputs: mutatedText(
+      'self.a.all(x, x.matches("^[a-z]+$") && x.size() < 10) ? [1u, -2, 3.0e5] : {"a": b"\\x00", \'c\': r"""d"""}',
+      'has(object.metadata.labels) && object.spec.replicas <= 5 || !(request.userInfo.username in ["a"])',
+      'duration("1h") + timestamp("2026-01-01T00:00:00Z") > now',
+    ),
+    parse: (text) => parseCel(text),
+    isRejection: (error) => error instanceof CelSyntaxError,
+  }),
+  target({
+    name: 'label selectors',
+    inputs: mutatedText('a=b,c!=d,e in (f,g),!h,i notin (j),k', 'example.com/name==value'),
+    parse: (text) => parseLabelSelector(text),
+    isRejection: isParseError,
+  }),
+  target({
+    name: 'field selectors',
+    inputs: mutatedText('metadata.name=a,spec.nodeName!=b', 'a=b\\,c\\=d\\\\'),
+    parse: (text) => parseFieldSelector(text),
+    isRejection: isParseError,
+  }),
+  target({
+    name: 'quantities',
+    inputs: mutatedText('100m', '1.5Gi', '12e6', '-0.5k', '9223372036854775807'),
+    parse: (text) => parseQuantity(text).toString(),
+    isRejection: isParseError,
+  }),
+  target({
+    name: 'durations and times',
+    inputs: mutatedText('1h2m3.5s', '-10ms', '2026-01-01T00:00:00.123456Z', '2026-12-31T23:59:60+01:00'),
+    parse: (text) => [parseTime(text), parseDuration(text)],
+    isRejection: isParseError,
+  }),
+  target({
+    name: 'JSON patches',
+    inputs: mutatedText(
+      '[{"op":"add","path":"/metadata/labels/a~1b","value":1},{"op":"move","from":"/spec","path":"/x"},{"op":"test","path":"/kind","value":"Pod"}]',
+      '[{"op":"copy","from":"/spec/containers/0","path":"/spec/containers/-"},{"op":"remove","path":"/metadata"}]',
+    ),
+    parse: (text) => applyJsonPatch(pod, parseBody(text, 'application/json')),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'merge patches',
+    inputs: fc.oneof(
+      mutatedText('{"metadata":{"labels":null,"annotations":{"a":"b"}},"spec":{"containers":[]}}').map((text) => [text] as const),
+      jsonValue.map((value) => [JSON.stringify(value)] as const),
+    ),
+    parse: ([text]) => applyMergePatch(pod, parseBody(text, 'application/json')),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'strategic merge patches',
+    inputs: mutatedText(
+      '{"spec":{"containers":[{"name":"c","$patch":"delete"},{"name":"d","image":"x"}],"$setElementOrder/containers":[{"name":"d"}]},"metadata":{"$retainKeys":["name"],"$deleteFromPrimitiveList/finalizers":["a"]}}',
+    ),
+    parse: (text) => applyStrategicMergePatch(pod, parseBody(text, 'application/json'), podSchema),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'managed fields',
+    inputs: mutatedText(
+      '[{"manager":"a","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"k:{\\"name\\":\\"c\\"}":{".":{},"f:image":{}},"v:1":{},"i:0":{}}}}]',
+    ),
+    parse: (text) => decodeManagers(parseBody(text, 'application/json')),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'CRD schemas',
+    inputs: mutatedText(JSON.stringify(definition)),
+    parse: (text) => validateDefinition(decodeObject(text, { type: 'application/json', expected: definitionKind }).object as never),
+    isRejection: isStatus,
+  }),
+  target({
+    name: 'patterns of schemas',
+    inputs: mutatedText('^[a-z]+(?:\\.[a-z]{1,5})*$', '(a+)+$', '\\p{L}{2,10}|[[:alpha:]]'),
+    parse: (text) => compilePattern(text),
+    isRejection: never,
+  }),
+  target({
+    name: 'certificate requests',
+    inputs: mutatedText(csr, ca.certificate),
+    async parse(text) {
+      const { keys } = await fuzzKeys();
+      await keys.sign(text, { commonName: 'a', usages: ['client'] });
+    },
+    // the signer rejects every request that it cannot read or verify
+    isRejection: (error) => error instanceof Error && !(error instanceof RangeError && error.message.includes('call stack')),
+  }),
+  target({
+    name: 'kubeconfigs',
+    inputs: mutatedText(kubeconfig),
+    parse: (text) => parseKubeconfig(text, { folder: '/nonexistent' }),
+    isRejection: (error) => error instanceof KubeconfigError,
+  }),
+  target({
+    name: 'CNI results',
+    inputs: fc.oneof(
+      jsonValue,
+      fc.record({ ips: jsonValue }),
+      fc.record({ ips: fc.array(fc.record({ address: jsonValue, gateway: jsonValue })) }),
+      mutatedText('{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/24","gateway":"10.0.0.254"}],"routes":[{"dst":"0.0.0.0/0"}]}').map(
+        (text) => {
+          try {
+            return JSON.parse(text) as unknown;
+          } catch {
+            return text;
+          }
+        },
+      ),
+    ),
+    parse: (value) => toNetworkResult(parseResult('p', value)),
+    isRejection: (error) => error instanceof CniError,
+  }),
+  target({
+    name: 'CSI responses',
+    inputs: mutatedBytes(
+      csiTable
+        .codec('ListVolumesResponse')
+        .encode({ entries: [{ volume: { volumeId: 'v', capacityBytes: 5, volumeContext: { a: 'b' } } }], nextToken: 'n' }),
+    ),
+    parse: (bytes) => csiTable.codec('ListVolumesResponse').decode(bytes),
+    // what protobufjs throws; the gRPC library makes a status of it
+    isRejection: (error) =>
+      error instanceof Error && /index out of range|^invalid |max depth|[Ii]llegal |not valid for encoding utf-8/.test(error.message),
+  }),
+  target({
+    name: 'write-ahead logs',
+    inputs: mutatedBytes(Buffer.concat([logHead, logRecords]), logRecords),
+    async parse(bytes) {
+      const reader = await FrameReader.open(fileOf(bytes));
+      if ((await reader.head().catch(ignoreSyntax)) === undefined) return;
+      for (let frame = await reader.next(); frame !== undefined; frame = await reader.next())
+        if (frame.kind === 2) for (const each of readRecords(frame.payload)) void each;
+    },
+    isRejection: isDamaged,
+  }),
+  target({
+    name: 'records of write-ahead logs and snapshots',
+    inputs: mutatedBytes(logRecords.subarray(16), entries.subarray(16)),
+    parse(bytes) {
+      const reject = (error: unknown): void => {
+        if (!isDamaged(error)) throw error;
+      };
+      for (const read of [readRecords, readEntries]) {
+        try {
+          for (const each of read(bytes)) void each;
+        } catch (error) {
+          reject(error);
+        }
+      }
+    },
+    isRejection: never,
+  }),
+  target({
+    name: 'WebSocket frames',
+    inputs: mutatedBytes(
+      Buffer.from('818537fa213d7f9f4d5158', 'hex'),
+      Buffer.concat([Buffer.from('82fe012c00000000', 'hex'), Buffer.alloc(300)]),
+      Buffer.from('8880000000008980000000000180000000008080000000000', 'hex'),
+    ),
+    parse: readWebSocket,
+    isRejection: (error) => error instanceof Error && 'code' in error && String(error.code).startsWith('WS_ERR_'),
+  }),
+  target({
+    name: 'JWTs',
+    inputs: fc.oneof(
+      mutatedText(jwt),
+      mutatedText('{"alg":"ES256","kid":"a"}', '{"alg":"none","crit":["b64"],"b64":false}').map(
+        (head) => `${Buffer.from(head).toString('base64url')}.${jwt.split('.')[1]}.${jwt.split('.')[2]}`,
+      ),
+    ),
+    async parse(token) {
+      const { outcome } = await authenticator.authenticate({ bearerToken: token, headers: {}, path: '/' });
+      if (outcome === 'authenticated' && token !== jwt && token.trim() !== jwt) throw new Error('an altered token was accepted');
+    },
+    isRejection: never,
+  }),
+  target({
+    name: 'backups',
+    inputs: fc.oneof(
+      mutatedText(backupText).map((text) => gzipSync(text)),
+      mutatedBytes(gzipSync(backupText)),
+    ),
+    parse(bytes) {
+      const file = temporaryFile();
+      writeFileSync(file, bytes);
+      return checkBackup(file);
+    },
+    isRejection: (error) => error instanceof CommandError,
+  }),
+  target({ name: 'DNS messages', inputs: mutatedBytes(dnsQuery, dnsAnswer), parse: (bytes) => decodeMessage(bytes), isRejection: never }),
+];
+
+let opened: ReturnType<typeof openKeys> | undefined;
+function fuzzKeys(): ReturnType<typeof openKeys> {
+  temporaryFile();
+  opened ??= openKeys(join(directory ?? '', 'pki'), 'https://issuer.example');
+  return opened;
+}
+const ignoreSyntax = (error: unknown): undefined => {
+  if (error instanceof SyntaxError) return undefined;
+  throw error;
+};

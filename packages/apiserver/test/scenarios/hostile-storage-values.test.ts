@@ -1,0 +1,76 @@
+import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
+import { describe, expect, it } from 'vitest';
+import { TestServer } from '../support/pipeline-fixture.ts';
+
+/** Values that no API server writes, as someone with access to the storage could. */
+const values: readonly string[] = [
+  '',
+  'null',
+  '5',
+  '"text"',
+  '[]',
+  '{',
+  '\0\xff\xfe',
+  '{"metadata":null}',
+  '{"metadata":5}',
+  '{"metadata":[]}',
+  '{"metadata":{"name":5,"namespace":{}}}',
+  '{"metadata":{"name":"a","labels":5}}',
+  '{"metadata":{"name":"a","labels":{"a":{}}}}',
+  '{"metadata":{"name":"a","labels":null,"annotations":7}}',
+  '{"metadata":{"name":"a","managedFields":5}}',
+  '{"metadata":{"name":"a","managedFields":[5]}}',
+  '{"metadata":{"name":"a","managedFields":[{"fieldsV1":"x"}]}}',
+  '{"metadata":{"name":"a","ownerReferences":5,"finalizers":{}}}',
+  '{"metadata":{"name":"a","creationTimestamp":{}}}',
+  '{"metadata":{"name":"a","deletionTimestamp":5}}',
+  '{"metadata":{"name":"a"},"data":5}',
+  '{"__proto__":{"polluted":1},"metadata":{"name":"a","__proto__":{"polluted":1}}}',
+  '{"metadata":{"name":"a","constructor":{"prototype":{"polluted":1}}}}',
+  `{"metadata":{"name":"a"},"data":${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}}`,
+  `{"metadata":{"name":"a"},"data":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
+];
+const key = (index: number) => `/registry/configmaps/default/hostile-${index}`;
+const good = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'good', namespace: 'default', labels: { a: 'b' } } };
+
+async function expectService(server: TestServer, name: string): Promise<void> {
+  await server.create('configmaps', { ...good, metadata: { ...good.metadata, name } }, { namespace: 'default' });
+  for (const query of [{}, { labelSelector: 'a=b' }, { fieldSelector: `metadata.name=${name}` }, { limit: '3' }]) {
+    const { names } = await server.list('configmaps', query, { namespace: 'default' });
+    if (!('limit' in query)) expect([query, names.includes(name)]).toEqual([query, true]);
+  }
+  expect((await server.get('configmaps', name, { namespace: 'default' })).metadata?.name).toBe(name);
+  expect(({} as { readonly polluted?: unknown }).polluted).toBeUndefined();
+}
+
+describe('a hostile value in the storage', () => {
+  it.each(values.map((value) => ({ start: value.slice(0, 80), value })))(
+    '$start does not stop the service when it is there at the start',
+    async ({ value }) => {
+      const storage = new MemoryStorage();
+      await storage.commit([{ key: key(0), value: Buffer.from(value, 'latin1') }], []);
+      const server = await TestServer.start({ storage });
+      await expectService(server, 'good');
+      await server.stop();
+    },
+  );
+
+  it('does not stop watches, lists and writes of other objects when it arrives later', async () => {
+    const storage = new MemoryStorage();
+    const server = await TestServer.start({ storage });
+    await expectService(server, 'first');
+    const watch = await server.watch('configmaps', { labelSelector: 'a=b' }, { namespace: 'default' });
+    for (const [index, value] of values.entries()) await storage.commit([{ key: key(index), value: Buffer.from(value, 'latin1') }], []);
+    await expectService(server, 'second');
+    for (const [index] of values.entries()) await storage.commit([{ key: key(index), value: null }], []);
+    await expectService(server, 'third');
+    const seen = new Set<string>();
+    while (!seen.has('third')) {
+      const frame = await watch.next();
+      if (frame === undefined) break;
+      if ('item' in frame) seen.add(frame.item.object.metadata?.name ?? '');
+    }
+    expect(seen).toContain('second');
+    await server.stop();
+  });
+});
