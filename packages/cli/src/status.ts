@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { nodes } from '@oarlock/api/resources';
+import type { Node } from '@oarlock/api/types/core-v1';
 import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/process-state';
 import { remoteAccess } from '@oarlock/cluster/remote-access';
 import { CommandError } from './common/command-error.ts';
@@ -13,6 +15,10 @@ export async function status(options: { readonly dataDir: string }): Promise<voi
   if (!state.roles.includes('apiserver')) return;
   const { client } = await remoteAccess(adminKubeconfig(dataDir));
   console.log(String(await client.raw('GET', '/readyz?verbose')).trimEnd());
+  for (const { metadata, status: nodeStatus } of (await client.list<Node>(nodes)).items) {
+    const isolation = nodeStatus?.conditions?.find(({ type }) => type === 'PodIsolation');
+    if (isolation?.status === 'False') console.log(`node ${metadata?.name}: ${isolation.message}`);
+  }
 }
 
 /** Prints the admin kubeconfig of a data directory. */

@@ -122,11 +122,12 @@ async function remoteFor({ kubeconfig, server }: UpOptions, dataDir: string, rol
   return remoteProcess(kubeconfig, { pki: join(dataDir, 'pki'), ...(server !== undefined && { server }) });
 }
 
-function report({ plan, server, startedInMs }: RunningCluster, dataDir: string): string {
+function report({ plan, server, startedInMs, warnings }: RunningCluster, dataDir: string): string {
   if (!plan.roles.includes('apiserver')) {
     const subject = plan.roles.includes('kubelet') ? `The node ${plan.nodeName}` : 'Oarlock';
     return [
       `${subject} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+      ...warnings.map((warning) => `Warning: ${warning}`),
       '',
       `  npx oarlock down --data-dir ${dataDir}`,
     ].join('\n');
@@ -140,6 +141,7 @@ function report({ plan, server, startedInMs }: RunningCluster, dataDir: string):
   const here = dataDir === resolve('.oarlock') ? '' : ` --data-dir ${dataDir}`;
   return [
     `Oarlock is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s): ${plan.roles.join(', ')}.`,
+    ...warnings.map((warning) => `Warning: ${warning}`),
     '',
     `  export KUBECONFIG=${adminKubeconfig(dataDir)}`,
     '  kubectl get nodes',

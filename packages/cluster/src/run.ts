@@ -25,6 +25,7 @@ import { adminKubeconfig, DataDirLock, logFile } from './process/process-state.t
 import { unknownNameFaults } from './composition/unknown-names.ts';
 import { createPlan, missingRuntime } from './composition/create-plan.ts';
 import type { Plan } from './composition/plan.ts';
+import { isolationWarnings } from './composition/isolation-warnings.ts';
 import { spanForwarding } from './process/span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
@@ -48,6 +49,8 @@ export interface RunningCluster {
   readonly server: string;
   /** Milliseconds from the call of `run` until ready. */
   readonly startedInMs: number;
+  /** What the user should know of this process, one sentence each: pods that run without isolation. */
+  readonly warnings: readonly string[];
   /** Returns a client of the API server in this process with any identity; requests are not authenticated. */
   clientAs(identity: Identity): Client;
   stop(): Promise<void>;
@@ -82,12 +85,15 @@ export async function run(options: RunOptions): Promise<RunningCluster> {
     const composition = await startComposition(context);
     await renewCertificates(context);
     await lock.ready();
+    const warnings = await isolationWarnings(composition);
+    for (const warning of warnings) log.warn({}, warning);
     log.info({ roles: planned.roles, ms: Math.round(performance.now() - startedAt) }, 'ready');
     return {
       plan: planned,
       composition,
       server: planned.facts.serverUrl,
       startedInMs: performance.now() - startedAt,
+      warnings,
       clientAs: (identity) => loopbackClient(loopback, identity),
       stop,
     };

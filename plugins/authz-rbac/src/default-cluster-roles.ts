@@ -229,6 +229,7 @@ export const clusterRoleRows: readonly RoleRow[] = [
   { name: 'oarlock:node-joiner', rules: ['post | /oarlock/v1/join'] },
   { name: 'oarlock:node', rules: ['post | /oarlock/v1/spans'] },
   { name: 'oarlock:node-addresses', rules: ['create,delete,get,list,update,watch | network.oarlock.dev | ipblocks'] },
+  { name: 'oarlock:node-namespaces', rules: ['get | core | namespaces'] },
   {
     name: 'oarlock:node-network-policies',
     rules: ['list,watch | core | namespaces,pods', 'list,watch | networking.k8s.io | networkpolicies'],

@@ -14,6 +14,7 @@ import {
   type ContainerStatus,
   type Image,
   type LinuxResources,
+  type PodIsolation,
   type PodSandbox,
   type PodSandboxConfig,
   type PodSandboxStatus,
@@ -32,6 +33,9 @@ import { DriverSessions } from './driver-sessions.ts';
 import { toRuntimeError } from './runtime-error.ts';
 import { abortable, SupervisorClient } from './supervisor-client.ts';
 import { canMakeNamespaces } from './host/host-tools.ts';
+import { hasLabels, matchingSandboxes, sandboxStatus } from './record-filters.ts';
+import { IsolationStatus } from './isolation-status.ts';
+import type { SupervisorOptions } from './supervisor.ts';
 
 export interface ProcessRuntimeConfig {
   readonly keepPods: boolean;
@@ -40,9 +44,14 @@ export interface ProcessRuntimeConfig {
   readonly nice: number;
   readonly cgroups: boolean;
   readonly namespaces: boolean;
+  readonly isolation: 'auto' | 'required' | 'none';
+  readonly hiddenPaths: readonly string[];
   readonly idleSeconds: number;
 }
-type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'>;
+type Context = Pick<PluginContext, 'clock' | 'log' | 'dataDir'> & {
+  /** The data directory of the process, with its keys; absent if the plugin's own is all there is. */
+  readonly processDataDir?: string | undefined;
+};
 
 /** The annotation in which the kubelet passes addresses that it obtained itself. */
 const podIPs = 'oarlock.dev/pod-ips';
@@ -58,6 +67,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   readonly #network: PodNetwork | undefined;
   readonly #supervisor: SupervisorClient;
   readonly #sessions: DriverSessions;
+  readonly #isolation: IsolationStatus;
   readonly #events = new BoundedEventBroadcaster<RuntimeEvent | 'resync'>({ limit: maxUnreadEvents, overflow: 'resync' });
 
   constructor(config: ProcessRuntimeConfig, network: NetworkDriver | undefined, context: Context) {
@@ -65,22 +75,34 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     this.#context = context;
     this.#network = network?.traits.namespace === 'pod' && config.namespaces && canMakeNamespaces() ? new PodNetwork(network) : undefined;
     this.traits = { invokesCni: false, images: false, survivesRestart: true, networkNamespaces: this.#network !== undefined };
-    const options = {
+    const options: SupervisorOptions = {
       dataDir: context.dataDir,
       path: config.path ?? dirname(process.execPath),
       nice: config.nice,
       cgroups: config.cgroups,
       namespaces: config.namespaces,
+      isolation: config.isolation,
+      hiddenPaths: [...(context.processDataDir === undefined ? [] : [context.processDataDir]), ...config.hiddenPaths],
       idleMs: config.idleSeconds * 1000,
     };
     this.#supervisor = new SupervisorClient(options, context.clock, context.log, (event) => this.#events.push(event));
     this.#sessions = new DriverSessions(this.#supervisor, context.clock);
+    this.#isolation = new IsolationStatus(options, this.#supervisor);
   }
 
-  /** Connects to the supervisor of an earlier run. Starts none if there are no pods. */
+  /**
+   * Connects to the supervisor of an earlier run. Starts none if there are no pods.
+   * @throws RuntimeError `FailedPrecondition` if the config requires isolation and pods cannot be isolated
+   */
   async start(): Promise<void> {
     await mkdir(this.#context.dataDir, { recursive: true, mode: 0o700 });
+    this.#isolation.startProbe();
     await this.#supervisor.connectIfAny();
+    await this.#isolation.verify();
+  }
+
+  async isolation(): Promise<PodIsolation> {
+    return this.#isolation.status();
   }
 
   async stop(): Promise<void> {
@@ -93,6 +115,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
       }
     } finally {
       this.#supervisor.stop();
+      await this.#isolation.probed; // the probe has files in the data directory
     }
   }
 
@@ -160,15 +183,7 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
   async listPodSandbox(filter: SandboxFilter = {}, { signal }: RuntimeCallOptions = {}): Promise<readonly PodSandbox[]> {
     signal?.throwIfAborted();
     if (!(await this.#supervisor.connectIfAny())) return [];
-    const records = await this.#supervisor.call('sandbox.list', {}, signal);
-    return records
-      .filter(
-        (record) =>
-          (filter.id ?? record.id) === record.id &&
-          (filter.state ?? record.state) === record.state &&
-          hasLabels(record.labels, filter.labels),
-      )
-      .map(({ id, metadata, state, createdAt, labels, annotations }) => ({ id, metadata, state, createdAt, labels, annotations }));
+    return matchingSandboxes(await this.#supervisor.call('sandbox.list', {}, signal), filter);
   }
 
   async createContainer(
@@ -321,12 +336,4 @@ export class ProcessRuntime implements RuntimeDriver, Lifecycle {
     if (!(await this.#supervisor.connectIfAny())) throw new RuntimeError('NotFound', `there is no sandbox ${id}`);
     return this.#supervisor.call('sandbox.get', { id }, signal);
   }
-}
-
-function sandboxStatus({ id, metadata, state, createdAt, labels, annotations, ips }: SandboxRecord): PodSandboxStatus {
-  return { id, metadata, state, createdAt, labels, annotations, ips };
-}
-
-function hasLabels(labels: Readonly<Record<string, string>>, selector: Readonly<Record<string, string>> = {}): boolean {
-  return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }

@@ -24,6 +24,12 @@ function nodeFlags(entry: string): string[] {
   return ['--conditions=@oarlock/source', '--import', pathToFileURL(join(require.resolve('@oxc-node/core'), '..', 'register.mjs')).href];
 }
 
+/** Returns the arguments with which Node.js runs a supervisor. */
+export function supervisorArguments(options: SupervisorOptions): readonly string[] {
+  const entry = entryPath();
+  return [...nodeFlags(entry), entry, JSON.stringify(options)];
+}
+
 /**
  * Starts a supervisor that outlives this process. Resolves when one listens in the directory: this one, or one that another process started first.
  * @throws RuntimeError `Unavailable` with the supervisor's log
@@ -32,8 +38,7 @@ export async function launchSupervisor(options: SupervisorOptions, clock: Clock)
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
   const logPath = join(options.dataDir, 'supervisor.log');
   const log = openSync(logPath, 'w', 0o600);
-  const entry = entryPath();
-  const child = spawn(process.execPath, [...nodeFlags(entry), entry, JSON.stringify(options)], {
+  const child = spawn(process.execPath, supervisorArguments(options), {
     detached: true,
     cwd: '/',
     env: { PATH: systemPath, HOME: homedir() },

@@ -9,7 +9,7 @@ import { CgroupManager } from './host/cgroups.ts';
 import { Containers, type ContainerServices } from './containers/containers.ts';
 import { takeLock } from './supervisor/generation-lock.ts';
 import { PipeStock } from './containers/pipes.ts';
-import { PodStore } from './containers/pod-store.ts';
+import { PodStore, type StoredPod } from './containers/pod-store.ts';
 import { bootId } from './host/process-table.ts';
 import { protocolVersion } from './protocol/supervisor-protocol.ts';
 import { Sandboxes } from './supervisor/sandboxes.ts';
@@ -17,6 +17,8 @@ import { socketPath } from './protocol/socket-path.ts';
 import { StrayProcessSweeper } from './containers/stray-process-sweeper.ts';
 import { SupervisorServer } from './supervisor/supervisor-server.ts';
 import { findTools, limitationNotes } from './host/host-tools.ts';
+import { hiddenDirectories } from './isolation/isolation.ts';
+import { probeIsolation } from './containers/isolation-probe.ts';
 
 export interface SupervisorOptions {
   readonly dataDir: string;
@@ -25,6 +27,9 @@ export interface SupervisorOptions {
   readonly nice: number;
   readonly cgroups: boolean;
   readonly namespaces: boolean;
+  readonly isolation: 'auto' | 'required' | 'none';
+  /** Directories besides `dataDir` that isolated containers do not see. */
+  readonly hiddenPaths: readonly string[];
   readonly idleMs: number;
 }
 
@@ -37,7 +42,8 @@ function stderrLog(): Logger {
   return log;
 }
 
-async function main({ dataDir, path, nice, cgroups: useCgroups, namespaces, idleMs }: SupervisorOptions): Promise<void> {
+async function main(options: SupervisorOptions): Promise<void> {
+  const { dataDir, path, nice, cgroups: useCgroups, namespaces, idleMs } = options;
   process.title = 'oarlock-supervisor';
   const log = stderrLog();
   const clock = systemClock;
@@ -48,6 +54,9 @@ async function main({ dataDir, path, nice, cgroups: useCgroups, namespaces, idle
     return;
   }
   const tools = await findTools({ namespaces });
+  const hidden = hiddenDirectories(options);
+  const isolation = await probeIsolation({ tools, hidden, dataDir, isolation: options.isolation, namespaces });
+  const noIsolation = isolation.mode === 'none' ? isolation.reason : undefined;
   const cgroups = useCgroups ? CgroupManager.open(clock) : undefined;
   const store = new PodStore(dataDir);
   const { pods, broken } = store.load();
@@ -62,17 +71,16 @@ async function main({ dataDir, path, nice, cgroups: useCgroups, namespaces, idle
     log,
     path,
     nice,
+    isolation,
+    requiresIsolation: options.isolation === 'required',
+    hidden,
     emit,
     sweeper: new StrayProcessSweeper(clock),
     sandbox: (id) => sandboxes.get(id),
   };
   const containers = new Containers(services);
   const sandboxes = new Sandboxes(store, clock, containers, emit);
-  for (const pod of pods) {
-    const rebooted = pod.sandbox.boot !== bootId();
-    sandboxes.adopt(pod.sandbox);
-    containers.adopt(pod.containers, rebooted);
-  }
+  adoptPods(pods, sandboxes, containers);
   server = new SupervisorServer({
     containers,
     sandboxes,
@@ -80,19 +88,36 @@ async function main({ dataDir, path, nice, cgroups: useCgroups, namespaces, idle
     log,
     idleMs,
     sessions: { containers, host, sandbox: (id) => sandboxes.get(id) },
-    info: { protocol: protocolVersion, pid: process.pid, notes: limitationNotes(tools, cgroups !== undefined) },
+    info: {
+      protocol: protocolVersion,
+      pid: process.pid,
+      isolation,
+      notes: limitationNotes(tools, { cgroups: cgroups !== undefined, noIsolation }),
+    },
     onClose: () => process.exit(0),
   });
-  // the machine shuts down: stop the containers with a grace period, without waiting for a client
-  process.once('SIGTERM', () => {
-    void Promise.allSettled(sandboxes.list().map(({ id }) => sandboxes.stop(id, shutdownGraceMs))).then(() => server?.close());
-  });
-  process.on('SIGHUP', () => {});
-  process.on('SIGINT', () => {});
+  handleSignals(sandboxes, server);
   // an error of one call must not end the supervisor and with it every container
   process.on('uncaughtException', (error) => log.error({ error: String(error.stack) }, 'uncaught exception in the supervisor'));
   await server.listen(dataDir, socketPath(dataDir));
   process.stdout.write('ready\n');
+}
+
+function adoptPods(pods: readonly StoredPod[], sandboxes: Sandboxes, containers: Containers): void {
+  for (const pod of pods) {
+    const rebooted = pod.sandbox.boot !== bootId();
+    sandboxes.adopt(pod.sandbox);
+    containers.adopt(pod.containers, rebooted);
+  }
+}
+
+/** Stops the containers with a grace period when the machine shuts down, without waiting for a client. */
+function handleSignals(sandboxes: Sandboxes, server: SupervisorServer): void {
+  process.once('SIGTERM', () => {
+    void Promise.allSettled(sandboxes.list().map(({ id }) => sandboxes.stop(id, shutdownGraceMs))).then(() => server.close());
+  });
+  process.on('SIGHUP', () => {});
+  process.on('SIGINT', () => {});
 }
 
 /** The grace period of containers on SIGTERM. */

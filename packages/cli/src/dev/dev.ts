@@ -255,10 +255,11 @@ function followConfig({ file }: DevOptions, plugins: readonly string[], reloader
   return watch;
 }
 
-function banner({ server, startedInMs }: RunningCluster, dataDir: string, names: readonly string[], paint: Colors): string {
+function banner({ server, startedInMs, warnings }: RunningCluster, dataDir: string, names: readonly string[], paint: Colors): string {
   const kubeconfig = relative(process.cwd(), adminKubeconfig(dataDir));
   return [
     `${paint.bold('Oarlock')} is ready at ${server} (${(startedInMs / 1000).toFixed(2)} s), in memory.`,
+    ...warnings.map((warning) => paint.yellow(`Warning: ${warning}`)),
     '',
     `  export KUBECONFIG=${kubeconfig.startsWith('..') ? adminKubeconfig(dataDir) : `$PWD/${kubeconfig}`}`,
     '',

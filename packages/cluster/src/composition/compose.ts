@@ -60,7 +60,11 @@ export function compose(planned: Plan, access: ApiAccess, options: ComposeOption
     .provide(Loopback, access.loopback)
     .provide(Spans, access.spans)
     .provide(LocalNodes, new LocalNodeRegistry())
-    .provide(Process, { registries: () => host.plugins.map(({ metrics }) => metrics), roles: () => host.get(Roles) });
+    .provide(Process, {
+      registries: () => host.plugins.map(({ metrics }) => metrics),
+      roles: () => host.get(Roles),
+      dataDir: options.dataDir,
+    });
   placePlugins(host, planned);
   return {
     plan: planned,

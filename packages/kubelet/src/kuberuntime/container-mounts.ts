@@ -79,9 +79,9 @@ export async function generateMounts(
       });
       continue;
     }
-    const hostPath =
+    const source =
       subPath === undefined
-        ? volume.hostPath
+        ? { hostPath: volume.hostPath }
         : await prepareSafeSubPath({
             volumePath: volume.hostPath,
             subPath,
@@ -90,8 +90,8 @@ export async function generateMounts(
     const propagation = propagations[mount.mountPropagation ?? ''];
     mounts.push({
       containerPath: mount.mountPath,
-      hostPath,
-      ...(mount.readOnly && { readonly: true }),
+      ...source,
+      ...((mount.readOnly || volume.readOnly) && { readonly: true }),
       ...(mount.readOnly && recursive && wantsRecursiveReadOnly(mount) && { recursiveReadOnly: true }),
       ...(propagation && { propagation }),
     });

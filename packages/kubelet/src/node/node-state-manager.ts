@@ -73,6 +73,7 @@ export class NodeStateManager {
       kubeletVersion: options.kubeletVersion,
       runtimeVersion: '',
       features: undefined,
+      isolation: undefined,
       images: [],
       pressure: noPressure,
       problems: ['container runtime is not known yet'],
@@ -132,6 +133,7 @@ export class NodeStateManager {
     this.#update({
       runtimeVersion: `${pleg.name}://${pleg.version}`,
       features: pleg.features,
+      isolation: pleg.isolation,
       images: this.#images,
       problems: this.#current.shuttingDown ? [...problems, shutdownProblem] : problems,
       networkReady: networkProblem === undefined,

@@ -4,6 +4,7 @@ import {
   RuntimeError,
   type Container,
   type ContainerStatus,
+  type PodIsolation,
   type PodSandbox,
   type PodSandboxStatus,
   type RuntimeDriver,
@@ -53,6 +54,8 @@ export class PLEG {
   cgroupDriver: 'cgroupfs' | 'systemd' = 'cgroupfs';
   /** The features that the runtime reported at the last relist. */
   features: RuntimeFeatures | undefined;
+  /** Whether the runtime isolates pods, as of the last relist; undefined if it does not report it. */
+  isolation: PodIsolation | undefined;
   readonly #options: PLEGOptions;
   readonly #listenerBySandbox = new Map<string, PodLifecycleListener>();
   readonly #listeners = new Set<PodLifecycleListener>();
@@ -73,6 +76,7 @@ export class PLEG {
     this.name = name;
     this.version = version;
     this.features = await this.driver.features?.({ signal });
+    this.isolation = await this.driver.isolation?.({ signal });
     this.cgroupDriver = (await this.driver.cgroupDriver?.({ signal })) ?? 'cgroupfs';
     void this.#consumeEvents(signal);
     this.#scheduleRelist(signal);
@@ -230,6 +234,7 @@ export class PLEG {
       ]);
       // the runtime may have been upgraded
       this.features = await this.driver.features?.({ signal });
+      this.isolation = await this.driver.isolation?.({ signal });
       const now = new Map<string, string>();
       for (const { id, state } of sandboxes) now.set(id, state);
       for (const { id, state } of containers) now.set(id, state);

@@ -96,20 +96,30 @@ export interface SubPathRequest {
   readonly target: string | undefined;
 }
 
+/** A part of a volume. Without a mount of the kubelet the pod may replace it before it is used: `checkedFile` identifies it. */
+export interface PreparedSubPath {
+  readonly hostPath: string;
+  /** `DEVICE:INODE`. */
+  readonly checkedFile?: string;
+}
+
 /**
  * Returns the host path of a part of a volume, and creates the part if it is missing. Links are followed within the volume.
  * @throws VolumeError `InvalidArgument` if it leaves the volume
  */
-export async function prepareSafeSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<string> {
+export async function prepareSafeSubPath({ volumePath, subPath, target }: SubPathRequest): Promise<PreparedSubPath> {
   const { base, inside, missing } = await resolveInVolume(volumePath, subPath);
   const handle = await openBelow(base, inside, missing ? (await stat(base)).mode & 0o7777 : undefined);
   try {
     const seen = await realpath(`/proc/self/fd/${handle.fd}`);
     if (escapes(relative(base, seen)))
       throw new VolumeError('InvalidArgument', `subpath ${JSON.stringify(subPath)} is not within the volume`);
-    if (target === undefined) return seen;
+    if (target === undefined) {
+      const { dev, ino } = await handle.stat({ bigint: true });
+      return { hostPath: seen, checkedFile: `${dev}:${ino}` };
+    }
     if ((await mountsBelow(target)).includes(target)) {
-      if (await isSame(handle, target)) return target;
+      if (await isSame(handle, target)) return { hostPath: target };
       // a replaced file, such as that of a ConfigMap: containers cannot start with a mount of a deleted file
       await unmountAll(target);
     }
@@ -119,7 +129,7 @@ export async function prepareSafeSubPath({ volumePath, subPath, target }: SubPat
       await writeFile(target, '', { flag: 'a', mode: 0o600 });
     }
     await bindMount(`/proc/${process.pid}/fd/${handle.fd}`, target);
-    return target;
+    return { hostPath: target };
   } finally {
     await handle.close();
   }

@@ -71,6 +71,10 @@ function usedVolumes(pod: Pod): readonly Volume[] {
   return (pod.spec?.volumes ?? []).filter(({ name }) => used.has(name));
 }
 
+/** Returns true for volumes whose files the kubelet makes from API objects. As upstream, containers cannot write to them. */
+const isMadeByKubelet = ({ configMap, secret, downwardAPI, projected }: Volume) =>
+  (configMap ?? secret ?? downwardAPI ?? projected) !== undefined;
+
 /** Checks that block volumes are used as devices and file systems as mounts. @throws VolumeError */
 function checkMode(pod: Pod, volume: string, block: boolean): void {
   for (const { container } of allContainers(pod)) {
@@ -189,7 +193,7 @@ export class VolumeManager {
       call,
     );
     const { hostPath, device = false, refreshAfterMs } = mounted;
-    return { name: volume.name, driver, path, hostPath, device, readOnly, refreshAfterMs, claimed };
+    return { name: volume.name, driver, path, hostPath, device, readOnly: readOnly || isMadeByKubelet(volume), refreshAfterMs, claimed };
   }
 
   /** Returns the claim of a volume, or of its ephemeral claim. @throws VolumeError `NotReady` until it is bound */

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { configMaps, pods, secrets, serviceAccounts } from '@oarlock/api/resources';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -191,6 +191,39 @@ describe('volumes of a pod', () => {
     await seen('web', isReady);
   });
 
+  it('of API objects are read-only in containers, as upstream', async () => {
+    bench.api.seed(configMaps, { metadata: { name: 'files', namespace: 'default' }, data: { a: '1' } });
+    const sources = {
+      conf: { configMap: { name: 'files' } },
+      down: { downwardAPI: {} },
+      all: { projected: { sources: [] } },
+      own: { emptyDir: {} },
+    };
+    bench.create(
+      podOf('objects', {
+        containers: [app({ volumeMounts: Object.keys(sources).map((name) => ({ name, mountPath: `/${name}` })) })],
+        volumes: Object.entries(sources).map(([name, source]) => ({ name, ...source })),
+      }),
+    );
+    await seen('objects', isReady);
+    const found = await mounts('objects');
+    expect(Object.keys(sources).map((name) => found.get(`/${name}`)?.readonly)).toEqual([true, true, true, undefined]);
+  });
+
+  it('do not lead the reader of termination messages to other files', async () => {
+    bench.create(podOf('link', { restartPolicy: 'Never' }));
+    await seen('link', isReady);
+    const [one] = await bench.runtime.listContainers({ labels: { 'io.kubernetes.pod.name': 'link' } });
+    const file = (await mounts('link')).get('/dev/termination-log')?.hostPath ?? '';
+    await writeFile(join(dirname(file), 'secret'), 'secret');
+    await rm(file);
+    await symlink('secret', file);
+    bench.runtime.finish(one?.id ?? '', 3);
+    const { terminated } = container(await seen('link', (pod) => pod?.status?.phase === 'Failed'))?.state ?? {};
+    expect(terminated).toMatchObject({ exitCode: 3 });
+    expect(terminated?.message).toBeUndefined();
+  });
+
   it('provide the termination message', async () => {
     bench.create(podOf('file', { restartPolicy: 'Never' }));
     bench.create(podOf('log', { restartPolicy: 'Never', containers: [app({ terminationMessagePolicy: 'FallbackToLogsOnError' })] }));
@@ -244,7 +277,14 @@ describe('prepareSafeSubPath', () => {
     await unmountAll(directory);
     await rm(directory, { recursive: true, force: true });
   });
-  const prepare = (subPath: string, target?: string) => prepareSafeSubPath({ volumePath: join(directory, 'volume'), subPath, target });
+  const prepare = async (subPath: string, target?: string) =>
+    (await prepareSafeSubPath({ volumePath: join(directory, 'volume'), subPath, target })).hostPath;
+
+  it('identifies the checked file if the kubelet cannot mount it', async () => {
+    const { checkedFile } = await prepareSafeSubPath({ volumePath: join(directory, 'volume'), subPath: 'inside', target: undefined });
+    const { dev, ino } = await stat(join(directory, 'volume/inside'), { bigint: true });
+    expect(checkedFile).toBe(`${dev}:${ino}`);
+  });
 
   it('creates a missing path and follows links within the volume', async () => {
     expect(await prepare('new/deep')).toBe(join(directory, 'volume/new/deep'));

@@ -26,7 +26,7 @@ describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir with fsGroup', (
       expect(await seen(hostPath)).toEqual({ mode, gid: 123 });
       await driver.mount(request);
       expect(await seen(hostPath)).toEqual({ mode, gid: 123 });
-      const part = await prepareSafeSubPath({ volumePath: hostPath, subPath: 'a/b', target: undefined });
+      const { hostPath: part } = await prepareSafeSubPath({ volumePath: hostPath, subPath: 'a/b', target: undefined });
       expect(await seen(part)).toEqual({ mode, gid: 123 });
     } finally {
       await driver.unmount(request);
@@ -38,7 +38,7 @@ describe.skipIf(process.getuid?.() !== 0)('modes of an emptyDir with fsGroup', (
 it.skipIf(process.getuid?.() !== 0)('a sub-path that was replaced is mounted again for the next container', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'oarlock-parts-'));
   const [file, target] = [join(dir, 'volume', 'config'), join(dir, 'parts', '0')];
-  const prepare = () => prepareSafeSubPath({ volumePath: join(dir, 'volume'), subPath: 'config', target });
+  const prepare = async () => (await prepareSafeSubPath({ volumePath: join(dir, 'volume'), subPath: 'config', target })).hostPath;
   try {
     await mkdir(join(dir, 'volume'));
     await writeFile(file, 'old');

@@ -8,5 +8,7 @@ export interface ProcessView {
   registries(): readonly PluginContext['metrics'][];
   /** Every role, for /livez and /readyz. */
   roles(): readonly Role[];
+  /** The data directory of the process, which contains its keys. Runtimes hide it from pods. Absent if the process has none. */
+  readonly dataDir?: string;
 }
 export const Process = slot.one<ProcessView>('process/v1');

@@ -87,6 +87,11 @@ export interface LinuxResources {
 export interface Mount {
   readonly containerPath: string;
   readonly hostPath: string;
+  /**
+   * `DEVICE:INODE` of the file that the kubelet has checked at `hostPath`, if the pod can write to a directory on the way to it. A runtime that
+   * resolves the path again rejects another file.
+   */
+  readonly checkedFile?: string;
   readonly readonly?: boolean;
   /** With `readonly`: mounts below it are read-only as well. */
   readonly recursiveReadOnly?: boolean;
@@ -251,6 +256,13 @@ export interface RuntimeCondition {
   readonly message: string;
 }
 
+/** Whether a runtime separates pods from the node: from its files, its keys, its processes and from other pods. */
+export interface PodIsolation {
+  readonly enforced: boolean;
+  /** Why pods are not isolated; empty if they are. */
+  readonly reason: string;
+}
+
 /** Optional features of a runtime. A feature that is not reported is not supported. */
 export interface RuntimeFeatures {
   /** Features by handler; '' is the default handler. */
@@ -305,6 +317,8 @@ export interface RuntimeDriver {
   status(call?: RuntimeCallOptions): Promise<readonly RuntimeCondition[]>;
   /** Returns undefined if the runtime does not report features, as runtimes before 2023. */
   features?(call?: RuntimeCallOptions): Promise<RuntimeFeatures | undefined>;
+  /** Returns whether pods are isolated from the node. Absent: always. */
+  isolation?(call?: RuntimeCallOptions): Promise<PodIsolation>;
   /** Returns the cgroup driver of the runtime. Absent or not reported: cgroupfs. */
   cgroupDriver?(call?: RuntimeCallOptions): Promise<'cgroupfs' | 'systemd'>;
 

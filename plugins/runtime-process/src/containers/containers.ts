@@ -3,6 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import type { Logger } from '@oarlock/primitives/logger';
 import type { ContainerConfig, ContainerStats, LinuxResources, RuntimeEvent } from '@oarlock/spi/runtime';
 import type { Cgroup, CgroupManager } from '../host/cgroups.ts';
+import type { HiddenDirectories, Isolation } from '../isolation/isolation.ts';
 import { LogFile } from './internal/cri-log.ts';
 import { launchOfExec, launchOfStart } from './internal/container-launch.ts';
 import { readContainerStats } from './internal/container-stats.ts';
@@ -24,6 +25,9 @@ export interface ContainerServices {
   /** Directories that precede the system's on the PATH of containers: the directory of this Node.js. */
   readonly path: string;
   readonly nice: number;
+  readonly isolation: Isolation;
+  readonly requiresIsolation: boolean;
+  readonly hidden: HiddenDirectories;
   emit(event: RuntimeEvent): void;
   sandbox(id: string): SandboxRecord;
 }
@@ -155,7 +159,7 @@ export class Containers {
         cgroup = this.#services.cgroups?.make(path);
         cgroup?.apply(record.config.linux.resources);
       }
-      const { launch, namespaces } = launchOfStart(record, sandbox, this.#services, cgroup?.entries ?? []);
+      const { launch, namespaces, isolation } = launchOfStart({ record, sandbox, cgroups: cgroup?.entries ?? [] }, this.#services);
       file = new LogFile(record.logPath, (error) =>
         log.error({ error: error.message, container: record.id }, "cannot write a container's log"),
       );
@@ -177,6 +181,7 @@ export class Containers {
         startedAt: this.#now(),
         pid: group.pid,
         namespaces,
+        ...(isolation && { isolation }),
         ...(pidStarted !== undefined && { pidStarted }),
         ...(path !== undefined && { cgroup: path }),
       });
@@ -190,20 +195,17 @@ export class Containers {
       } else {
         await file?.close();
         await cgroup?.remove();
-        const now = this.#now();
-        this.#save(entry, {
-          ...record,
-          state: 'EXITED',
-          startedAt: now,
-          finishedAt: now,
-          exitCode: startErrorExitCode,
-          reason: 'StartError',
-          message,
-        });
-        this.#emit('STOPPED', record);
+        this.#startFailed(entry, message);
       }
       throw new SupervisorError(error instanceof SupervisorError ? error.code : 'FailedPrecondition', message, { cause: error });
     }
+  }
+
+  #startFailed(entry: Entry, message: string): void {
+    const now = this.#now();
+    const exit = { startedAt: now, finishedAt: now, exitCode: startErrorExitCode, reason: 'StartError', message };
+    this.#save(entry, { ...entry.record, state: 'EXITED', ...exit });
+    this.#emit('STOPPED', entry.record);
   }
 
   /** Starts another process in a running container, with its environment, user, namespaces and limits. @throws SupervisorError */
@@ -216,12 +218,8 @@ export class Containers {
     if (!running || record.state !== 'RUNNING') throw new SupervisorError('FailedPrecondition', `container ${id} is not running`);
     if (command.length === 0) throw new SupervisorError('InvalidArgument', 'no command specified');
     const sandbox = this.#services.sandbox(record.sandboxId);
-    const launch = launchOfExec(record, sandbox, this.#services, {
-      command,
-      tty,
-      pid: running.group.pid,
-      cgroups: running.cgroup?.entries ?? [],
-    });
+    const container = { record, sandbox, cgroups: running.cgroup?.entries ?? [] };
+    const launch = launchOfExec(container, this.#services, { command, tty, group: running.group });
     const group = await ProcessGroup.start(launch, this.#services.host, { stdin, nice: this.#services.nice });
     running.execs.add(group);
     void group.exited.then(() => running.execs.delete(group));

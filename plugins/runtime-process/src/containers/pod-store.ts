@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ContainerConfig, ContainerStatus } from '@oarlock/spi/runtime';
+import type { ContainerIsolation } from '../isolation/isolation.ts';
 import type { SandboxRecord } from '../protocol/supervisor-protocol.ts';
 
 /** A stored container: its status, and what is needed to start it, to exec in it and to identify its process. */
@@ -20,8 +21,10 @@ export interface ContainerRecord {
   /** The start time of the process, to distinguish it from a later one with the same pid. */
   readonly pidStarted?: string;
   readonly cgroup?: string;
-  /** True if it has its own mount and UTS namespace. */
+  /** True if it has its own mount and UTS namespace without being isolated. */
   readonly namespaces?: boolean;
+  /** Set if it is isolated from the node and from other pods. */
+  readonly isolation?: ContainerIsolation;
 }
 
 export function statusOf({
@@ -114,6 +117,11 @@ export class PodStore {
   /** The directory for a container's own files. Not created here. */
   directoryOf({ id, sandboxId }: Pick<ContainerRecord, 'id' | 'sandboxId'>): string {
     return join(this.#directory, sandboxId, id);
+  }
+
+  /** The directory of a sandbox. Its containers share it. */
+  directoryOfSandbox(sandboxId: string): string {
+    return join(this.#directory, sandboxId);
   }
 
   #save(sandboxId: string, name: string, value: unknown): void {

@@ -1,9 +1,10 @@
 import { execFile, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
-import { closeSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '@oarlock/primitives/clock';
 import type { Launch } from './internal/process-launch.ts';
+import { startedReport } from './internal/wrapper-scripts.ts';
 import type { Pipe, PipeStock } from './pipes.ts';
 import { childrenOf } from '../host/process-table.ts';
 import { SupervisorError } from '../protocol/supervisor-protocol.ts';
@@ -91,9 +92,11 @@ export class ProcessGroup {
     });
     try {
       await spawned(child);
-      group.#adjust(nice, oomScoreAdjust);
+      group.#adjust([group.pid], nice, oomScoreAdjust);
       const failure = await report;
       if (failure !== undefined && failure !== '') throw new SupervisorError('FailedPrecondition', failure);
+      // the wrapper may have forked before it was adjusted
+      if (launch.depth > 0) group.#adjust(group.#chain(), nice, oomScoreAdjust);
     } catch (error) {
       group.kill();
       for (const stream of [group.stdin, group.stdout, group.stderr]) stream?.destroy();
@@ -111,8 +114,29 @@ export class ProcessGroup {
 
   /** Kills the process group, including processes that are left after the first one has exited. */
   kill(): void {
-    for (const group of this.#groups()) send(group, constants.signals.SIGKILL);
-    if (this.#ended) send(this.pid, constants.signals.SIGKILL);
+    const groups = this.#groups();
+    for (const group of groups) send(group, constants.signals.SIGKILL);
+    // on a terminal, `script` writes the last output and ends by itself
+    const wrapperEnds = this.#launch.tty && groups.length > 0;
+    if (this.#ended || (this.#launch.depth > 0 && !wrapperEnds)) send(this.pid, constants.signals.SIGKILL);
+  }
+
+  /** Returns the processes that hold the namespaces of an isolated container. @throws SupervisorError `FailedPrecondition` if it is ending */
+  namespaceHolders(): { readonly init: number; readonly command: number } {
+    const [command, init] = this.#chain().reverse();
+    if (command === undefined || init === undefined) throw new SupervisorError('FailedPrecondition', 'the container is ending');
+    return { init, command: namespacePid(command) };
+  }
+
+  /** Returns the spawned process and its wrappers' children down to the command; none while the process ends. */
+  #chain(): number[] {
+    const chain = [this.pid];
+    for (let depth = 0; depth < this.#launch.depth; depth++) {
+      const [child] = childrenOf(chain.at(-1) ?? 0); // adopted orphans come after the first child
+      if (child === undefined) return [];
+      chain.push(child);
+    }
+    return chain;
   }
 
   /** Changes the size of the terminal; the kernel notifies its programs. Does nothing without a terminal. */
@@ -121,8 +145,8 @@ export class ProcessGroup {
     if (!this.#launch.tty || stty === undefined || !isSize(width) || !isSize(height)) return;
     const [terminal] = await this.#terminalProcesses();
     if (terminal === undefined) return;
-    const device = readlinkSync(`/proc/${terminal}/fd/0`);
-    if (!device.startsWith('/dev/pts/')) return;
+    // the name of the terminal is that in the container: the descriptor leads to the right one
+    const device = `/proc/${terminal}/fd/0`;
     await new Promise<void>((resolve) => {
       execFile(stty, ['-F', device, 'rows', String(height), 'cols', String(width)], { timeout: 5000 }, () => resolve());
     });
@@ -130,15 +154,16 @@ export class ProcessGroup {
 
   /** Returns the process groups to signal. `script` runs its child in a session of its own, and forwards only some signals. */
   #groups(): readonly number[] {
-    if (!this.#launch.tty) return this.#ended ? [] : [this.pid];
-    const children = this.#ended ? [] : childrenOf(this.pid);
-    return children.length > 0 ? children : this.#ended ? [] : [this.pid];
+    const command = this.#ended ? undefined : this.#chain().at(-1);
+    if (command === undefined) return [];
+    const children = this.#launch.tty ? childrenOf(command) : [];
+    return children.length > 0 ? children : [command];
   }
 
   /** Returns the processes on the terminal. `script` takes a moment to start them. */
   async #terminalProcesses(): Promise<readonly number[]> {
     for (let attempt = 0; attempt < 50 && !this.#ended; attempt++) {
-      const ready = childrenOf(this.pid).filter((pid) => {
+      const ready = childrenOf(this.#chain().at(-1) ?? 0).filter((pid) => {
         try {
           return readlinkSync(`/proc/${pid}/fd/0`).startsWith('/dev/pts/');
         } catch {
@@ -151,17 +176,25 @@ export class ProcessGroup {
     return [];
   }
 
-  #adjust(nice: number, oomScoreAdjust: number | undefined): void {
+  #adjust(pids: readonly number[], nice: number, oomScoreAdjust: number | undefined): void {
     try {
-      if (nice !== 0) setPriority(this.pid, nice);
-      if (oomScoreAdjust !== undefined && process.platform === 'linux')
-        writeFileSync(`/proc/${this.pid}/oom_score_adj`, String(oomScoreAdjust));
+      for (const pid of pids) {
+        if (nice !== 0) setPriority(pid, nice);
+        if (oomScoreAdjust !== undefined && process.platform === 'linux')
+          writeFileSync(`/proc/${pid}/oom_score_adj`, String(oomScoreAdjust));
+      }
     } catch (error) {
       // only root may lower these values; the process may have exited already
       const { code } = error as NodeJS.ErrnoException & { info?: { code?: string } };
       if (!['EACCES', 'EPERM', 'ENOENT', 'ESRCH', 'ERR_SYSTEM_ERROR'].includes(code ?? '')) throw error;
     }
   }
+}
+
+/** Returns the process id that a process has in its own process namespace. */
+function namespacePid(pid: number): number {
+  const line = /^NSpid:\s*(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? String(pid);
+  return Number(line.split(/\s+/).at(-1));
 }
 
 const isSize = (value: number) => Number.isInteger(value) && value >= 0 && value <= 65_535;
@@ -206,8 +239,9 @@ function readReport(child: ChildProcess): Promise<string> {
     let text = '';
     report.on('data', (chunk: Buffer) => {
       if (text.length < 4096) text += chunk.toString();
+      if (text === startedReport) report.destroy();
     });
     report.once('error', () => {}); // handled by 'close'
-    report.once('close', () => resolve(text));
+    report.once('close', () => resolve(text === startedReport ? '' : text));
   });
 }

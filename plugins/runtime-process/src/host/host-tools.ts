@@ -29,6 +29,8 @@ export interface Tools {
   readonly nsenter: string | undefined;
   readonly unshare: string | undefined;
   readonly setpriv: string | undefined;
+  readonly setsid: string | undefined;
+  readonly stat: string | undefined;
   /** util-linux's, which works without a terminal of its own. */
   readonly script: string | undefined;
   readonly stty: string | undefined;
@@ -67,6 +69,8 @@ export async function findTools({ namespaces }: { readonly namespaces: boolean }
     namespaces: allowed,
     nsenter: linux ? findProgram('nsenter') : undefined,
     setpriv: linux ? findProgram('setpriv') : undefined,
+    stat: linux ? findProgram('stat') : undefined,
+    setsid: linux ? findProgram('setsid') : undefined,
     script: linux && existsSync('/dev/ptmx') ? findProgram('script') : undefined,
     stty: findProgram('stty'),
   };
@@ -75,10 +79,14 @@ export async function findTools({ namespaces }: { readonly namespaces: boolean }
 /** The container's mounts stay inside its namespace; new mounts of the host propagate into it. */
 export const namespaceFlags = ['--mount', '--uts', '--propagation', 'slave'] as const;
 
-/** Returns notes for `status` about what containers do not get on this machine. */
-export function limitationNotes(tools: Tools, cgroups: boolean): readonly string[] {
+/** Returns notes for `status` about what containers do not get on this machine. `noIsolation` is the reason why they are not isolated. */
+export function limitationNotes(
+  tools: Tools,
+  { cgroups, noIsolation }: { readonly cgroups: boolean; readonly noIsolation: string | undefined },
+): readonly string[] {
   return [
-    ...(tools.namespaces ? [] : ['volumes are not mounted: containers find them below $OARLOCK_ROOT']),
+    ...(noIsolation === undefined ? [] : [`containers run without isolation: ${noIsolation}`]),
+    ...(tools.namespaces || noIsolation === undefined ? [] : ['volumes are not mounted: containers find them below $OARLOCK_ROOT']),
     ...(cgroups ? [] : ['resource limits are not enforced']),
     ...(tools.root ? [] : ['containers run as the user of this process']),
     ...(tools.script === undefined ? ['terminals are not supported'] : []),

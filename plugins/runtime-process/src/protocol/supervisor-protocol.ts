@@ -8,6 +8,7 @@ import type {
   RuntimeErrorCode,
   RuntimeEvent,
 } from '@oarlock/spi/runtime';
+import type { Isolation } from '../isolation/isolation.ts';
 
 /**
  * The protocol between driver and supervisor on a unix socket. The first line of each connection is a `Hello`; the response is
@@ -27,6 +28,8 @@ export interface ErrorResponse {
 export interface SupervisorInfo {
   readonly protocol: number;
   readonly pid: number;
+  /** How containers are isolated. Absent in supervisors of releases that do not isolate. */
+  readonly isolation?: Isolation;
   /** What containers do not get on this machine, for `status`. */
   readonly notes: readonly string[];
 }

@@ -123,6 +123,8 @@ const bare: Tools = {
   nsenter: '/bin/nsenter',
   unshare: '/bin/unshare',
   setpriv: '/bin/setpriv',
+  setsid: '/bin/setsid',
+  stat: '/bin/stat',
   script: '/bin/script',
   stty: '/bin/stty',
   namespaces: false,
@@ -144,6 +146,7 @@ describe('buildLaunch', () => {
       environment: { A: '1' },
       directory: '/srv',
       reports: false,
+      depth: 0,
       tty: false,
       owner: {},
     });

@@ -32,7 +32,17 @@ afterEach(async () => {
 
 async function open(config: Partial<ProcessRuntimeConfig> = {}, directory = dataDir): Promise<ProcessRuntime> {
   const driver = new ProcessRuntime(
-    { keepPods: true, stopGraceSeconds: 2, nice: 0, cgroups: false, namespaces: false, idleSeconds: 30, ...config },
+    {
+      keepPods: true,
+      stopGraceSeconds: 2,
+      nice: 0,
+      cgroups: false,
+      namespaces: false,
+      isolation: 'auto',
+      hiddenPaths: [],
+      idleSeconds: 30,
+      ...config,
+    },
     undefined,
     { clock: systemClock, log: silentLogger, dataDir: directory },
   );

@@ -1,7 +1,8 @@
 // Prints the time from the driver's call to the exec of the command, for the first pod and the next. Not a test.
 import { openRuntime } from './fixture.ts';
 import type { PodSandboxConfig, ContainerConfig } from '@oarlock/spi/runtime';
-const config = process.argv.includes('--root') ? {} : { namespaces: false, cgroups: false };
+const isolation = process.argv.includes('--isolated') ? 'required' : 'none';
+const config = { isolation, ...(process.argv.includes('--plain') && { namespaces: false, cgroups: false }) } as const;
 const f = await openRuntime(config);
 const sandbox = (i: number): PodSandboxConfig => ({
   metadata: { name: `p${i}`, uid: `u${i}`, namespace: 'd', attempt: 0 },

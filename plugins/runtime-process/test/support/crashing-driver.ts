@@ -5,7 +5,7 @@ import { ProcessRuntime } from '../../src/process-runtime.ts';
 
 const [dataDir = '', program = ''] = process.argv.slice(2);
 const driver = new ProcessRuntime(
-  { keepPods: false, stopGraceSeconds: 0, nice: 0, cgroups: false, namespaces: false, idleSeconds: 30 },
+  { keepPods: false, stopGraceSeconds: 0, nice: 0, cgroups: false, namespaces: false, isolation: 'auto', hiddenPaths: [], idleSeconds: 30 },
   undefined,
   { clock: systemClock, log: silentLogger, dataDir },
 );

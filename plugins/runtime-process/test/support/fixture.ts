@@ -1,7 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { execFile } from 'node:child_process';
+import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { systemClock } from '@oarlock/primitives/clock';
 import { silentLogger } from '@oarlock/primitives/logger';
@@ -9,7 +9,9 @@ import type { NetworkDriver } from '@oarlock/spi/network';
 import { shellPrograms, type RuntimeFixture } from '@oarlock/spi/runtime/contract';
 import plugin from '../../src/plugin.ts';
 import { ProcessRuntime, type ProcessRuntimeConfig } from '../../src/process-runtime.ts';
-import { canMakeNamespaces } from '../../src/host/host-tools.ts';
+import { canMakeNamespaces, systemPath } from '../../src/host/host-tools.ts';
+import type { SupervisorOptions } from '../../src/supervisor.ts';
+import { supervisorArguments } from '../../src/supervisor-launch.ts';
 import { CgroupManager } from '../../src/host/cgroups.ts';
 
 const run = promisify(execFile);
@@ -51,6 +53,73 @@ export function loopbackNetwork(): NetworkDriver & { readonly added: Set<string>
     status: async () => ({ ready: true, message: '' }),
     gc: async () => {},
   };
+}
+
+/** The user of supervisors that run without root while the tests run as root. */
+const ordinaryUser = 65_534;
+
+/** Starts a supervisor as an ordinary user in the directory, which it then owns. Drivers find it there. */
+export async function startSupervisorAsUser(options: SupervisorOptions): Promise<void> {
+  await chown(options.dataDir, ordinaryUser, ordinaryUser);
+  const child = spawn(process.execPath, supervisorArguments(options), {
+    detached: true,
+    cwd: '/',
+    uid: ordinaryUser,
+    gid: ordinaryUser,
+    env: { PATH: systemPath, HOME: '/nonexistent' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`the supervisor ended with code ${code}`)));
+    child.stdout.once('data', () => resolve());
+  });
+  child.removeAllListeners('exit');
+  child.stdout.destroy();
+  child.unref();
+}
+
+export const supervisorOptions = (dataDir: string, more: Partial<SupervisorOptions> = {}): SupervisorOptions => ({
+  dataDir,
+  path: dirname(process.execPath),
+  nice: 0,
+  cgroups: false,
+  namespaces: true,
+  isolation: 'required',
+  hiddenPaths: [],
+  idleMs: 30_000,
+  ...more,
+});
+
+/** Opens a driver on a supervisor that isolates its containers as an ordinary user. */
+export async function openRuntimeAsUser(): Promise<ProcessFixture> {
+  const directory = await mkdtemp(join(tmpdir(), 'runtime-process-'));
+  const asRoot = process.getuid?.() === 0;
+  if (asRoot) await startSupervisorAsUser(supervisorOptions(directory));
+  const fixture = await openRuntime({ cgroups: false, isolation: 'required' }, undefined, directory);
+  return asRoot
+    ? { ...fixture, driver: withOwnLogs(fixture.driver), restartClient: async () => withOwnLogs(await fixture.restartClient()) }
+    : fixture;
+}
+
+/** Gives the log directories of pods, which the tests create as root, to the supervisor's user. */
+function withOwnLogs(driver: ProcessRuntime): ProcessRuntime {
+  const run = driver.runPodSandbox.bind(driver);
+  driver.runPodSandbox = async (config, handler, call) => {
+    await mkdir(config.logDirectory, { recursive: true });
+    for (const path of [dirname(config.logDirectory), config.logDirectory]) await chown(path, ordinaryUser, ordinaryUser);
+    return run(config, handler, call);
+  };
+  return driver;
+}
+
+/** Returns why an ordinary user cannot isolate processes on this machine; undefined if it can. */
+export function missingUserIsolation(): string | undefined {
+  if (process.platform !== 'linux') return 'namespaces need Linux';
+  const as = process.getuid?.() === 0 ? { uid: ordinaryUser, gid: ordinaryUser } : {};
+  const flags = ['--user', '--map-root-user', '--mount', '--pid', '--fork', '--mount-proc', '--', 'mount', '-t', 'tmpfs', 'tmpfs', '/tmp'];
+  const { status, stderr } = spawnSync('unshare', flags, { ...as, cwd: '/', encoding: 'utf8' });
+  return status === 0 ? undefined : `the kernel denies user namespaces: ${stderr}`;
 }
 
 export interface ProcessFixture extends RuntimeFixture {

@@ -3,7 +3,7 @@ import { ParsedQuantity, subQuantity, quantityValue } from '@oarlock/api/values/
 import { formatTime } from '@oarlock/api/values/time';
 import { isExtendedResource } from '@oarlock/api/validation/resources';
 import type { ContainerImage, NodeCondition, NodeStatus } from '@oarlock/api/types/core-v1';
-import type { Image, RuntimeFeatures } from '@oarlock/spi/runtime';
+import type { Image, PodIsolation, RuntimeFeatures } from '@oarlock/spi/runtime';
 import type { Resources } from '../../pod-util/resources.ts';
 import type { MachineFacts } from '../machine.ts';
 import { thresholdValue } from '../../eviction/thresholds.ts';
@@ -23,6 +23,8 @@ export interface NodeStatusInputs {
   readonly runtimeVersion: string;
   /** The features of the default runtime, if it reports them. */
   readonly features: RuntimeFeatures | undefined;
+  /** Whether the default runtime isolates pods; undefined if it does not report it. */
+  readonly isolation: PodIsolation | undefined;
   readonly images: readonly Image[];
   readonly pressure: NodePressure;
   /** Why the node is not ready; empty if it is. */
@@ -74,6 +76,7 @@ function imagesOf(images: readonly Image[]): readonly ContainerImage[] {
 function conditionsOf({
   pressure,
   problems,
+  isolation,
 }: NodeStatusInputs): readonly Omit<NodeCondition, 'lastHeartbeatTime' | 'lastTransitionTime'>[] {
   const one = (
     type: string,
@@ -108,8 +111,15 @@ function conditionsOf({
           reason: 'KubeletNotReady',
           message: problems.length === 1 ? (problems[0] ?? '') : `[${problems.join(', ')}]`,
         },
+    ...(isolation ? [isolationCondition(isolation)] : []),
   ];
 }
+
+/** The condition of nodes whose runtime reports whether it isolates pods. Other than upstream's conditions, `True` is the good state. */
+const isolationCondition = ({ enforced, reason }: PodIsolation) =>
+  enforced
+    ? { type: 'PodIsolation', status: 'True', reason: 'PodIsolationEnforced', message: 'pods are isolated from the node' }
+    : { type: 'PodIsolation', status: 'False', reason: 'PodIsolationUnavailable', message: `pods run without isolation: ${reason}` };
 
 /** Returns the whole status. The transition time of a condition changes with its status. */
 export function generateNodeStatus(inputs: NodeStatusInputs, before: NodeStatus | undefined, now: number): NodeStatus {

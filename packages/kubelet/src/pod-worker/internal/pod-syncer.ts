@@ -1,3 +1,4 @@
+import { isolationRejection } from '../../admission/isolation-admission.ts';
 import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import { Backoff } from '@oarlock/primitives/backoff';
@@ -159,7 +160,7 @@ export class PodSyncer {
   /** SyncPod upstream. The steps run in this order; a step that returns false ends the pass. */
   async #syncPod(pass: SyncPass): Promise<void> {
     const record = this.#record;
-    if (!this.#admit(pass)) return;
+    if (!(await this.#admit(pass))) return;
     this.#mayHaveStarted = true;
     await this.#runtimeStatus.refresh(pass);
     if (this.#activeDeadlineExceeded(pass)) return;
@@ -186,9 +187,11 @@ export class PodSyncer {
   }
 
   /** Returns true if the node has admitted the pod; otherwise the pod is rejected or waits for preempted pods. */
-  #admit(pass: SyncPass): boolean {
+  async #admit(pass: SyncPass): Promise<boolean> {
     if (this.#admitted) return true;
-    const rejection = this.#options.admit(this.#record.pod);
+    const { pod, runtime } = this.#record;
+    const unsafe = runtime && (await isolationRejection(pod, runtime.pleg.driver, { client: this.#node.client, signal: pass.signal }));
+    const rejection = unsafe ?? this.#options.admit(pod);
     if (rejection === 'later') return false;
     if (rejection) {
       this.#rejectPod(pass, rejection);

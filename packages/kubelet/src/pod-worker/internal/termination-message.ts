@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { PodRecord } from '../../pod/pod-record.ts';
 import type { ContainerStatus } from '@oarlock/spi/runtime';
@@ -12,7 +13,8 @@ const tailBytes = 64 * 1024;
 /** Returns a container's termination message: its message file, or by policy the end of its log after a failure; empty without one. */
 async function terminationMessage(status: ContainerStatus): Promise<string> {
   const path = status.annotations[runtimeLabels.terminationMessagePath];
-  const file = path === undefined ? undefined : status.mounts.find(({ containerPath }) => containerPath === path)?.hostPath;
+  // the kubelet's own file is the last mount: a volume at the same path is not read, as the pod may have put a link there
+  const file = path === undefined ? undefined : status.mounts.findLast(({ containerPath }) => containerPath === path)?.hostPath;
   const message = file === undefined ? '' : (await readPart(file, maxMessage, 'head')).toString('utf8');
   if (
     message !== '' ||
@@ -33,10 +35,12 @@ async function terminationMessage(status: ContainerStatus): Promise<string> {
 
 /** Returns an empty buffer if the file cannot be read: the container may never have started. */
 async function readPart(file: string, limit: number, end: 'head' | 'tail'): Promise<Buffer> {
-  const handle = await open(file, 'r').catch(() => undefined);
+  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
   if (!handle) return Buffer.alloc(0);
   try {
-    const { size } = await handle.stat();
+    const stats = await handle.stat();
+    if (!stats.isFile()) return Buffer.alloc(0);
+    const { size } = stats;
     const length = Math.min(size, limit);
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, end === 'head' ? 0 : size - length);
     return buffer.subarray(0, bytesRead);

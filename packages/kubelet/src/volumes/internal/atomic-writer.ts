@@ -13,6 +13,8 @@ export type Payload = ReadonlyMap<string, FileContent>;
 
 const dataLink = '..data';
 const newDataLink = '..data_tmp';
+/** The names of directories that this module creates: a time and a random number. */
+const payloadDirectory = /^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$/;
 const maxPath = 4096;
 
 /** @throws VolumeError `InvalidArgument` if a path leaves the volume or has a reserved name */
@@ -68,7 +70,7 @@ export async function writeAtomically(
 ): Promise<boolean> {
   validate(payload);
   await mkdir(target, { recursive: true });
-  const current = await readlink(join(target, dataLink)).catch(missing);
+  const current = await currentDirectory(target);
   if (current !== undefined && (await isCurrent(join(target, current), payload).catch(missing))) {
     await showNames(target, payload); // a previous call may have crashed before this step
     return false;
@@ -96,6 +98,15 @@ export async function writeAtomically(
   await showNames(target, payload);
   if (current !== undefined && current !== name) await rm(join(target, current), { recursive: true, force: true });
   return true;
+}
+
+/** Returns the name of the directory of the visible files. A link to anything else is ignored: a pod that can write to the volume may have made it. */
+async function currentDirectory(target: string): Promise<string | undefined> {
+  const entry = await lstat(join(target, dataLink)).catch(missing);
+  if (entry && !entry.isSymbolicLink()) await rm(join(target, dataLink), { recursive: true, force: true });
+  const name = entry?.isSymbolicLink() ? await readlink(join(target, dataLink)).catch(missing) : undefined;
+  if (name === undefined || !payloadDirectory.test(name)) return undefined;
+  return (await lstat(join(target, name)).catch(missing))?.isDirectory() ? name : undefined;
 }
 
 /** Creates the visible names, a link for the first part of each path, and removes all others. */

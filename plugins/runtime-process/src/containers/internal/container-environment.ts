@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync, type Sta
 import { homedir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { ContainerConfig, PodSandboxConfig } from '@oarlock/spi/runtime';
-import type { BindMount, Credentials } from './process-launch.ts';
+import type { Credentials } from './privileges.ts';
+import type { BindMount } from './process-launch.ts';
 import { SupervisorError } from '../../protocol/supervisor-protocol.ts';
 import { isExecutable, type Tools } from '../../host/host-tools.ts';
 
@@ -11,19 +12,25 @@ export const marker = (containerId: string) => `OARLOCK_CONTAINER=${containerId}
 
 /**
  * Returns a clean environment: what a shell needs, then the pod's variables, then the variables that locate the pod's volumes.
- * `OARLOCK_ROOT` is empty if volumes are mounted, otherwise a tree of links: `$OARLOCK_ROOT/etc/config` works in both cases.
+ * `OARLOCK_ROOT` is empty if volumes are mounted, otherwise a tree of links: `$OARLOCK_ROOT/etc/config` works in both cases. `volumePaths` are
+ * the paths at which the container finds its volumes, if they differ from those of the node.
  */
 export function environmentOf(
   containerId: string,
   config: ContainerConfig,
   sandbox: PodSandboxConfig,
-  { path, root, home }: { readonly path: string; readonly root: string; readonly home: string },
+  {
+    path,
+    root,
+    home,
+    volumePaths,
+  }: { readonly path: string; readonly root: string; readonly home: string; readonly volumePaths?: readonly string[] | undefined },
 ): Record<string, string> {
   const environment: Record<string, string> = { PATH: path, HOME: home, HOSTNAME: sandbox.hostname, ...(config.tty && { TERM: 'xterm' }) };
   for (const { key, value } of config.envs) environment[key] = value;
   environment['OARLOCK_ROOT'] = root;
   for (const [index, { containerPath, hostPath }] of config.mounts.entries())
-    environment[`OARLOCK_MOUNT_${index}`] = `${containerPath}:${hostPath}`;
+    environment[`OARLOCK_MOUNT_${index}`] = `${containerPath}:${volumePaths?.[index] ?? hostPath}`;
   environment['OARLOCK_CONTAINER'] = containerId;
   return environment;
 }
@@ -39,25 +46,8 @@ export function bindMounts(
     to: resolve('/', containerPath),
     readonly: readonly === true,
   }));
-  const { dns } = sandbox;
-  if (dns && (dns.servers.length > 0 || dns.searches.length > 0 || dns.options.length > 0)) {
-    mkdirSync(directory, { recursive: true, mode: 0o755 });
-    const file = join(directory, 'resolv.conf');
-    const lines = [
-      dns.searches.length > 0 ? `search ${dns.searches.join(' ')}` : '',
-      ...dns.servers.map((server) => `nameserver ${server}`),
-      dns.options.length > 0 ? `options ${dns.options.join(' ')}` : '',
-    ];
-    writeFileSync(
-      file,
-      lines
-        .filter((line) => line !== '')
-        .map((line) => `${line.replaceAll('\n', ' ')}\n`)
-        .join(''),
-      { mode: 0o644 },
-    );
-    requested.unshift({ from: file, to: '/etc/resolv.conf', readonly: false });
-  }
+  const resolver = writeResolverFile(sandbox, directory);
+  if (resolver !== undefined) requested.unshift({ from: resolver, to: resolverPath, readonly: false });
   const mounts = requested.filter(({ from, to }) => {
     const [source, target] = [statOrUndefined(from), statOrUndefined(to)];
     return to !== '/' && source !== undefined && target !== undefined && source.isDirectory() === target.isDirectory();
@@ -67,6 +57,29 @@ export function bindMounts(
     mounts: mounts.sort((a, b) => a.to.split(sep).length - b.to.split(sep).length),
     complete: config.mounts.every(({ containerPath }) => mounts.some(({ to }) => to === resolve('/', containerPath))),
   };
+}
+
+export const resolverPath = '/etc/resolv.conf';
+
+/** Writes the pod's DNS config to a file in the container's directory. Returns its path; undefined if the pod has none. */
+export function writeResolverFile({ dns }: PodSandboxConfig, directory: string): string | undefined {
+  if (!dns || (dns.servers.length === 0 && dns.searches.length === 0 && dns.options.length === 0)) return undefined;
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  const file = join(directory, 'resolv.conf');
+  const lines = [
+    dns.searches.length > 0 ? `search ${dns.searches.join(' ')}` : '',
+    ...dns.servers.map((server) => `nameserver ${server}`),
+    dns.options.length > 0 ? `options ${dns.options.join(' ')}` : '',
+  ];
+  writeFileSync(
+    file,
+    lines
+      .filter((line) => line !== '')
+      .map((line) => `${line.replaceAll('\n', ' ')}\n`)
+      .join(''),
+    { mode: 0o644 },
+  );
+  return file;
 }
 
 /** Creates links in place of mounts, below the container's own directory. A mount inside another mount cannot be linked and is left out. */
@@ -140,15 +153,30 @@ function accounts(): Account[] {
 /** Returns why a command cannot be run, with the messages of common runtimes; undefined if it can, or if only running it will show. */
 export function checkExecutable(
   program: string,
-  { path, directory, mounts }: { readonly path: string; readonly directory: string; readonly mounts: readonly BindMount[] },
+  {
+    path,
+    directory,
+    mounts,
+    hides = () => false,
+  }: {
+    readonly path: string;
+    readonly directory: string;
+    readonly mounts: readonly Pick<BindMount, 'to'>[];
+    /** Returns true for paths of the node that the container does not see. */
+    readonly hides?: ((path: string) => boolean) | undefined;
+  },
 ): string | undefined {
+  const isInMount = (full: string) => mounts.some(({ to }) => full.startsWith(`${to}/`) || full === to);
   if (!program.includes('/')) {
-    const found = path.split(':').some((entry) => isRunnable(join(entry === '' ? directory : entry, program)));
+    const found = path.split(':').some((entry) => {
+      const full = resolve(directory, entry, program);
+      return isRunnable(full) && (!hides(full) || isInMount(full));
+    });
     return found ? undefined : `exec: ${JSON.stringify(program)}: executable file not found in $PATH`;
   }
   const full = resolve(directory, program);
-  if (mounts.some(({ to }) => full.startsWith(`${to}/`) || full === to) || isRunnable(full)) return undefined;
-  const found = statOrUndefined(full);
+  if (isInMount(full) || (isRunnable(full) && !hides(full))) return undefined;
+  const found = hides(full) ? undefined : statOrUndefined(full);
   return `exec: ${JSON.stringify(program)}: ${found === undefined ? `stat ${program}: no such file or directory` : found.isDirectory() ? 'is a directory' : 'permission denied'}`;
 }
 const isRunnable = (path: string) => isExecutable(path) && statOrUndefined(path)?.isFile() === true;

@@ -1,53 +1,75 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { ContainerConfig } from '@oarlock/spi/runtime';
-import { bindMounts, credentialsOf, environmentOf, linkMounts, checkExecutable } from './container-environment.ts';
+import { isWithin, readMountTable } from '../../isolation/mount-table.ts';
+import type { ContainerIsolation, HiddenDirectories, Isolation, IsolationMode } from '../../isolation/isolation.ts';
+import { createPodView, type PodView } from '../../isolation/pod-view.ts';
+import {
+  bindMounts,
+  checkExecutable,
+  credentialsOf,
+  environmentOf,
+  linkMounts,
+  resolverPath,
+  writeResolverFile,
+} from './container-environment.ts';
+import type { Credentials } from './privileges.ts';
 import { type BindMount, type Launch, buildLaunch } from './process-launch.ts';
 import type { ContainerRecord, PodStore } from '../pod-store.ts';
-import type { HostServices } from '../process-group.ts';
+import type { HostServices, ProcessGroup } from '../process-group.ts';
 import { SupervisorError, type SandboxRecord } from '../../protocol/supervisor-protocol.ts';
-import { systemPath } from '../../host/host-tools.ts';
+import { systemPath, type Tools } from '../../host/host-tools.ts';
 
 export interface LaunchContext {
   readonly host: HostServices;
-  readonly store: PodStore;
+  readonly store: Pick<PodStore, 'directoryOf' | 'directoryOfSandbox'>;
   /** Directories that precede the system's on the PATH of containers: the directory of this Node.js. */
   readonly path: string;
+  readonly isolation: Isolation;
+  /** True if the config forbids containers that are not isolated. */
+  readonly requiresIsolation: boolean;
+  readonly hidden: HiddenDirectories;
+}
+
+export interface LaunchedContainer {
+  readonly record: ContainerRecord;
+  readonly sandbox: SandboxRecord;
+  /** `cgroup.procs` files of its control groups. */
+  readonly cgroups: readonly string[];
+}
+
+/** How to start a container, and what `exec` has to know of it. */
+export interface ContainerLaunch {
+  readonly launch: Launch;
+  readonly namespaces: boolean;
+  readonly isolation?: ContainerIsolation;
 }
 
 /** Returns how to run a container's own command, and creates what it needs in the container's directory. @throws SupervisorError if it cannot be run */
-export function launchOfStart(
-  record: ContainerRecord,
-  sandbox: SandboxRecord,
-  context: LaunchContext,
-  cgroups: readonly string[],
-): { readonly launch: Launch; readonly namespaces: boolean } {
-  const {
-    host: { tools },
-    store,
-  } = context;
+export function launchOfStart(container: LaunchedContainer, context: LaunchContext): ContainerLaunch {
+  const { isolation } = context;
+  const { record, sandbox, cgroups } = container;
+  // as with other runtimes, a privileged container is not separated from the node
+  if (isolation.mode !== 'none' && record.config.linux.security.privileged !== true)
+    return isolatedStart(container, { ...context, mode: isolation.mode });
+  if (isolation.mode === 'none' && context.requiresIsolation)
+    throw new SupervisorError(
+      'FailedPrecondition',
+      `containers cannot be isolated, which \`isolation: required\` demands: ${isolation.reason}`,
+    );
+  const { tools } = context.host;
   const { config } = record;
   const credentials = credentialsOf(config, tools);
-  const directory = store.directoryOf(record);
+  const directory = context.store.directoryOf(record);
   const { mounts, complete } = tools.namespaces ? bindMounts(config, sandbox.config, directory) : { mounts: [], complete: false };
   const root = complete || config.mounts.length === 0 ? '' : linkMounts(config, directory);
-  const environment = environmentOf(record.id, config, sandbox.config, {
-    path: `${context.path}:${systemPath}`,
-    root,
-    home: credentials.home,
-  });
+  const environment = environmentOf(record.id, config, sandbox.config, { path: pathOf(context), root, home: credentials.home });
   const command = [...config.command, ...config.args];
-  checkCommand(command, environment, config, mounts);
+  checkCommand({ command, environment, config }, { mounts });
   const namespaces = tools.namespaces && (mounts.length > 0 || sandbox.netns !== undefined);
   const launch = buildLaunch(
     {
-      command,
-      environment,
-      directory: workingDirectory(config),
-      tty: config.tty,
-      credentials,
-      cgroups,
-      ...(sandbox.netns !== undefined && { netns: sandbox.netns }),
+      ...processOf(config, sandbox, { command, environment, credentials, cgroups }),
       ...(namespaces && { own: { mounts, hostname: sandbox.netns !== undefined ? sandbox.config.hostname : '' } }),
     },
     tools,
@@ -55,59 +77,140 @@ export function launchOfStart(
   return { launch, namespaces };
 }
 
-/** Returns how to run another command in a container whose first process is `pid`. @throws SupervisorError */
-export function launchOfExec(
-  record: ContainerRecord,
-  sandbox: SandboxRecord,
-  context: LaunchContext,
+function isolatedStart(container: LaunchedContainer, context: LaunchContext & { readonly mode: IsolationMode }): ContainerLaunch {
+  const { host, mode } = context;
+  const { record, sandbox, cgroups } = container;
+  const { config } = record;
+  const credentials = credentialsOf(config, host.tools);
+  const view = viewOf(container, { ...context, credentials });
+  const environment = environmentOf(record.id, config, sandbox.config, {
+    path: pathOf(context),
+    root: view.root,
+    home: credentials.home,
+    volumePaths: view.volumePaths,
+  });
+  const command = [...config.command, ...config.args];
+  const processes = config.linux.security.namespaces.pid !== 'NODE';
+  const isolation: ContainerIsolation = { mode, processes, hidden: view.hidden, visible: view.visible, volumePaths: view.volumePaths };
+  checkCommand({ command, environment, config }, { mounts: visibleMounts(isolation), isolation });
+  const launch = buildLaunch(
+    {
+      ...processOf(config, sandbox, { command, environment, credentials, cgroups }),
+      isolate: {
+        mode,
+        processes,
+        fstab: view.fstab,
+        sentinel: view.sentinel,
+        readOnly: view.readOnly,
+        checks: view.checks,
+        hostname: sandbox.netns !== undefined ? sandbox.config.hostname : '',
+      },
+    },
+    host.tools,
+  );
+  return { launch, namespaces: false, isolation };
+}
+
+function viewOf(
+  { record, sandbox, cgroups }: LaunchedContainer,
   {
-    command,
-    tty,
-    pid,
-    cgroups,
-  }: { readonly command: readonly string[]; readonly tty: boolean; readonly pid: number; readonly cgroups: readonly string[] },
-): Launch {
-  const {
     host: { tools },
     store,
-  } = context;
+    hidden,
+    mode,
+    credentials,
+  }: LaunchContext & { readonly mode: IsolationMode; readonly credentials: Credentials & { readonly home: string } },
+): PodView {
+  const { mounts, linux } = record.config;
+  const directory = store.directoryOf(record);
+  const resolver = writeResolverFile(sandbox.config, directory);
+  const hasResolver = resolver === undefined || mounts.some(({ containerPath }) => containerPath === resolverPath);
+  const view = createPodView({
+    mode,
+    hidden,
+    table: readMountTable(),
+    directory,
+    podDirectory: store.directoryOfSandbox(record.sandboxId),
+    home: credentials.home,
+    owner: credentials,
+    mounts: hasResolver ? mounts : [...mounts, { containerPath: resolverPath, hostPath: resolver }],
+    cgroups: cgroups.map((file) => dirname(file)),
+    maskedPaths: linux.security.maskedPaths ?? [],
+    readonlyPaths: linux.security.readonlyPaths ?? [],
+    wrapperPrograms: wrapperPrograms(tools),
+  });
+  return { ...view, volumePaths: view.volumePaths.slice(0, mounts.length) };
+}
+
+/** Returns the programs that run with privileges in the mount namespace of a container. */
+export function wrapperPrograms({ shell, env, mount, nsenter, setpriv, setsid, stat, unshare, script }: Tools): readonly string[] {
+  return [shell, env, mount, nsenter, setpriv, setsid, stat, unshare, script].filter((path) => path !== undefined);
+}
+
+/** Returns how to run another command in a running container. @throws SupervisorError */
+export function launchOfExec(
+  { record, sandbox, cgroups }: LaunchedContainer,
+  context: LaunchContext,
+  { command, tty, group }: { readonly command: readonly string[]; readonly tty: boolean; readonly group: ProcessGroup },
+): Launch {
+  const { tools } = context.host;
   const config: ContainerConfig = { ...record.config, tty };
+  const { isolation } = record;
   const namespaces = record.namespaces === true;
   const credentials = credentialsOf(config, tools);
-  const links = join(store.directoryOf(record), 'root');
+  const links = join(context.store.directoryOf(record), 'root');
   const environment = environmentOf(record.id, config, sandbox.config, {
-    path: `${context.path}:${systemPath}`,
+    path: pathOf(context),
     root: existsSync(links) ? links : '',
     home: credentials.home,
+    volumePaths: isolation?.volumePaths,
   });
-  const mounts = namespaces
-    ? config.mounts.map(({ containerPath, hostPath }) => ({ from: hostPath, to: containerPath, readonly: false }))
-    : [];
-  checkCommand(command, environment, config, mounts);
+  const own = namespaces ? config.mounts.map(({ containerPath }) => ({ to: containerPath })) : [];
+  checkCommand({ command, environment, config }, { mounts: isolation ? visibleMounts(isolation) : own, isolation });
   return buildLaunch(
     {
-      command,
-      environment,
-      directory: workingDirectory(config),
-      tty,
-      credentials,
-      cgroups,
-      join: { pid, namespaces },
-      ...(sandbox.netns !== undefined && { netns: sandbox.netns }),
+      ...processOf(config, sandbox, { command, environment, credentials, cgroups }),
+      ...(isolation
+        ? { joinIsolated: { mode: isolation.mode, processes: isolation.processes, ...group.namespaceHolders() } }
+        : { join: { pid: group.pid, namespaces } }),
     },
     tools,
   );
 }
 
+function processOf(
+  config: ContainerConfig,
+  { netns }: SandboxRecord,
+  rest: {
+    readonly command: readonly string[];
+    readonly environment: Readonly<Record<string, string>>;
+    readonly credentials: Credentials;
+    readonly cgroups: readonly string[];
+  },
+) {
+  return { ...rest, directory: workingDirectory(config), tty: config.tty, ...(netns !== undefined && { netns }) };
+}
+
+const pathOf = ({ path }: LaunchContext) => `${path}:${systemPath}`;
 const workingDirectory = ({ workingDir }: ContainerConfig) => (workingDir === undefined || workingDir === '' ? '/' : workingDir);
+const visibleMounts = ({ visible }: ContainerIsolation) => visible.map((to) => ({ to }));
+
+interface CommandToCheck {
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly config: ContainerConfig;
+}
 
 /** @throws SupervisorError if the program does not exist or is not executable */
 function checkCommand(
-  [program = '']: readonly string[],
-  environment: Readonly<Record<string, string>>,
-  config: ContainerConfig,
-  mounts: readonly BindMount[],
+  { command: [program = ''], environment, config }: CommandToCheck,
+  { mounts, isolation }: { readonly mounts: readonly Pick<BindMount, 'to'>[]; readonly isolation?: ContainerIsolation | undefined },
 ): void {
-  const problem = checkExecutable(program, { path: environment['PATH'] ?? systemPath, directory: workingDirectory(config), mounts });
+  const problem = checkExecutable(program, {
+    path: environment['PATH'] ?? systemPath,
+    directory: workingDirectory(config),
+    mounts,
+    hides: (path) => isolation?.hidden.some((directory) => isWithin(path, directory)) === true,
+  });
   if (problem !== undefined) throw new SupervisorError('FailedPrecondition', problem);
 }

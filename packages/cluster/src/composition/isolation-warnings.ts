@@ -1,0 +1,13 @@
+import { Runtime } from '@oarlock/spi/runtime';
+import type { Composition } from './compose.ts';
+
+/** Returns a warning for each runtime of a composition with a kubelet that cannot isolate pods from the node. */
+export async function isolationWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
+  if (!plan.roles.includes('kubelet')) return [];
+  const warnings: string[] = [];
+  for (const [name, driver] of host.get(Runtime)) {
+    const isolation = await driver.isolation?.();
+    if (isolation?.enforced === false) warnings.push(`${name}: pods run without isolation: ${isolation.reason}`);
+  }
+  return warnings;
+}
