@@ -4,7 +4,7 @@ import apiserver from '../../src/plugin.ts';
 
 describe('the connection limits', () => {
   it('have the defaults of kube-apiserver', () => {
-    expect((apiserver.config.parse({}) as { readonly connections: unknown }).connections).toEqual(defaultConnectionConfig);
+    expect(apiserver.config.parse({})).toMatchObject({ connections: defaultConnectionConfig });
     expect(connectionLimits(defaultConnectionConfig, 60_000)).toMatchObject({
       handshakeTimeoutMs: 32_000,
       headerTimeoutMs: 32_000,
