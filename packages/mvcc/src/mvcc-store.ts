@@ -168,16 +168,16 @@ export class MvccStore {
 
   /** Applies a commit. Returns false if it changed nothing; its revision is then unused. Times to live may be fractions of a second. */
   apply(writes: readonly Write[], revision: Revision): boolean {
-    let written = false;
+    let changed = false;
     for (const { key, value, ttlSeconds } of writes) {
       if (value === null) {
-        written = this.#delete(key, revision) || written;
+        changed = this.#delete(key, revision) || changed;
       } else {
         this.#put(key, value, ttlSeconds, revision);
-        written = true;
+        changed = true;
       }
     }
-    if (!written) return false;
+    if (!changed) return false;
     this.#revision = revision;
     this.#hub.advance(revision);
     this.#past.trim();

@@ -16,7 +16,13 @@ const level = (name: string, spec: PriorityLevelConfigurationSpec): PriorityLeve
   metadata: { name, ...autoUpdated },
   spec,
 });
-const queued = (name: string, shares: number, lendablePercent: number, queues: number, handSize: number) =>
+interface QueuedLevel {
+  readonly shares: number;
+  readonly lendablePercent: number;
+  readonly queues: number;
+  readonly handSize: number;
+}
+const queued = (name: string, { shares, lendablePercent, queues, handSize }: QueuedLevel) =>
   level(name, {
     type: 'Limited',
     limited: {
@@ -40,13 +46,13 @@ const leases: ResourceRule = {
   namespaces: ['*'],
 };
 
-const schema = (
-  name: string,
-  priorityLevel: string,
-  matchingPrecedence: number,
-  by: 'ByUser' | 'ByNamespace' | undefined,
-  rules: Rules,
-): FlowSchema => ({
+interface SchemaHead {
+  readonly name: string;
+  readonly priorityLevel: string;
+  readonly matchingPrecedence: number;
+  readonly by?: 'ByUser' | 'ByNamespace';
+}
+const schema = ({ name, priorityLevel, matchingPrecedence, by }: SchemaHead, rules: Rules): FlowSchema => ({
   kind: 'FlowSchema',
   apiVersion: 'flowcontrol.apiserver.k8s.io/v1',
   metadata: { name, ...autoUpdated },
@@ -67,22 +73,22 @@ export const mandatoryPriorityLevels: readonly PriorityLevelConfiguration[] = [
   }),
 ];
 export const mandatoryFlowSchemas: readonly FlowSchema[] = [
-  schema('exempt', 'exempt', 1, undefined, everything([group('system:masters')])),
-  schema('catch-all', 'catch-all', 10_000, 'ByUser', everything(everyone)),
+  schema({ name: 'exempt', priorityLevel: 'exempt', matchingPrecedence: 1 }, everything([group('system:masters')])),
+  schema({ name: 'catch-all', priorityLevel: 'catch-all', matchingPrecedence: 10_000, by: 'ByUser' }, everything(everyone)),
 ];
 
 /** The suggested objects. Administrators may change them after removing the autoupdate annotation. */
 export const suggestedPriorityLevels: readonly PriorityLevelConfiguration[] = [
-  queued('system', 30, 33, 64, 6),
-  queued('node-high', 40, 25, 64, 6),
-  queued('leader-election', 10, 0, 16, 4),
-  queued('workload-high', 40, 50, 128, 6),
-  queued('workload-low', 100, 90, 128, 6),
-  queued('global-default', 20, 50, 128, 6),
+  queued('system', { shares: 30, lendablePercent: 33, queues: 64, handSize: 6 }),
+  queued('node-high', { shares: 40, lendablePercent: 25, queues: 64, handSize: 6 }),
+  queued('leader-election', { shares: 10, lendablePercent: 0, queues: 16, handSize: 4 }),
+  queued('workload-high', { shares: 40, lendablePercent: 50, queues: 128, handSize: 6 }),
+  queued('workload-low', { shares: 100, lendablePercent: 90, queues: 128, handSize: 6 }),
+  queued('global-default', { shares: 20, lendablePercent: 50, queues: 128, handSize: 6 }),
 ];
 export const suggestedFlowSchemas: readonly FlowSchema[] = [
-  schema('system-nodes', 'system', 500, 'ByUser', everything([group('system:nodes')])),
-  schema('system-node-high', 'node-high', 400, 'ByUser', [
+  schema({ name: 'system-nodes', priorityLevel: 'system', matchingPrecedence: 500, by: 'ByUser' }, everything([group('system:nodes')])),
+  schema({ name: 'system-node-high', priorityLevel: 'node-high', matchingPrecedence: 400, by: 'ByUser' }, [
     {
       subjects: [group('system:nodes')],
       resourceRules: [
@@ -91,22 +97,36 @@ export const suggestedFlowSchemas: readonly FlowSchema[] = [
       ],
     },
   ]),
-  schema('probes', 'exempt', 2, undefined, [
+  schema({ name: 'probes', priorityLevel: 'exempt', matchingPrecedence: 2 }, [
     { subjects: everyone, nonResourceRules: [{ verbs: ['get'], nonResourceURLs: ['/healthz', '/readyz', '/livez'] }] },
   ]),
-  schema('system-leader-election', 'leader-election', 100, 'ByUser', [
+  schema({ name: 'system-leader-election', priorityLevel: 'leader-election', matchingPrecedence: 100, by: 'ByUser' }, [
     { subjects: [user('system:kube-controller-manager'), user('system:kube-scheduler')], resourceRules: [leases] },
   ]),
-  schema('endpoint-controller', 'workload-high', 150, 'ByUser', [
+  schema({ name: 'endpoint-controller', priorityLevel: 'workload-high', matchingPrecedence: 150, by: 'ByUser' }, [
     {
       subjects: [user('system:kube-controller-manager'), account('endpoint-controller'), account('endpointslicemirroring-controller')],
       resourceRules: [{ verbs: ['get', 'create', 'update'], apiGroups: [''], resources: ['endpoints'], namespaces: ['*'] }],
     },
   ]),
-  schema('workload-leader-election', 'leader-election', 200, 'ByUser', [{ subjects: [account('*')], resourceRules: [leases] }]),
-  schema('kube-controller-manager', 'workload-high', 800, 'ByNamespace', everything([user('system:kube-controller-manager')])),
-  schema('kube-scheduler', 'workload-high', 800, 'ByNamespace', everything([user('system:kube-scheduler')])),
-  schema('kube-system-service-accounts', 'workload-high', 900, 'ByNamespace', everything([account('*')])),
-  schema('service-accounts', 'workload-low', 9_000, 'ByUser', everything([group('system:serviceaccounts')])),
-  schema('global-default', 'global-default', 9_900, 'ByUser', everything(everyone)),
+  schema({ name: 'workload-leader-election', priorityLevel: 'leader-election', matchingPrecedence: 200, by: 'ByUser' }, [
+    { subjects: [account('*')], resourceRules: [leases] },
+  ]),
+  schema(
+    { name: 'kube-controller-manager', priorityLevel: 'workload-high', matchingPrecedence: 800, by: 'ByNamespace' },
+    everything([user('system:kube-controller-manager')]),
+  ),
+  schema(
+    { name: 'kube-scheduler', priorityLevel: 'workload-high', matchingPrecedence: 800, by: 'ByNamespace' },
+    everything([user('system:kube-scheduler')]),
+  ),
+  schema(
+    { name: 'kube-system-service-accounts', priorityLevel: 'workload-high', matchingPrecedence: 900, by: 'ByNamespace' },
+    everything([account('*')]),
+  ),
+  schema(
+    { name: 'service-accounts', priorityLevel: 'workload-low', matchingPrecedence: 9_000, by: 'ByUser' },
+    everything([group('system:serviceaccounts')]),
+  ),
+  schema({ name: 'global-default', priorityLevel: 'global-default', matchingPrecedence: 9_900, by: 'ByUser' }, everything(everyone)),
 ];

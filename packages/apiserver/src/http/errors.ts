@@ -23,7 +23,7 @@ export function internalError(message: string, cause?: unknown): StatusError {
   return new StatusError(status, cause === undefined ? undefined : { cause });
 }
 
-/** Converts the error response of another server. */
+/** Converts the error response of another server to a StatusError. */
 export function remoteRejection(code: number, answer: unknown): StatusError {
   if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
   const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';

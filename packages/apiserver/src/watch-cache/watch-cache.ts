@@ -2,13 +2,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expired } from '@oarlock/api/status';
 import type { Timer } from '@oarlock/primitives/clock';
 import { SharedCall } from '@oarlock/primitives/shared-call';
-import { StorageError, type Change, type ChangeBatch, type Entry } from '@oarlock/spi/storage';
+import { StorageError, type Change, type ChangeBatch } from '@oarlock/spi/storage';
 import { toStatusError } from '../storage/storage-error.ts';
 import { EventRingMemory } from './internal/event-ring-memory.ts';
 import { PendingWrites } from './pending-writes.ts';
 import { RevisionProgress } from './internal/progress.ts';
+import { deferred } from './internal/deferred.ts';
 import { loadObjects } from './internal/load-objects.ts';
-import { rangePages } from './internal/range-pages.ts';
+import { readEntries } from './internal/range-pages.ts';
 import { WatcherMemory } from './internal/watcher-memory.ts';
 import { ResourceCaches } from './internal/resource-caches.ts';
 import type { CachedResource, ResourceCache } from './resource-cache.ts';
@@ -114,7 +115,7 @@ export class WatchCache {
     const prefix = `${storageRoot}${cache.resource.name}/`;
     for (let wait = minRetryDelayMs; !signal.aborted && this.#resources.get(cache.resource.name) === cache; ) {
       try {
-        const { entries, revision } = await this.#readEntries(prefix);
+        const { entries, revision } = await readEntries(this.#options.storage, prefix);
         const items = this.#resources.decodeAll(cache, prefix, entries);
         if (!(await this.waitForRevision(revision, signal))) continue;
         cache.completeInitialLoad(items, this.revision);
@@ -125,16 +126,6 @@ export class WatchCache {
         wait = Math.min(wait * 2, maxRetryDelayMs);
       }
     }
-  }
-
-  async #readEntries(prefix: string): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
-    const entries: Entry[] = [];
-    let revision = 0;
-    for await (const page of rangePages(this.#options.storage, prefix)) {
-      revision = page.revision;
-      entries.push(...page.entries);
-    }
-    return { entries, revision };
   }
 
   /** Loads all objects and watches storage until `stop`. Resolves when the objects are loaded; retries while storage is unavailable. */
@@ -235,7 +226,7 @@ export class WatchCache {
   async #loadFirst(): Promise<number | undefined> {
     const { loadFirst } = this.#options;
     if (loadFirst === undefined) return undefined;
-    const { entries, revision } = await this.#readEntries(loadFirst.prefix);
+    const { entries, revision } = await readEntries(this.#options.storage, loadFirst.prefix);
     const cache = this.resource(loadFirst.name);
     loadFirst.read(this.#resources.decodeAll(cache, loadFirst.prefix, entries));
     return revision;
@@ -300,16 +291,6 @@ export class WatchCache {
       if (!this.#stop.signal.aborted) this.#trim();
     });
   }
-}
-
-function deferred() {
-  let resolve: () => void = () => undefined;
-  let reject: (error: unknown) => void = () => undefined;
-  const promise = new Promise<void>((done, fail) => {
-    resolve = done;
-    reject = fail;
-  });
-  return { promise, resolve, reject };
 }
 
 const revisionOfChange = (change: Change) => (change.type === 'put' ? change.entry.revision : change.revision);

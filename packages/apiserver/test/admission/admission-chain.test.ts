@@ -17,7 +17,7 @@ const plugin = (
 ): AdmissionPlugin => ({ matches: [{ resources, operations }], ...rest });
 
 describe('admission', () => {
-  it('changes in order, completes, validates, then asks for the last word', async () => {
+  it('runs mutating plugins in order, defaulting, validation, then validating plugins', async () => {
     const seen: string[] = [];
     const label = (key: string): AdmissionPlugin =>
       plugin(['pods'], ['CREATE'], {
@@ -71,7 +71,7 @@ describe('admission', () => {
     metadata: { ...metadata, name: '', uid: '', resourceVersion: '', creationTimestamp: '', managedFields: [] },
   });
 
-  it.each([['create'], ['update']] as const)('is read like a body where it changes something: %s', async (verb) => {
+  it.each([['create'], ['update']] as const)('decodes a changed object like a body: %s', async (verb) => {
     const rewrites: AdmissionPlugin = plugin(['pods'], [verb === 'create' ? 'CREATE' : 'UPDATE'], {
       mutate: ({ object }) =>
         object?.metadata?.annotations?.['spelled'] === 'out'
@@ -85,11 +85,11 @@ describe('admission', () => {
     await start({ admission: [rewrites] });
     const annotations = { spelled: 'out' };
     const plain = await server.create('pods', sent('plain', { annotations: { spelled: 'by the client' } }));
-    const made = await server.create(
+    const created = await server.create(
       'pods',
       verb === 'create' ? { ...pod('made'), metadata: { ...pod('made').metadata, annotations } } : sent('made'),
     );
-    const done = verb === 'create' ? made : await server.update('pods', { ...made, metadata: { ...made.metadata, annotations } });
+    const done = verb === 'create' ? created : await server.update('pods', { ...created, metadata: { ...created.metadata, annotations } });
     const same = { ...plain, metadata: { ...plain.metadata, annotations } };
     expect(wiped(done)).toEqual({
       ...wiped(same),
@@ -98,7 +98,7 @@ describe('admission', () => {
     expect(JSON.stringify(done)).not.toMatch(/"env"|nodeSelector|nonsense|"limits"|hostPID|"labels"/);
   });
 
-  it('is the fault of the server where it makes what cannot be', async () => {
+  it('fails with an internal error if a plugin returns an object that cannot be decoded', async () => {
     const breaks = plugin(['configmaps'], ['CREATE'], { mutate: ({ object }) => ({ ...object, ...{ data: { a: 7 } } }) as KubeObject });
     await start({ admission: [breaks] });
     expect(await rejectionOf(server.create('configmaps', configMap('c')))).toMatchObject({
@@ -108,7 +108,7 @@ describe('admission', () => {
     });
   });
 
-  it('sets defaults again where a plugin added something', async () => {
+  it('sets defaults again after a mutation', async () => {
     await start({
       admission: [
         plugin(['pods'], ['CREATE'], {
@@ -131,7 +131,7 @@ describe('admission', () => {
     });
   });
 
-  it('is asked for what it matches only', async () => {
+  it('calls a plugin only for requests that it matches', async () => {
     const seen: string[] = [];
     const watcher: AdmissionPlugin = {
       matches: [
@@ -163,10 +163,10 @@ describe('admission', () => {
     ]);
   });
 
-  it('refuses in the reason it gives, and nothing is written', async () => {
-    const refuseBy = (verdict: ReturnType<typeof deny>) => plugin(['*'], ['*'], { validate: () => verdict });
-    const status = async (verdict: ReturnType<typeof deny>) => {
-      await start({ admission: [refuseBy(verdict)] });
+  it('rejects a request with the reason of the decision and writes nothing', async () => {
+    const denyWith = (decision: ReturnType<typeof deny>) => plugin(['*'], ['*'], { validate: () => decision });
+    const status = async (decision: ReturnType<typeof deny>) => {
+      await start({ admission: [denyWith(decision)] });
       const { status } = await rejectionOf(server.create('configmaps', configMap('a')));
       expect((await server.list('configmaps')).names).toEqual([]);
       await server.stop();
@@ -193,7 +193,7 @@ describe('admission', () => {
     await start();
   });
 
-  it('can warn', async () => {
+  it('returns warnings of plugins', async () => {
     await start({
       admission: [
         plugin(['configmaps'], ['CREATE'], {
@@ -210,14 +210,14 @@ describe('admission', () => {
     });
   });
 
-  it('decides on what is there now, not on what the cache still has', async () => {
+  it('decides on the newest stored object when the cache is stale', async () => {
     const denyFinished: AdmissionPlugin = plugin(['configmaps'], ['DELETE'], {
       validate: ({ old }) => ((old as { data?: { keep?: string } }).data?.keep === 'yes' ? deny('kept') : allow),
     });
     await start({ admission: [denyFinished] });
     await server.create('configmaps', configMap('a', { keep: 'yes' }));
     expect((await rejectionOf(server.remove('configmaps', 'a'))).code).toBe(403);
-    // written behind the server's back: its cache may not know yet
+    // written directly to storage: the cache may not contain it yet
     await server.storage.commit(
       [{ key: '/registry/configmaps/default/a', value: Buffer.from('{"metadata":{"name":"a","namespace":"default"}}') }],
       [],
@@ -225,7 +225,7 @@ describe('admission', () => {
     await server.remove('configmaps', 'a');
   });
 
-  it('asks those that mutate once more, and no more, when rules from outside changed the object', async () => {
+  it('reinvokes mutating plugins once after a plugin that requests it', async () => {
     const seen: string[] = [];
     const first = plugin(['configmaps'], ['CREATE'], {
       mutate({ object, mutation: round }) {
@@ -248,7 +248,7 @@ describe('admission', () => {
     expect(seen).toEqual(['first false ', 'outside false', 'first true round1', 'outside true']);
   });
 
-  it('passes by a plugin that has nothing to be asked about', async () => {
+  it('skips idle plugins', async () => {
     let idle = true;
     const strict: AdmissionPlugin = { ...plugin(['*'], ['*'], { validate: () => deny('no') }), isIdle: () => idle };
     await start({ admission: [strict] });
@@ -257,7 +257,7 @@ describe('admission', () => {
     expect((await rejectionOf(server.create('configmaps', configMap('b')))).code).toBe(403);
   });
 
-  it('answers word for word what a refusal carries', async () => {
+  it('returns the Status of a denial unchanged', async () => {
     const status = {
       kind: 'Status',
       apiVersion: 'v1',
@@ -275,8 +275,8 @@ describe('admission', () => {
     });
   });
 
-  it('hands annotations and the warnings of a refusal on to whoever tells of them', async () => {
-    const told: string[] = [];
+  it('passes annotations, and warnings of a denial, to the request', async () => {
+    const recorded: string[] = [];
     await start({
       admission: [
         plugin(['configmaps'], ['CREATE'], {
@@ -291,10 +291,10 @@ describe('admission', () => {
     const request = {
       namespace: 'default',
       body: configMap('a'),
-      annotate: (key: string, value: string) => void told.push(`${key}=${value}`),
-      warn: (message: string) => void told.push(message),
+      annotate: (key: string, value: string) => void recorded.push(`${key}=${value}`),
+      warn: (message: string) => void recorded.push(message),
     };
     await rejectionOf(server.handle('create', 'configmaps', request));
-    expect(told.filter((each) => !each.startsWith('authorization.'))).toEqual(['policy/key=value', 'take care']);
+    expect(recorded.filter((each) => !each.startsWith('authorization.'))).toEqual(['policy/key=value', 'take care']);
   });
 });

@@ -19,13 +19,13 @@ async function load(text: string) {
 }
 
 const ada = { name: 'ada', groups: ['dev', 'system:authenticated'] };
-const asked = (verb: string, what: string, namespace = 'a', name = '', identity = ada): Attributes => {
+const attributesFor = (verb: string, what: string, namespace = 'a', name = '', identity = ada): Attributes => {
   const [, resource = '', group = '', subresource = ''] = /^([^./]+)(?:\.([^/]+))?(?:\/(.+))?$/.exec(what) ?? [];
   return { kind: 'resource', identity, verb, group, version: 'v1', resource, subresource, namespace, name };
 };
 const path = (at: string): Attributes => ({ kind: 'path', identity: ada, verb: 'get', path: at });
 
-it('takes the first rule that matches, and writes nothing where none does', async () => {
+it('an audit policy applies the first matching rule, and excludes requests that match none', async () => {
   const policy = await load(`
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -44,25 +44,25 @@ rules:
   const level = (attributes: Attributes) => policy(attributes)?.level ?? 'None';
   const proxy = { name: 'system:kube-proxy', groups: [] };
   const node = { name: 'system:node:n', groups: ['system:nodes'] };
-  expect(level(asked('watch', 'services', 'a', '', proxy))).toBe('None');
-  expect(level(asked('list', 'services', 'prod', '', proxy))).toBe('RequestResponse');
-  expect(level(asked('get', 'nodes', '', 'n', node))).toBe('None');
-  expect(level(asked('get', 'nodes', '', 'n'))).toBe('RequestResponse');
+  expect(level(attributesFor('watch', 'services', 'a', '', proxy))).toBe('None');
+  expect(level(attributesFor('list', 'services', 'prod', '', proxy))).toBe('RequestResponse');
+  expect(level(attributesFor('get', 'nodes', '', 'n', node))).toBe('None');
+  expect(level(attributesFor('get', 'nodes', '', 'n'))).toBe('RequestResponse');
   expect([level(path('/healthz/etcd')), level(path('/version')), level(path('/metrics'))]).toEqual(['None', 'None', 'None']);
-  expect(level(asked('create', 'secrets'))).toBe('Metadata');
-  expect(level(asked('create', 'serviceaccounts/token'))).toBe('Metadata');
-  expect(level(asked('create', 'serviceaccounts'))).toBe('None');
-  expect(level(asked('get', 'pods/log'))).toBe('Request');
-  expect(level(asked('update', 'jobs/status'))).toBe('Request');
-  expect(policy(asked('get', 'pods'))).toEqual({
+  expect(level(attributesFor('create', 'secrets'))).toBe('Metadata');
+  expect(level(attributesFor('create', 'serviceaccounts/token'))).toBe('Metadata');
+  expect(level(attributesFor('create', 'serviceaccounts'))).toBe('None');
+  expect(level(attributesFor('get', 'pods/log'))).toBe('Request');
+  expect(level(attributesFor('update', 'jobs/status'))).toBe('Request');
+  expect(policy(attributesFor('get', 'pods'))).toEqual({
     level: 'Request',
     omitStages: new Set(['RequestReceived', 'ResponseStarted']),
     omitManagedFields: true,
   });
-  expect(policy(asked('get', 'jobs.batch', 'prod'))).toMatchObject({ level: 'RequestResponse', omitManagedFields: false });
-  expect(level(asked('get', 'deployments.apps', 'a', 'web'))).toBe('Metadata');
-  expect(level(asked('get', 'deployments.apps', 'a', 'other'))).toBe('None');
-  expect(level(asked('list', 'deployments.apps', 'a'))).toBe('None');
+  expect(policy(attributesFor('get', 'jobs.batch', 'prod'))).toMatchObject({ level: 'RequestResponse', omitManagedFields: false });
+  expect(level(attributesFor('get', 'deployments.apps', 'a', 'web'))).toBe('Metadata');
+  expect(level(attributesFor('get', 'deployments.apps', 'a', 'other'))).toBe('None');
+  expect(level(attributesFor('list', 'deployments.apps', 'a'))).toBe('None');
 });
 
 it.each([
@@ -73,6 +73,6 @@ it.each([
   ['rules: [{ level: None, resources: [{ resourceNames: [a] }] }]', 'resourceNames need resources'],
   ['rules: [{ level: None, omitStages: [Later] }]', 'omitStages'],
   ['rules: [{ level: None, user: [a] }]', 'user'],
-])('refuses %s', async (rules, because) => {
-  await expect(load(`apiVersion: audit.k8s.io/v1\nkind: Policy\n${rules}\n`)).rejects.toThrow(because);
+])('rejects %s', async (rules, reason) => {
+  await expect(load(`apiVersion: audit.k8s.io/v1\nkind: Policy\n${rules}\n`)).rejects.toThrow(reason);
 });

@@ -27,7 +27,7 @@ const good = { authorization: 'Bearer good' };
 const agent = { 'user-agent': 'kubectl/v1.36.0' };
 const complete = () => events.filter(({ stage }) => stage === 'ResponseComplete');
 
-it('tells of each request when it comes and when it is answered, as Events of audit.k8s.io/v1', async () => {
+it('the auditor records the stages RequestReceived and ResponseComplete of each request as Events of audit.k8s.io/v1', async () => {
   await start();
   await server.http1('GET', `${map}?pretty=1`, {
     headers: { ...good, ...agent, 'audit-id': 'given', 'x-forwarded-for': '192.0.2.7, junk' },
@@ -53,7 +53,7 @@ it('tells of each request when it comes and when it is answered, as Events of au
   ]);
 });
 
-it('tells of paths that are no resources, with the decision about them', async () => {
+it('the auditor records requests for non-resource paths with their authorization decision', async () => {
   await start();
   await server.http1('GET', '/version');
   expect(events.at(-1)).toMatchObject({
@@ -65,7 +65,7 @@ it('tells of paths that are no resources, with the decision about them', async (
   expect(events.at(-1)).not.toHaveProperty('objectRef');
 });
 
-it('tells of those who are not known', async () => {
+it('the auditor records requests whose authentication failed', async () => {
   await start();
   await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } });
   expect(events).toMatchObject([
@@ -73,7 +73,7 @@ it('tells of those who are not known', async () => {
   ]);
 });
 
-it('tells who asked, and for whom', async () => {
+it('the auditor records the user and the impersonated user', async () => {
   await start();
   await server.http1('GET', map, { headers: { ...good, 'impersonate-user': 'eve', 'impersonate-group': 'staff' } });
   expect(events.map(({ user, impersonatedUser }) => [user.username, impersonatedUser])).toEqual([
@@ -82,7 +82,7 @@ it('tells who asked, and for whom', async () => {
   ]);
 });
 
-it('tells by which verb somebody was impersonated, where one names it', async () => {
+it('the auditor records the impersonation constraint', async () => {
   await start({
     authz: [{ authorize: ({ verb }) => (verb === 'impersonate' ? { decision: 'no-opinion' } : { decision: 'allow', reason: '' }) }],
   });
@@ -90,7 +90,7 @@ it('tells by which verb somebody was impersonated, where one names it', async ()
   expect(complete()[0]?.authenticationMetadata).toEqual({ impersonationConstraint: 'impersonate:user-info' });
 });
 
-it('tells of refusals, and why', async () => {
+it('the auditor records rejections with their reason', async () => {
   await start({ authz: [{ authorize: () => ({ decision: 'no-opinion', reason: 'no rule' }) }] });
   await server.http1('GET', '/metrics', { headers: good });
   expect(complete()).toMatchObject([
@@ -101,7 +101,7 @@ it('tells of refusals, and why', async () => {
   ]);
 });
 
-it('writes down what admission annotated, from then on; the first value of a key stays', async () => {
+it('the auditor records annotations of admission in later events and keeps the first value of a key', async () => {
   await start();
   server.pipeline.answer = (request) => {
     request.annotate?.('policy/first', 'a');
@@ -115,7 +115,7 @@ it('writes down what admission annotated, from then on; the first value of a key
   ]);
 });
 
-it('ends with the stage Panic where the server itself is at fault', async () => {
+it('the auditor records the stage Panic after an internal error', async () => {
   await start();
   server.pipeline.answer = () => {
     throw new Error('out of order');
@@ -127,7 +127,7 @@ it('ends with the stage Panic where the server itself is at fault', async () => 
   ]);
 });
 
-it('says of slow requests how long they took, and how the sender was known', async () => {
+it('the auditor annotates slow requests with their latency, and service accounts with their credential', async () => {
   const clock = new FakeClock();
   const annotations = { 'authentication.k8s.io/legacy-token': 'system:serviceaccount:d:robot' };
   await start({
@@ -143,14 +143,14 @@ it('says of slow requests how long they took, and how the sender was known', asy
   expect(complete().map((event) => event.annotations)).toEqual([{ ...annotations, 'apiserver.latency.k8s.io/total': '0.75s' }]);
 });
 
-describe('levels', () => {
+describe('audit level', () => {
   const body = { ...configMap('a'), metadata: { name: 'b', managedFields: [{ manager: 'me' }] }, data: { secret: 'x' } };
   const post = () => {
     server.pipeline.object(configMap('b'), 201);
     return server.http1('POST', maps, { headers: { ...good, 'content-type': 'application/json' }, body: JSON.stringify(body) });
   };
 
-  it('Metadata: the name of what was made, and nothing of what is in it', async () => {
+  it('Metadata records the name of the object without its content', async () => {
     await start();
     await post();
     expect(complete()).toMatchObject([{ objectRef: { namespace: 'default', name: 'b' } }]);
@@ -158,7 +158,7 @@ describe('levels', () => {
     expect(complete()[0]).not.toHaveProperty('responseObject');
   });
 
-  it('Request: what was sent', async () => {
+  it('Request records the request body', async () => {
     await start({ auditPolicy: at('Request') });
     await post();
     expect(complete()).toMatchObject([{ level: 'Request', requestObject: body }]);
@@ -166,7 +166,7 @@ describe('levels', () => {
     expect(events[0]).not.toHaveProperty('requestObject');
   });
 
-  it('RequestResponse: what was answered, without field managers where that is said', async () => {
+  it('RequestResponse records the response, without managedFields if the policy omits them', async () => {
     await start({ auditPolicy: at('RequestResponse', { omitManagedFields: true, omitStages: new Set(['RequestReceived']) }) });
     await post();
     expect(events).toHaveLength(1);
@@ -179,7 +179,7 @@ describe('levels', () => {
     expect(events[1]?.responseObject).toMatchObject({ kind: 'Status', status: 'Failure', reason: 'Conflict', code: 409 });
   });
 
-  it('RequestResponse: lists', async () => {
+  it('RequestResponse records lists', async () => {
     await start({ auditPolicy: at('RequestResponse') });
     server.pipeline.list([encoded(configMap('a')), encoded(configMap('b'))]);
     await server.http1('GET', maps, { headers: good });
@@ -189,7 +189,7 @@ describe('levels', () => {
     });
   });
 
-  it('None: nothing', async () => {
+  it('None records nothing', async () => {
     await start({ auditPolicy: () => undefined });
     await server.http1('GET', map, { headers: good });
     await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } });
@@ -197,7 +197,7 @@ describe('levels', () => {
   });
 });
 
-it('tells of watches when they begin', async () => {
+it('the auditor records the stage ResponseStarted of watches', async () => {
   await start();
   server.pipeline.watch(async function* () {});
   await server.http1('GET', `${maps}?watch=1`, { headers: good });
@@ -208,8 +208,8 @@ it('tells of watches when they begin', async () => {
   ]);
 });
 
-describe('a sink that holds requests back', () => {
-  it('lets the next one begin when it has taken what there was', async () => {
+describe('a sink with back pressure', () => {
+  it('delays the next request until it has accepted the events', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => {
       release = resolve;
@@ -227,7 +227,7 @@ describe('a sink that holds requests back', () => {
     });
     await server.http1('GET', map, { headers: { ...good, 'audit-id': 'one' } });
     const second = server.http1('GET', map, { headers: { ...good, 'audit-id': 'two' } });
-    // who is refused does not wait: meanwhile the other one came as far as it may
+    // a rejected request does not wait; meanwhile the other request advanced as far as possible
     expect((await server.http1('GET', map, { headers: { authorization: 'Bearer bad' } })).code).toBe(401);
     expect(stages).not.toContain('two RequestReceived');
     release();
@@ -235,14 +235,14 @@ describe('a sink that holds requests back', () => {
     expect(stages).toContain('two RequestReceived');
   });
 
-  it('fails the request that cannot be audited, and answers 500', async () => {
+  it('fails a request that cannot be audited with 500', async () => {
     await start({ audit: [{ record: ({ stage }) => (stage === 'RequestReceived' ? Promise.reject(new Error('full')) : undefined) }] });
     expect((await server.http1('GET', map, { headers: good })).code).toBe(500);
     expect(server.pipeline.requests).toEqual([]);
   });
 });
 
-it('tells of requests in process, too', async () => {
+it('the auditor records in-process requests', async () => {
   await start();
   const seen: AuditEvent[] = [];
   const clock = new FakeClock();

@@ -9,7 +9,7 @@ const start = async (options: ServerOptions = {}) => {
 };
 afterEach(() => server.stop());
 describe('authorization', () => {
-  it("refuses in upstream's words what nobody allows", async () => {
+  it("rejects a request that no authorizer allows with upstream's message", async () => {
     await start({ authz: [{ authorize: () => ({ decision: 'no-opinion', reason: 'no rule' }) }] });
     const status = async (call: Promise<unknown>) => (await rejectionOf(call)).status;
     expect(await status(server.get('pods', 'a'))).toMatchObject({
@@ -31,7 +31,7 @@ describe('authorization', () => {
     });
   });
 
-  it('asks until somebody decides, and asks no body before', async () => {
+  it('calls authorizers until one decides, before the body is read', async () => {
     const asked: string[] = [];
     const who = (name: string, decision: 'allow' | 'deny' | 'no-opinion', later = false): Authorizer => ({
       authorize: () => {
@@ -50,7 +50,7 @@ describe('authorization', () => {
     expect(asked).toEqual(['a', 'b', 'c']);
   });
 
-  it('wants the right to create from who opens a stream by GET', async () => {
+  it('requires create permission for interactive streams over GET', async () => {
     const verbs: string[] = [];
     await start({
       authz: [

@@ -32,8 +32,8 @@ const addresses = async (server: TestServer) => {
   return ips;
 };
 
-describe('bootstrap', () => {
-  it('makes what every cluster has', async () => {
+describe('BootstrapController', () => {
+  it('creates the objects of every cluster', async () => {
     const { server, bootstrap } = await serve('192.0.2.1');
     await bootstrap.start();
     expect((await server.list('namespaces')).names).toEqual(['default', 'kube-node-lease', 'kube-public', 'kube-system']);
@@ -50,7 +50,7 @@ describe('bootstrap', () => {
     expect(await addresses(server)).toEqual(['192.0.2.1']);
   });
 
-  it('changes nothing that is right, and puts right what is not', async () => {
+  it('restores changed objects and does not write correct ones', async () => {
     const { server, bootstrap } = await serve('192.0.2.1');
     await bootstrap.start();
     const { metadata } = await server.list('services');
@@ -66,7 +66,7 @@ describe('bootstrap', () => {
     expect(await server.get('services', 'kubernetes')).toMatchObject({ spec: { clusterIP: '10.96.0.1' } });
   });
 
-  it('notes since when uses of tokens are noted, and again when that is no day', async () => {
+  it('records the start of legacy token tracking, and replaces an invalid date', async () => {
     const { server, bootstrap } = await serve('192.0.2.1');
     const tracking = ['configmaps', 'kube-apiserver-legacy-service-account-token-tracking'] as const;
     const since = async () => (await server.get<ConfigMap>(...tracking, { namespace: 'kube-system' })).data?.['since'];
@@ -81,7 +81,7 @@ describe('bootstrap', () => {
     await expect.poll(since).toBe(today);
   });
 
-  it('counts all servers that live, and those that leave no more', async () => {
+  it('lists the addresses of all running servers and removes those of stopped ones', async () => {
     const clock = new TestClock();
     const storage = new MemoryStorage({ clock });
     const one = await serve('192.0.2.1', clock, storage);
@@ -91,12 +91,12 @@ describe('bootstrap', () => {
     expect(await addresses(one.server)).toEqual(['192.0.2.1', '192.0.2.2']);
     await two.bootstrap.stop();
     expect(await addresses(one.server)).toEqual(['192.0.2.1']);
-    // the last one stays: clients are to find it when it comes back
+    // the last address stays, so that clients find the server after its restart
     await one.bootstrap.stop();
     expect(await addresses(one.server)).toEqual(['192.0.2.1']);
   });
 
-  it('forgets a server that died', async () => {
+  it('removes the address of a server whose lease expired', async () => {
     const clock = new TestClock();
     const storage = new MemoryStorage({ clock });
     const { server, bootstrap } = await serve('192.0.2.1', clock, storage);
@@ -107,23 +107,23 @@ describe('bootstrap', () => {
     expect(await addresses(server)).toEqual(['192.0.2.1']);
   });
 
-  it('does without endpoints at addresses that they may not have', async () => {
+  it('creates no endpoints for addresses that Endpoints reject', async () => {
     const { server, bootstrap } = await serve('127.0.0.1');
     await bootstrap.start();
     expect((await server.list('endpoints')).names).toEqual([]);
     expect((await server.list('services')).names).toEqual(['kubernetes']);
   });
 
-  it('says once that it has no endpoint', async () => {
-    const said: string[] = [];
-    const log: Logger = { ...silentLogger, warn: (_about: object, message?: string) => void said.push(message ?? '') };
+  it('logs once that it has no endpoint', async () => {
+    const logged: string[] = [];
+    const log: Logger = { ...silentLogger, warn: (_about: object, message?: string) => void logged.push(message ?? '') };
     const { server, bootstrap } = await serve('127.0.0.1', new TestClock(), undefined, log);
     await bootstrap.start();
     await server.clock.advance(35_000);
-    expect(said).toEqual(['the Service kubernetes has no endpoint at this server']);
+    expect(logged).toEqual(['the Service kubernetes has no endpoint at this server']);
   });
 
-  it('tries again while storage is not there', async () => {
+  it('retries while storage is unavailable', async () => {
     const clock = new TestClock();
     const inner = new MemoryStorage({ clock });
     let failures = 3;
@@ -145,7 +145,7 @@ describe('bootstrap', () => {
     expect((await server.list('namespaces')).names).toHaveLength(4);
   });
 
-  it('gives up when its start is no longer wanted', async () => {
+  it('stops retrying when its start is aborted', async () => {
     const clock = new TestClock();
     const storage: StorageDriver = new Proxy(new MemoryStorage({ clock }), {
       get: (target, name) => {
@@ -158,7 +158,7 @@ describe('bootstrap', () => {
     const abort = new AbortController();
     const starting = bootstrap.start(abort.signal);
     await clock.advance(500);
-    abort.abort(new Error('no longer wanted'));
-    await expect(starting).rejects.toThrow('no longer wanted');
+    abort.abort(new Error('the start was aborted'));
+    await expect(starting).rejects.toThrow('the start was aborted');
   });
 });

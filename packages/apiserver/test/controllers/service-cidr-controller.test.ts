@@ -36,7 +36,7 @@ const cidr = (name: string, ...ranges: string[]) =>
   });
 const addresses = async () => (await server.list('ipaddresses.networking.k8s.io')).names;
 
-/** The object as soon as it is as wanted. */
+/** Resolves to the object when it satisfies the condition. */
 async function until<T extends KubeObject>(of: string, name: string, wanted: (object: T | undefined) => boolean): Promise<void> {
   const watching = await server.watch(of, { fieldSelector: `metadata.name=${name}` });
   const now = (await server.list(of, { fieldSelector: `metadata.name=${name}` })).items[0]?.object as T | undefined;
@@ -51,7 +51,7 @@ const isReady = (status: string) => (object: ServiceCIDR | undefined) =>
   object?.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === status) === true;
 
 describe('ServiceCIDR and IPAddress API', () => {
-  it('has a default range, which says that it is ready', async () => {
+  it('creates a default ServiceCIDR with the condition Ready', async () => {
     await until('servicecidrs.networking.k8s.io', 'kubernetes', isReady('True'));
     expect(await server.get('servicecidrs.networking.k8s.io', 'kubernetes')).toMatchObject({
       metadata: { finalizers: ['networking.k8s.io/service-cidr-finalizer'] },
@@ -60,13 +60,13 @@ describe('ServiceCIDR and IPAddress API', () => {
     });
   });
 
-  it('gives every address of a Service an object, and takes it away with it', async () => {
-    const made = await service('a', { clusterIP: '10.96.0.9' });
+  it('creates an IPAddress for each address of a Service and deletes it with the Service', async () => {
+    const created = await service('a', { clusterIP: '10.96.0.9' });
     expect(await server.get<IPAddress>('ipaddresses.networking.k8s.io', '10.96.0.9')).toMatchObject({
       metadata: {
         uid: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
         labels: { 'ipaddress.kubernetes.io/ip-family': 'IPv4', 'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io' },
-        resourceVersion: made.metadata?.resourceVersion,
+        resourceVersion: created.metadata?.resourceVersion,
       },
       spec: { parentRef: { group: '', resource: 'services', namespace: 'default', name: 'a' } },
     });
@@ -77,7 +77,7 @@ describe('ServiceCIDR and IPAddress API', () => {
     expect(await addresses()).toEqual([]);
   });
 
-  it('does not give an address that somebody has reserved by an object', async () => {
+  it('does not allocate an address for which an IPAddress exists', async () => {
     await server.create('ipaddresses.networking.k8s.io', {
       kind: 'IPAddress',
       apiVersion: 'networking.k8s.io/v1',
@@ -94,7 +94,7 @@ describe('ServiceCIDR and IPAddress API', () => {
     expect((await service('a', { clusterIP: '10.200.0.9' })).spec?.clusterIP).toBe('10.200.0.9');
   });
 
-  it('keeps a range that addresses need, until they go', async () => {
+  it('keeps a deleted ServiceCIDR until no address needs it', async () => {
     await cidr('more', '10.200.0.0/28');
     await until('servicecidrs.networking.k8s.io', 'more', isReady('True'));
     await service('a', { clusterIP: '10.200.0.9' });
@@ -115,13 +115,13 @@ describe('ServiceCIDR and IPAddress API', () => {
     await until('servicecidrs.networking.k8s.io', 'more', (object) => object === undefined);
   });
 
-  it('makes an object again that went while its Service stays', async () => {
+  it('recreates a deleted IPAddress of an existing Service', async () => {
     await service('a', { clusterIP: '10.96.0.9' });
     await server.remove('ipaddresses.networking.k8s.io', '10.96.0.9');
     await until('ipaddresses.networking.k8s.io', '10.96.0.9', (object) => object !== undefined);
   });
 
-  it('repairs what leaked while nobody looked', async () => {
+  it('repairs leaked and missing IPAddresses at its start', async () => {
     await cidrs.stop();
     await server.create('ipaddresses.networking.k8s.io', {
       kind: 'IPAddress',
@@ -136,15 +136,15 @@ describe('ServiceCIDR and IPAddress API', () => {
     expect(await addresses()).toEqual(['10.96.0.9']);
   });
 
-  it('gives two addresses where there are two families', async () => {
+  it('allocates two addresses for a dual-stack Service', async () => {
     const dual = await TestServer.start({ facts: { serviceCIDRs: ['10.96.0.0/24', 'fd00:96::/112'] } });
-    const made = await dual.create<Service>('services', {
+    const created = await dual.create<Service>('services', {
       kind: 'Service',
       apiVersion: 'v1',
       metadata: { name: 'a' },
       ...{ spec: { ports: [{ port: 80 }], ipFamilyPolicy: 'RequireDualStack' } },
     });
-    expect((await dual.list('ipaddresses.networking.k8s.io')).names.sort()).toEqual([...(made.spec?.clusterIPs ?? [])].sort());
+    expect((await dual.list('ipaddresses.networking.k8s.io')).names.sort()).toEqual([...(created.spec?.clusterIPs ?? [])].sort());
     await dual.stop();
   });
 });

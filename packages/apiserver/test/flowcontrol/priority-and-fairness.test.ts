@@ -15,7 +15,7 @@ import { parseTarget } from '../../src/http/path.ts';
 import { settlePromises, TestClock, TestServer } from '../support/pipeline-fixture.ts';
 
 const authenticated = 'system:authenticated';
-const asking = (
+const requestOf = (
   user: string,
   groups: readonly string[],
   path = '/api/v1/namespaces/a/pods',
@@ -27,7 +27,7 @@ const asking = (
   seats,
   signal: () => new AbortController().signal,
 });
-const everybody = mandatoryFlowSchemas.flatMap(({ spec }) => spec?.rules ?? []);
+const allUsersRules = mandatoryFlowSchemas.flatMap(({ spec }) => spec?.rules ?? []);
 const one = (limit: number, queuing?: { queues: number; handSize: number; queueLengthLimit: number }, more: object = {}) => {
   const clock = new TestClock();
   const fairness = new PriorityAndFairness(limit, 1_000, clock);
@@ -39,7 +39,7 @@ const one = (limit: number, queuing?: { queues: number; handSize: number; queueL
           matchingPrecedence: 5,
           priorityLevelConfiguration: { name: 'own' },
           distinguisherMethod: { type: 'ByUser' },
-          rules: everybody,
+          rules: allUsersRules,
         },
       },
     ],
@@ -61,7 +61,7 @@ const one = (limit: number, queuing?: { queues: number; handSize: number; queueL
   level?.setCurrentLimit(limit);
   return { clock, fairness, level };
 };
-const refused = (enter: () => unknown): boolean => {
+const isRejected = (enter: () => unknown): boolean => {
   try {
     enter();
     return false;
@@ -70,46 +70,52 @@ const refused = (enter: () => unknown): boolean => {
   }
 };
 
-describe('API priority and fairness: which flow a request belongs to', () => {
+describe('API priority and fairness: classification of requests', () => {
   const fairness = new PriorityAndFairness(600, 1_000, new TestClock());
   const schemaOf = (entering: FlowControlRequest): string => {
     const before = new Map([...fairness.counts].map((counts) => [counts.schema, counts.dispatched]));
     const place = fairness.acquire(entering);
-    if (place instanceof Promise) throw new Error('it should not wait');
+    if (place instanceof Promise) throw new Error('the request was queued');
     place.release();
     return [...fairness.counts].find((counts) => counts.dispatched !== before.get(counts.schema))?.schema ?? '';
   };
   it.each<[string, FlowControlRequest]>([
-    ['exempt', asking('admin', ['system:masters'])],
-    ['probes', asking('x', [], '/healthz')],
-    ['system-node-high', asking('system:node:a', ['system:nodes'], '/api/v1/nodes/a/status', 'PATCH')],
+    ['exempt', requestOf('admin', ['system:masters'])],
+    ['probes', requestOf('x', [], '/healthz')],
+    ['system-node-high', requestOf('system:node:a', ['system:nodes'], '/api/v1/nodes/a/status', 'PATCH')],
     [
       'system-node-high',
-      asking('system:node:a', ['system:nodes'], '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a', 'PUT'),
+      requestOf('system:node:a', ['system:nodes'], '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a', 'PUT'),
     ],
-    ['system-nodes', asking('system:node:a', ['system:nodes'])],
-    ['system-leader-election', asking('system:kube-scheduler', [], '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/s', 'PUT')],
-    ['kube-scheduler', asking('system:kube-scheduler', [])],
-    ['kube-controller-manager', asking('system:kube-controller-manager', [])],
+    ['system-nodes', requestOf('system:node:a', ['system:nodes'])],
+    [
+      'system-leader-election',
+      requestOf('system:kube-scheduler', [], '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/s', 'PUT'),
+    ],
+    ['kube-scheduler', requestOf('system:kube-scheduler', [])],
+    ['kube-controller-manager', requestOf('system:kube-controller-manager', [])],
     [
       'workload-leader-election',
-      asking(
+      requestOf(
         'system:serviceaccount:kube-system:x',
         ['system:serviceaccounts'],
         '/apis/coordination.k8s.io/v1/namespaces/a/leases/s',
         'PUT',
       ),
     ],
-    ['endpoint-controller', asking('system:serviceaccount:kube-system:endpoint-controller', [], '/api/v1/namespaces/a/endpoints/e', 'PUT')],
-    ['kube-system-service-accounts', asking('system:serviceaccount:kube-system:x', ['system:serviceaccounts'])],
-    ['service-accounts', asking('system:serviceaccount:a:x', ['system:serviceaccounts'])],
-    ['global-default', asking('jane', ['devs'])],
-    ['global-default', asking('jane', ['devs'], '/version')],
+    [
+      'endpoint-controller',
+      requestOf('system:serviceaccount:kube-system:endpoint-controller', [], '/api/v1/namespaces/a/endpoints/e', 'PUT'),
+    ],
+    ['kube-system-service-accounts', requestOf('system:serviceaccount:kube-system:x', ['system:serviceaccounts'])],
+    ['service-accounts', requestOf('system:serviceaccount:a:x', ['system:serviceaccounts'])],
+    ['global-default', requestOf('jane', ['devs'])],
+    ['global-default', requestOf('jane', ['devs'], '/version')],
   ])('%s', (name, entering) => {
     expect(schemaOf(entering)).toBe(name);
   });
 
-  it('seats are shared out by the shares of the levels', () => {
+  it('seats are allocated by the shares of the levels', () => {
     const seats = Object.fromEntries([...fairness.levels].map(({ name, nominalLimit: nominal }) => [name, nominal]));
     expect(seats).toEqual({
       exempt: 0,
@@ -124,31 +130,31 @@ describe('API priority and fairness: which flow a request belongs to', () => {
   });
 });
 
-describe('a level', () => {
-  it('refuses beyond its seats when it does not queue', () => {
+describe('a priority level', () => {
+  it('of type Reject rejects requests beyond its seats', () => {
     const { fairness } = one(2);
-    const places = [1, 2].map(() => fairness.acquire(asking('a', [])) as ExecutionSeat);
-    expect(refused(() => fairness.acquire(asking('a', [])))).toBe(true);
+    const places = [1, 2].map(() => fairness.acquire(requestOf('a', [])) as ExecutionSeat);
+    expect(isRejected(() => fairness.acquire(requestOf('a', [])))).toBe(true);
     places[0]?.release();
     places[0]?.release();
-    expect(refused(() => fairness.acquire(asking('a', [])))).toBe(false);
-    expect(refused(() => fairness.acquire(asking('a', [])))).toBe(true);
+    expect(isRejected(() => fairness.acquire(requestOf('a', [])))).toBe(false);
+    expect(isRejected(() => fairness.acquire(requestOf('a', [])))).toBe(true);
   });
 
-  it('lets what needs more than there is go alone', () => {
+  it('executes a request alone that needs more seats than its limit', () => {
     const { fairness } = one(2);
-    const wide = fairness.acquire(asking('a', [], undefined, 'GET', 10)) as ExecutionSeat;
-    expect(refused(() => fairness.acquire(asking('a', [])))).toBe(true);
+    const wide = fairness.acquire(requestOf('a', [], undefined, 'GET', 10)) as ExecutionSeat;
+    expect(isRejected(() => fairness.acquire(requestOf('a', [])))).toBe(true);
     wide.release();
-    (fairness.acquire(asking('a', [])) as ExecutionSeat).release();
+    (fairness.acquire(requestOf('a', [])) as ExecutionSeat).release();
   });
 
-  it('serves a flow that asks little although another asks much', async () => {
+  it('serves a flow with few requests beside a flow with many', async () => {
     const { fairness } = one(1, { queues: 64, handSize: 4, queueLengthLimit: 100 });
     const order: string[] = [];
-    const first = fairness.acquire(asking('loud', [])) as ExecutionSeat;
+    const first = fairness.acquire(requestOf('loud', [])) as ExecutionSeat;
     const come = async (user: string) => {
-      const place = await fairness.acquire(asking(user, []));
+      const place = await fairness.acquire(requestOf(user, []));
       order.push(user);
       place.release();
     };
@@ -160,13 +166,13 @@ describe('a level', () => {
     expect(order.indexOf('quiet')).toBeLessThan(8);
   });
 
-  it('refuses what finds its queues full, or waits too long, or gives up', async () => {
+  it('rejects requests on a full queue, after the maximum wait, and when the client disconnects', async () => {
     const { fairness, clock, level } = one(1, { queues: 1, handSize: 1, queueLengthLimit: 2 });
-    const held = fairness.acquire(asking('a', [])) as ExecutionSeat;
+    const held = fairness.acquire(requestOf('a', [])) as ExecutionSeat;
     const abort = new AbortController();
-    const late = Promise.resolve(fairness.acquire(asking('a', []))).catch((error: unknown) => isStatus(error, 'TooManyRequests'));
-    const gone = Promise.resolve(fairness.acquire({ ...asking('b', []), signal: () => abort.signal })).catch(() => 'gone');
-    expect(refused(() => fairness.acquire(asking('c', [])))).toBe(true);
+    const late = Promise.resolve(fairness.acquire(requestOf('a', []))).catch((error: unknown) => isStatus(error, 'TooManyRequests'));
+    const gone = Promise.resolve(fairness.acquire({ ...requestOf('b', []), signal: () => abort.signal })).catch(() => 'gone');
+    expect(isRejected(() => fairness.acquire(requestOf('c', [])))).toBe(true);
     abort.abort();
     expect(await gone).toBe('gone');
     await clock.advance(1_001);
@@ -177,19 +183,19 @@ describe('a level', () => {
     expect(Object.fromEntries(counts?.rejected ?? [])).toEqual({ 'queue-full': 1, cancelled: 1, 'time-out': 1 });
   });
 
-  it('borrows what others lend, and gives it back', async () => {
+  it('borrows seats that other levels lend, and returns them', async () => {
     const clock = new TestClock();
     const fairness = new PriorityAndFairness(100, 10_000, clock);
     const limit = (name: string) => [...fairness.levels].find((level) => level.name === name)?.currentLimit ?? 0;
     const before = limit('global-default');
     const places: (ExecutionSeat | Promise<ExecutionSeat>)[] = [];
-    for (let i = 0; i < 40; i += 1) places.push(fairness.acquire(asking('jane', [])));
+    for (let i = 0; i < 40; i += 1) places.push(fairness.acquire(requestOf('jane', [])));
     await clock.advance(9_000);
     fairness.adjustConcurrencyLimits();
     await settlePromises();
     expect(limit('global-default')).toBeGreaterThan(before + 20);
     for (const place of await Promise.all(places)) place.release();
-    const busy = Array.from({ length: 30 }, () => fairness.acquire(asking('system:serviceaccount:a:x', ['system:serviceaccounts'])));
+    const busy = Array.from({ length: 30 }, () => fairness.acquire(requestOf('system:serviceaccount:a:x', ['system:serviceaccounts'])));
     await clock.advance(5_000);
     fairness.adjustConcurrencyLimits();
     expect(limit('workload-low')).toBeGreaterThanOrEqual(30);
@@ -203,8 +209,8 @@ describe('a level', () => {
   });
 });
 
-describe('seats', () => {
-  it('are shared in proportion, within bounds', () => {
+describe('seat allocation', () => {
+  it('is proportional to the targets, within the bounds', () => {
     expect(
       fairAllocation(100, [
         { lowerBound: 10, upperBound: 20, target: 90 },
@@ -214,13 +220,13 @@ describe('seats', () => {
     ).toEqual([20, 60, 20]);
     expect(fairAllocation(10, [{ lowerBound: 20, upperBound: 30, target: 1 }])).toEqual([20]);
   });
-  it('are more for long lists', () => {
+  it('estimates more seats for long lists', () => {
     expect([0, 100, 101, 5_000].map((count) => estimateListWork('list', {}, () => count))).toEqual([1, 1, 2, 10]);
     expect(estimateListWork('list', { limit: '150' }, () => 5_000)).toBe(2);
     expect(estimateListWork('watch', {}, () => 5_000)).toBe(1);
     expect(estimateListWork('watch', { sendInitialEvents: 'true' }, () => 5_000)).toBe(10);
   });
-  it('hands are different cards of the deck, and seldom the same for two flows', () => {
+  it('shuffle sharding selects different queues, and rarely the same ones for two flows', () => {
     const hands = new Set<string>();
     for (let i = 0; i < 1_000; i += 1) {
       const hand = shuffleShard(flowHash(`flow-${i}`), 128, 6);
@@ -271,7 +277,7 @@ describe('the configuration', () => {
     },
   });
 
-  it('API priority and fairness should support FlowSchema API operations: begins with the objects of upstream', async () => {
+  it('API priority and fairness should support FlowSchema API operations: creates the bootstrap objects of upstream', async () => {
     expect((await server.list(levels)).names).toEqual(
       ['catch-all', 'exempt', ...suggestedPriorityLevels.map(({ metadata }) => metadata?.name ?? '')].sort(),
     );
@@ -281,16 +287,16 @@ describe('the configuration', () => {
       reason: 'Found',
       message: 'This FlowSchema references the PriorityLevelConfiguration object named "global-default" and it exists',
     });
-    const place = fairness.acquire(asking('jane', [])) as ExecutionSeat;
+    const place = fairness.acquire(requestOf('jane', [])) as ExecutionSeat;
     expect(place.flowSchemaUid).toBe(found?.metadata?.uid);
     expect(place.priorityLevelUid).toBe((await server.get(levels, 'global-default')).metadata?.uid);
     place.release();
   });
 
-  it('says which schemas lead nowhere, and lets them match nothing', async () => {
+  it('reports dangling FlowSchemas, which match no request', async () => {
     await server.create(schemas, own('nowhere'));
     expect((await until(schemas, 'mine', dangling('True')))?.status?.conditions?.[0]).toMatchObject({ reason: 'NotFound' });
-    const place = fairness.acquire(asking('me', [], '/version')) as ExecutionSeat;
+    const place = fairness.acquire(requestOf('me', [], '/version')) as ExecutionSeat;
     expect(place.flowSchemaUid).toBe((await server.get(schemas, 'global-default')).metadata?.uid);
     place.release();
     await server.create<PriorityLevelConfiguration>(levels, {
@@ -300,12 +306,12 @@ describe('the configuration', () => {
       ...{ spec: { type: 'Limited', limited: { limitResponse: { type: 'Reject' } } } },
     });
     const mine = await until(schemas, 'mine', dangling('False'));
-    const next = fairness.acquire(asking('me', [], '/version')) as ExecutionSeat;
+    const next = fairness.acquire(requestOf('me', [], '/version')) as ExecutionSeat;
     expect(next.flowSchemaUid).toBe(mine?.metadata?.uid);
     next.release();
   });
 
-  it('restores what nothing would work without', async () => {
+  it('restores mandatory objects', async () => {
     const { metadata } = await server.get(schemas, 'exempt');
     await server.remove(schemas, 'exempt');
     await until(schemas, 'exempt', (object) => object !== undefined && object.metadata?.uid !== metadata?.uid);
@@ -315,10 +321,10 @@ describe('the configuration', () => {
     expect((await server.list(schemas)).names).not.toContain('service-accounts');
   });
 
-  it('is counted under the names of upstream', async () => {
+  it('is exported under the metric names of upstream', async () => {
     const registry = new Registry();
     registerFlowControlMetrics(registry, fairness);
-    const place = fairness.acquire(asking('jane', [])) as ExecutionSeat;
+    const place = fairness.acquire(requestOf('jane', [])) as ExecutionSeat;
     const text = await registry.metrics();
     expect(text).toContain(
       'apiserver_flowcontrol_current_executing_requests{priority_level="global-default",flow_schema="global-default"} 1',
@@ -330,18 +336,18 @@ describe('the configuration', () => {
     place.release();
   });
 
-  it('tells how long requests waited', async () => {
+  it('exports how long requests waited', async () => {
     const { clock, fairness } = one(1, { queues: 1, handSize: 1, queueLengthLimit: 5 });
     const registry = new Registry();
     registerFlowControlMetrics(registry, fairness);
-    const first = fairness.acquire(asking('a', [])) as ExecutionSeat;
-    const [second, third] = [fairness.acquire(asking('a', [])), fairness.acquire(asking('a', []))];
+    const first = fairness.acquire(requestOf('a', [])) as ExecutionSeat;
+    const [second, third] = [fairness.acquire(requestOf('a', [])), fairness.acquire(requestOf('a', []))];
     await clock.advance(300);
     first.release();
     await second;
-    const given = Promise.resolve(third).catch((error: unknown) => error);
+    const outcome = Promise.resolve(third).catch((error: unknown) => error);
     await clock.advance(1_000);
-    await given;
+    await outcome;
     const text = await registry.metrics();
     const labels = 'priority_level="own",flow_schema="all"';
     expect(text).toContain(`apiserver_flowcontrol_request_wait_duration_seconds_sum{${labels},execute="true"} 0.3`);
@@ -349,15 +355,15 @@ describe('the configuration', () => {
   });
 });
 
-describe('what is going on', () => {
-  it('is shown as tables of levels, queues and requests', async () => {
+describe('the state of priority and fairness', () => {
+  it('is dumped as tables of levels, queues and requests', async () => {
     const { clock, fairness } = one(1, { queues: 2, handSize: 1, queueLengthLimit: 5 });
     const dump = (name: string) => {
       const text = flowControlDumps(fairness, clock).get(`/debug/api_priority_and_fairness/${name}`)?.() ?? '';
       return text.split('\n').map((line) => line.split(/, */));
     };
-    const place = fairness.acquire(asking('alice', [])) as ExecutionSeat;
-    const waiting = fairness.acquire(asking('bob', []));
+    const place = fairness.acquire(requestOf('alice', [])) as ExecutionSeat;
+    const waiting = fairness.acquire(requestOf('bob', []));
     expect(dump('dump_priority_levels').find(([name]) => name === 'own')).toEqual([
       'own',
       '1',

@@ -146,8 +146,8 @@ describe('updates of large objects with stalled watches', () => {
 
   it('terminate watches that together exceed the bound, although each holds only one event', async () => {
     const watches = 80;
-    const made = await core.create('configmaps', configMap('marker'));
-    const resourceVersion = made.metadata?.resourceVersion ?? '';
+    const created = await core.create('configmaps', configMap('marker'));
+    const resourceVersion = created.metadata?.resourceVersion ?? '';
     for (let at = 0; at < watches; at++)
       await core.watch('configmaps', { resourceVersion, fieldSelector: `metadata.name=single-${at}` }, { namespace: 'default' });
     const payload = 'x'.repeat(payloadBytes);

@@ -20,13 +20,13 @@ storageContract(
   { runs: 5 },
 );
 
-it('counts requests by what they do and to what', async () => {
+it('MeteredStorage counts requests by operation and resource', async () => {
   const clock = new FakeClock();
   const metrics = new Registry();
   const driver = withMetrics(new MemoryStorage({ clock }), metrics, clock);
   const key = '/registry/deployments.apps/default/web';
-  const made = await driver.commit([{ key, value: Buffer.from('1') }], [{ key, revision: 0 }]);
-  await driver.commit([{ key, value: Buffer.from('2') }], [{ key, revision: made.ok ? made.revision : 0 }]);
+  const created = await driver.commit([{ key, value: Buffer.from('1') }], [{ key, revision: 0 }]);
+  await driver.commit([{ key, value: Buffer.from('2') }], [{ key, revision: created.ok ? created.revision : 0 }]);
   await driver.commit([{ key, value: null }], []);
   await driver.get('/registry/pods/default/a');
   await driver.range({ prefix: '/registry/pods/' });

@@ -13,7 +13,7 @@ afterEach(() => server.stop());
 const revisionOf = (object: { readonly metadata?: { readonly resourceVersion?: string } }) => object.metadata?.resourceVersion ?? '';
 
 describe('watch', () => {
-  it('begins with what is there, then tells of every change', async () => {
+  it('sends the existing objects, then every change', async () => {
     await server.create('configmaps', configMap('a'));
     const watching = await server.watch('configmaps');
     await server.create('configmaps', configMap('b'));
@@ -23,29 +23,29 @@ describe('watch', () => {
     await watching.close();
   });
 
-  it('goes on after a revision', async () => {
-    const made = await server.create('configmaps', configMap('a'));
+  it('resumes after a revision', async () => {
+    const created = await server.create('configmaps', configMap('a'));
     await server.create('configmaps', configMap('b'));
-    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(made) });
+    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(created) });
     await server.remove('configmaps', 'a');
     expect(await watching.take(2)).toEqual(['ADDED b', 'DELETED a']);
   });
 
-  it('shows what was deleted at the revision of its deletion', async () => {
-    const made = await server.create('configmaps', configMap('a', { x: 'y' }));
-    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(made) });
+  it('sends a deleted object with the revision of its deletion', async () => {
+    const created = await server.create('configmaps', configMap('a', { x: 'y' }));
+    const watching = await server.watch('configmaps', { resourceVersion: revisionOf(created) });
     await server.remove('configmaps', 'a');
     const frame = await watching.next();
     expect(frame?.type).toBe('DELETED');
     expect(frame?.item.object).toMatchObject({
       data: { x: 'y' },
-      metadata: { name: 'a', resourceVersion: String(Number(revisionOf(made)) + 1) },
+      metadata: { name: 'a', resourceVersion: String(Number(revisionOf(created)) + 1) },
     });
     expect(JSON.parse(frame?.json().toString() ?? '')).toEqual({ type: 'DELETED', object: frame?.item.object });
     expect(frame?.json().toString().endsWith('}\n')).toBe(true);
   });
 
-  it('shows one and the same frame to all watchers', async () => {
+  it('shares one frame among all watchers', async () => {
     const [one, two] = [await server.watch('configmaps'), await server.watch('configmaps', {}, { namespace: 'default' })];
     await server.create('configmaps', configMap('a'));
     const [first, second] = [await one.next(), await two.next()];
@@ -53,7 +53,7 @@ describe('watch', () => {
     expect(first?.json()).toBe(second?.json());
   });
 
-  it('turns changes of selected labels into additions and deletions', async () => {
+  it('sends ADDED and DELETED when an object starts or stops matching the label selector', async () => {
     const watching = await server.watch('configmaps', { labelSelector: 'on=yes' });
     await server.create('configmaps', configMap('a', {}, { labels: { on: 'no' } }));
     await server.update('configmaps', configMap('a', {}, { labels: { on: 'yes' } }));
@@ -63,14 +63,14 @@ describe('watch', () => {
     await server.create('configmaps', configMap('b', {}, { labels: { on: 'yes' } }));
     const frames = [await watching.next(), await watching.next(), await watching.next(), await watching.next()];
     expect(frames.map((frame) => frame && brief(frame))).toEqual(['ADDED a', 'MODIFIED a', 'DELETED a', 'ADDED b']);
-    // the last state that was selected, at the revision at which it was left
+    // the last version that matched, with the revision of the change
     expect(frames[2]?.item.object).toMatchObject({
       data: { x: 'y' },
       metadata: { labels: { on: 'yes' }, resourceVersion: revisionOf(left) },
     });
   });
 
-  it('tells each node of its own pods, also when they come by binding', async () => {
+  it('with a field selector on the node sends the pods of that node, also after a binding', async () => {
     const nodes = await Promise.all(
       ['n1', 'n2'].map((name) => server.watch('pods', { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' })),
     );
@@ -87,14 +87,14 @@ describe('watch', () => {
     expect(await unbound.take(2)).toEqual(['ADDED a', 'DELETED a']);
   });
 
-  it('watches one name', async () => {
+  it('with a field selector on the name sends that object only', async () => {
     const watching = await server.watch('configmaps', { fieldSelector: 'metadata.name=b' }, { namespace: 'default' });
     for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
     await server.remove('configmaps', 'b');
     expect(await watching.take(2)).toEqual(['ADDED b', 'DELETED b']);
   });
 
-  it('begins with the present state and marks its end where that is asked for', async () => {
+  it('with sendInitialEvents ends the initial events with a bookmark', async () => {
     for (const name of ['a', 'b']) await server.create('configmaps', configMap(name));
     const watching = await server.watch('configmaps', {
       sendInitialEvents: 'true',
@@ -112,7 +112,7 @@ describe('watch', () => {
     expect(await watching.take(1)).toEqual(['ADDED c']);
   });
 
-  it('refuses options that contradict each other as upstream does', async () => {
+  it('rejects contradictory options with the messages of upstream', async () => {
     const message = async (query: Record<string, string>) => (await rejectionOf(server.watch('configmaps', query))).message;
     expect(await message({ sendInitialEvents: 'true' })).toContain(
       'resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
@@ -122,7 +122,7 @@ describe('watch', () => {
     );
   });
 
-  it('says that a revision is too old, with the oldest that is not', async () => {
+  it('reports a compacted revision with the oldest available one', async () => {
     for (const name of ['a', 'b', 'c']) await server.create('configmaps', configMap(name));
     const late = await TestServer.start({ storage: server.storage });
     const tooOld = await late.watch('configmaps', { resourceVersion: '1' });
@@ -132,7 +132,7 @@ describe('watch', () => {
     await late.stop();
   });
 
-  it('sends bookmarks now and then, and ends at its timeout', async () => {
+  it('sends bookmarks periodically and ends at its timeout', async () => {
     await server.create('configmaps', configMap('a'));
     const watching = await server.watch('configmaps', { allowWatchBookmarks: 'true', timeoutSeconds: '100', resourceVersion: '1' });
     await server.create('secrets', { kind: 'Secret', apiVersion: 'v1', metadata: { name: 's' } });
@@ -149,7 +149,7 @@ describe('watch', () => {
     }
   });
 
-  it('lasts between half an hour and an hour when nobody says', async () => {
+  it('without a timeout lasts between 30 and 60 minutes', async () => {
     const watching = await server.watch('configmaps');
     let ended = false;
     const end = watching.next().then((frame) => {
@@ -162,7 +162,7 @@ describe('watch', () => {
     expect(ended).toBe(true);
   });
 
-  it('ends when its signal aborts, and with the server', async () => {
+  it('ends when its signal aborts or the server stops', async () => {
     const abort = new AbortController();
     const watching = await server.watch('configmaps', {}, { signal: abort.signal });
     const next = watching.next();
@@ -173,7 +173,7 @@ describe('watch', () => {
     expect(await other.next()).toBeUndefined();
   });
 
-  it('cuts off a reader that does not come back', async () => {
+  it('terminates a watcher whose queue is full', async () => {
     const watching = await server.watch('configmaps', { resourceVersion: '0' });
     await server.create('configmaps', configMap('a'));
     for (let i = 0; i <= maxQueuedFrames; i++) await server.update('configmaps', configMap('a', { i: String(i) }));
@@ -183,7 +183,7 @@ describe('watch', () => {
     expect(await watching.next()).toBeUndefined();
   });
 
-  it('waits for the reader of a large start', async () => {
+  it('sends a large initial list in batches', async () => {
     for (let i = 0; i < 1_200; i++) await server.create('configmaps', configMap(`c${i}`));
     const response = await server.handle('watch', 'configmaps', { query: { resourceVersion: '0' } });
     if (response.kind !== 'watch') throw new Error('no watch');
@@ -199,8 +199,8 @@ describe('watch', () => {
 });
 
 describe('the watch of storage', () => {
-  /** Fails its watches when told to. */
-  function unsteady(): { readonly storage: StorageDriver; fail(error: StorageError): void; starts: number[] } {
+  /** Storage whose watches the test can fail. */
+  function failingWatches(): { readonly storage: StorageDriver; fail(error: StorageError): void; starts: number[] } {
     const inner = new MemoryStorage();
     const starts: number[] = [];
     let fail: ((error: StorageError) => void) | undefined;
@@ -228,8 +228,8 @@ describe('the watch of storage', () => {
     return { storage, fail: (error) => fail?.(error), starts };
   }
 
-  it('is taken up where it broke off', async () => {
-    const { storage, fail, starts } = unsteady();
+  it('resumes after an interruption', async () => {
+    const { storage, fail, starts } = failingWatches();
     const other = await TestServer.start({ storage });
     const watching = await other.watch('configmaps');
     await other.create('configmaps', configMap('a'));
@@ -248,8 +248,8 @@ describe('the watch of storage', () => {
     await other.stop();
   });
 
-  it('begins anew where history is gone, and ends the watches that missed something', async () => {
-    const { storage, fail } = unsteady();
+  it('reloads after a compaction and ends the watches that missed events', async () => {
+    const { storage, fail } = failingWatches();
     const other = await TestServer.start({ storage });
     await other.create('configmaps', configMap('a'));
     await other.list('configmaps');
@@ -265,7 +265,7 @@ describe('the watch of storage', () => {
     await other.stop();
   });
 
-  it('lets reads fail in time when it stands still', async () => {
+  it('makes consistent reads fail with a timeout while it is stalled', async () => {
     const inner = new MemoryStorage();
     const storage: StorageDriver = {
       traits: inner.traits,
@@ -288,12 +288,12 @@ describe('the watch of storage', () => {
     const read = rejectionOf(other.get('configmaps', 'a'));
     await other.clock.advance(3_000);
     expect((await read).status).toMatchObject({ code: 504, reason: 'Timeout' });
-    // what any state will do for is answered
+    // reads that accept any revision are answered
     expect((await rejectionOf(other.get('configmaps', 'a', { query: { resourceVersion: '0' } }))).code).toBe(404);
     await other.stop();
   });
 
-  it('is started late when storage is there late', async () => {
+  it('starts when storage becomes available', async () => {
     const inner = new MemoryStorage();
     let there = false;
     const storage: StorageDriver = new Proxy(inner, {
@@ -315,7 +315,7 @@ describe('the watch of storage', () => {
     await other.stop();
   });
 
-  it('parses nothing that this server wrote itself', async () => {
+  it('does not decode objects that this server wrote', async () => {
     const parse = JSON.parse;
     let parsed = 0;
     JSON.parse = (...args: Parameters<typeof parse>) => {

@@ -1,4 +1,4 @@
-import type { Page, StorageDriver } from '@oarlock/spi/storage';
+import type { Entry, Page, StorageDriver } from '@oarlock/spi/storage';
 
 const pageEntries = 500;
 
@@ -18,4 +18,18 @@ export async function* rangePages(storage: StorageDriver, prefix: string, atRevi
     after = page.entries.at(-1)?.key;
     if (!page.more || after === undefined) return;
   }
+}
+
+/** Reads all entries of a prefix at one revision. @throws StorageError */
+export async function readEntries(
+  storage: StorageDriver,
+  prefix: string,
+): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
+  const entries: Entry[] = [];
+  let revision = 0;
+  for await (const page of rangePages(storage, prefix)) {
+    revision = page.revision;
+    entries.push(...page.entries);
+  }
+  return { entries, revision };
 }

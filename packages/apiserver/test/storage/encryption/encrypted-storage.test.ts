@@ -25,7 +25,7 @@ function encrypted(storage: MemoryStorage, rules: readonly EncryptionRule[], log
   return wrapped;
 }
 
-// keys of the contract are under no resource: here they are, and every value is encrypted
+// the keys of the contract belong to no resource; this fixture assigns one, so that every value is encrypted
 storageContract('encryption over storage-memory', async () => {
   const clock = new FakeClock();
   const lagBytes = 4 * 1024 * 1024;
@@ -44,7 +44,7 @@ storageContract('encryption over storage-memory', async () => {
 describe('EncryptedStorage', () => {
   const secret = '/registry/secrets/default/a';
 
-  it('writes ciphertext for the resources that are named, and reads what it wrote everywhere', async () => {
+  it('encrypts the values of the configured resources and decrypts them in get, range, commit and watch', async () => {
     const inner = new MemoryStorage();
     const storage = encrypted(inner, [{ resources: ['secrets'], transformers: [one, identity] }]);
     const batches = storage.watch('/registry/', { after: 0, signal: new AbortController().signal })[Symbol.asyncIterator]();
@@ -62,18 +62,18 @@ describe('EncryptedStorage', () => {
     expect(changes).toHaveLength(1);
     const later = (await batches.next()).value?.changes[0];
     expect(later?.type === 'put' && [text(later.entry.value), text(later.previous?.value)]).toEqual(['second', 'first']);
-    const refused = await storage.commit([{ key: secret, value: null }], [{ key: secret, revision: 1 }]);
-    expect(!refused.ok && text(refused.current?.value)).toBe('second');
+    const rejected = await storage.commit([{ key: secret, value: null }], [{ key: secret, revision: 1 }]);
+    expect(!rejected.ok && text(rejected.current?.value)).toBe('second');
   });
 
-  it('hands back the bytes that were written, without decrypting them again', async () => {
+  it('returns written values without decrypting them again', async () => {
     const storage = encrypted(new MemoryStorage(), [{ resources: ['secrets'], transformers: [one] }]);
     const value = Buffer.from('mine');
     await storage.commit([{ key: secret, value }], []);
     expect((await storage.get(secret)).entry?.value).toBe(value);
   });
 
-  it('rotates: the first key writes, all read, and writing anew is all it takes', async () => {
+  it('supports key rotation: the first key writes, all keys read', async () => {
     const inner = new MemoryStorage();
     await put(inner, secret, 'before encryption');
     const first = encrypted(inner, [{ resources: ['secrets'], transformers: [one, identity] }]);
@@ -92,7 +92,7 @@ describe('EncryptedStorage', () => {
     expect(text((await inner.get(secret)).entry?.value)).toBe('plain again');
   });
 
-  it('writes an object anew that is replaced by itself, when it is not written as it should be', async () => {
+  it('rewrites an unchanged object whose stored value is stale', async () => {
     const inner = new MemoryStorage();
     const prefixes = async (transformers: EncryptionRule['transformers'], replaced: number) => {
       const storage = encrypted(inner, [{ resources: ['secrets'], transformers }]);
@@ -114,10 +114,10 @@ describe('EncryptedStorage', () => {
     expect(await prefixes([two, one], 2)).toEqual([two.prefix, Number(first) + 1]);
   });
 
-  it('leaves what it cannot decrypt as it is, and says which: another key, moved, or changed', async () => {
+  it('returns values that it cannot decrypt unchanged and logs their keys: unknown key, moved value, modified value', async () => {
     const inner = new MemoryStorage();
-    const said: unknown[] = [];
-    const log: Logger = { ...silentLogger, error: (fields: object) => void said.push(fields) } as Logger;
+    const logged: unknown[] = [];
+    const log: Logger = { ...silentLogger, error: (fields: object) => void logged.push(fields) } as Logger;
     const storage = encrypted(inner, [{ resources: ['*.*'], transformers: [one] }], log);
     await put(storage, secret, 'mine');
     const sealed = Buffer.from((await inner.get(secret)).entry?.value as Uint8Array);
@@ -128,10 +128,10 @@ describe('EncryptedStorage', () => {
     await inner.commit([{ key: '/registry/secrets/third/a', value: two.transformToStorage(Buffer.from('x'), 'y') }], []);
     const { entries } = await storage.range({ prefix: '/registry/' });
     expect(entries.every(({ value }) => text(value)?.startsWith('k8s:enc:aesgcm:v1:'))).toBe(true);
-    expect(said).toMatchObject([{ key: secret }, { key: '/registry/secrets/other/a' }, { key: '/registry/secrets/third/a' }]);
+    expect(logged).toMatchObject([{ key: secret }, { key: '/registry/secrets/other/a' }, { key: '/registry/secrets/third/a' }]);
   });
 
-  it('takes groups as patterns', async () => {
+  it('matches resources by group patterns', async () => {
     const inner = new MemoryStorage();
     const storage = encrypted(inner, [
       { resources: ['deployments.apps'], transformers: [identity] },
@@ -152,7 +152,7 @@ describe('EncryptedStorage', () => {
     expect(text((await inner.get('/registry/other')).entry?.value)).toBe('plain');
   });
 
-  it.each([16, 24, 32])('seals with keys of %i bytes, each time anew, and opens nothing that was touched', (bytes) => {
+  it.each([16, 24, 32])('encrypts with keys of %i bytes and a new nonce each time, and rejects modified values', (bytes) => {
     const secretKey = randomBytes(bytes);
     for (const { prefix, transformToStorage: seal, transformFromStorage: open } of [aesGcm('k', secretKey), aesCbc('k', secretKey)]) {
       for (const length of [0, 1, 15, 16, 17, 5000]) {
@@ -174,7 +174,7 @@ describe('EncryptedStorage', () => {
   });
 });
 
-describe('keys', () => {
+describe('encryption keys', () => {
   let dir: string;
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'encryption-'));
@@ -187,7 +187,7 @@ describe('keys', () => {
     return join(dir, name);
   };
 
-  it('are made once where none is named, for nobody else to read', async () => {
+  it('are generated once if none is configured, readable by their owner only', async () => {
     const [rule] = await load({});
     expect(rule?.resources).toEqual(['secrets']);
     expect(rule?.transformers.map(({ prefix }) => prefix)).toEqual(['k8s:enc:aesgcm:v1:generated:', '']);
@@ -202,7 +202,7 @@ describe('keys', () => {
     expect(String(again?.transformers[0].transformFromStorage(sealed, 'a'))).toBe('x');
   });
 
-  it('are read from files, and refused when others can read them or they are none', async () => {
+  it('are read from files, and rejected if other users can read the file or the content is invalid', async () => {
     const good = await write('good', `${key(1).toString('base64')}\n`);
     const [rule] = await load({ resources: ['configmaps'], keys: [{ name: 'k', file: good }] });
     expect(rule).toMatchObject({ resources: ['configmaps'], transformers: [{ prefix: 'k8s:enc:aesgcm:v1:k:' }, identity] });

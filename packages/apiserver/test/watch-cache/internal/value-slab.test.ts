@@ -3,7 +3,7 @@ import { ValueSlab } from '../../../src/watch-cache/internal/value-slab.ts';
 
 const texts = Array.from({ length: 100 }, (_, i) => `${'ä'.repeat(i * 17)}${i}`);
 
-it('keeps each value as it is, beside others of its kind alone', () => {
+it('ValueSlab stores small values unchanged in shared buffers', () => {
   const [one, other] = [new ValueSlab(), new ValueSlab()];
   const values = texts.map((text) => [one.write(text), other.write(text)] as const);
   for (const [i, [a, b]] of values.entries()) {
@@ -14,12 +14,12 @@ it('keeps each value as it is, beside others of its kind alone', () => {
   const small = values.map(([a]) => a).filter(({ length }) => length <= 1024);
   const slabs = new Set(small.map(({ buffer }) => buffer));
   const bytes = small.reduce((sum, { length }) => sum + length, 0);
-  // the last is not full, and what does not fit into the rest of one begins another
+  // the last buffer is not full, and a value that does not fit into a buffer starts another one
   expect(slabs.size).toBeLessThanOrEqual(Math.ceil(bytes / (16_384 - 1_024)) + 1);
 });
 
-it('gives what is large its own', () => {
-  const room = new ValueSlab();
-  const large = room.write('x'.repeat(2000));
+it('ValueSlab stores a large value in a buffer of its own', () => {
+  const slab = new ValueSlab();
+  const large = slab.write('x'.repeat(2000));
   expect(large.buffer.byteLength).toBe(2000);
 });
