@@ -7,7 +7,7 @@ import { rejected, type AuthnResult, type Identity } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { JWTPayload } from 'jose';
 import { isDeleted } from './deletion.ts';
-import { verifyWithKeys } from './signatures.ts';
+import { verifyWithKeys } from './token-verifier.ts';
 
 export interface BoundTokensOptions {
   readonly issuer: string;

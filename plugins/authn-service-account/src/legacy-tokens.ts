@@ -9,7 +9,7 @@ import { rejected, type AuthnResult } from '@oarlock/spi/authn';
 import type { Client } from '@oarlock/spi/client';
 import type { JWTPayload } from 'jose';
 import { isDeleted } from './deletion.ts';
-import { verifyWithKeys } from './signatures.ts';
+import { verifyWithKeys } from './token-verifier.ts';
 
 export const legacyIssuer = 'kubernetes/serviceaccount';
 /** Labels of token Secrets with a day, such as `2026-01-31`: the last use, and the day since which the unused token is invalid (KEP-2799). */

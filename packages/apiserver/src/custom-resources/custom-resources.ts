@@ -1,3 +1,4 @@
+import { storageVersionOf } from './definition/storage-version.ts';
 import { jsonEqual } from '@oarlock/api/json/json';
 import { apiVersionOf, resource } from '@oarlock/api/resource';
 import type { Kind } from '@oarlock/api/kinds';
@@ -120,7 +121,7 @@ export class CustomResources {
     if (before?.publicationMark === mark) return false;
     if (before !== undefined && before.definition.metadata?.uid !== uid) this.#remove(name);
     const { spec } = definition;
-    const storage = spec.versions.find((version) => version.storage) ?? spec.versions[0];
+    const storage = storageVersionOf(definition);
     if (storage === undefined) return this.#remove(name);
     const codec = new CustomCodec(apiVersionOf({ group: spec.group, version: storage.name }), spec.names.kind);
     const cache = this.#cache.add({ name, namespaced: spec.scope === 'Namespaced', codec });
@@ -221,7 +222,7 @@ class Publication implements PublishedSchema {
 
   constructor(resource: PublishedSchema['resource'], { definition, version, mark, schema }: PublishedVersion) {
     this.resource = resource;
-    this.storageVersion = definition.spec.versions.find(({ storage }) => storage)?.name ?? version.name;
+    this.storageVersion = storageVersionOf(definition)?.name ?? version.name;
     this.#version = version;
     this.#mark = `${mark}${version.name}`;
     this.#schema = schema;

@@ -5,7 +5,8 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { RequestInfo } from '../http/request-info.ts';
 import { mandatoryPriorityLevels, mandatoryFlowSchemas, suggestedPriorityLevels, suggestedFlowSchemas } from './bootstrap-configuration.ts';
 import { flowSchemaMatchers, type FlowSchemaMatcher } from './flow-schemas.ts';
-import { PriorityLevel, type Queue, type Rejection } from './priority-level.ts';
+import { PriorityLevel, type Rejection } from './priority-level.ts';
+import type { Queue } from './queue-set.ts';
 import { fairAllocation } from './work-estimator.ts';
 
 /** The seats of one executing request. */

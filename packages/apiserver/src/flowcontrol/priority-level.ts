@@ -1,51 +1,15 @@
 import type { PriorityLevelConfiguration } from '@oarlock/api/types/flowcontrol-v1';
-import type { Clock, Timer } from '@oarlock/primitives/clock';
+import type { Clock } from '@oarlock/primitives/clock';
+import { QueueSet, type Queue, type QueueRejection, type QueueSetSettings, type QueueState } from './queue-set.ts';
 import { SeatDemand, type DemandStatistics } from './seat-demand.ts';
-import { shuffleShard, flowHash } from './shuffle-shard.ts';
 
-export type Rejection = 'concurrency-limit' | 'queue-full' | 'time-out' | 'cancelled';
+export type Rejection = 'concurrency-limit' | QueueRejection;
 
-/** A queued request, for debug dumps. */
-export interface QueuedRequestState {
-  readonly seats: number;
-  /** Milliseconds of the monotonic clock at which the request was queued. */
-  readonly since: number;
-  readonly schema: string;
-  readonly flow: string;
-}
-export interface QueueState {
-  readonly requests: readonly QueuedRequestState[];
-  readonly executing: number;
-  readonly virtualStart: number;
-}
-
-interface QueuedRequest extends QueuedRequestState {
-  readonly queue: Queue;
-  readonly decide: (rejection: Rejection | undefined) => void;
-  timer: Timer | undefined;
-}
-interface Queue {
-  readonly requests: QueuedRequest[];
-  /** Seats that the queued requests need. */
-  seats: number;
-  executing: number;
-  /** Virtual time at which the next request of the queue starts, in seat-seconds per queue. */
-  virtualStart: number;
-}
-
-/** Estimated service time of a request until its end, in seconds. */
-const estimatedServiceSeconds = 0.003;
-/** Minimum accounted service time: queues alternate even if the clock does not advance during requests. */
-const minServiceSeconds = 0.000_1;
-
-interface PriorityLevelSettings {
+interface PriorityLevelSettings extends QueueSetSettings {
   readonly exempt: boolean;
   readonly shares: number;
   readonly lendable: number;
   readonly borrowing: number | undefined;
-  readonly queues: number;
-  readonly handSize: number;
-  readonly queueLength: number;
 }
 
 /** One priority level: execution seats, and fair queues for requests that find no free seat (KEP-1040). */
@@ -54,11 +18,8 @@ export class PriorityLevel {
   readonly #clock: Clock;
   #uid: string;
   #settings: PriorityLevelSettings;
-  #queues: Queue[] = [];
+  readonly #queueSet: QueueSet;
   #usedSeats = 0;
-  #queuedCount = 0;
-  #queuedSeats = 0;
-  #virtualTime = 0;
   #nominalSeats = 0;
   #limit = 0;
   readonly #demand: SeatDemand;
@@ -68,6 +29,7 @@ export class PriorityLevel {
     this.name = configuration.metadata?.name ?? '';
     this.#clock = clock;
     this.#demand = new SeatDemand(clock.monotonic());
+    this.#queueSet = new QueueSet(clock, () => this.#recordDemand());
     this.#uid = '';
     this.#settings = settingsOf(configuration);
     this.configure(configuration);
@@ -87,7 +49,7 @@ export class PriorityLevel {
     return this.#usedSeats;
   }
   get queuedRequests(): number {
-    return this.#queuedCount;
+    return this.#queueSet.requestCount;
   }
   /** Seats by the level's shares. */
   get nominalLimit(): number {
@@ -107,22 +69,13 @@ export class PriorityLevel {
 
   /** The state of the queues, for debug dumps. */
   get queues(): readonly QueueState[] {
-    return this.#queues.map(({ requests, executing, virtualStart }) => ({
-      requests: requests.map(({ seats, since, flow, schema }) => ({ seats, since, flow, schema })),
-      executing,
-      virtualStart,
-    }));
+    return this.#queueSet.state;
   }
 
   configure(configuration: PriorityLevelConfiguration): void {
     this.#uid = configuration.metadata?.uid ?? '';
-    const { queues } = this.#settings;
     this.#settings = settingsOf(configuration);
-    if (queues !== this.#settings.queues || this.#queues.length === 0) {
-      // requests in the old queues stay there
-      const busy = this.#queues.filter(({ requests: waiting, executing }) => waiting.length > 0 || executing > 0);
-      this.#queues = [...Array.from({ length: this.#settings.queues }, newQueue), ...busy];
-    }
+    this.#queueSet.configure(this.#settings);
   }
 
   setNominalLimit(seats: number): void {
@@ -150,24 +103,21 @@ export class PriorityLevel {
     signal: () => AbortSignal,
   ): Queue | undefined | Rejection | Promise<Queue | Rejection> {
     const { exempt, queues } = this.#settings;
-    if (exempt || (this.#queuedCount === 0 && this.#fits(seats))) {
+    if (exempt || (this.#queueSet.requestCount === 0 && this.#fits(seats))) {
       this.#usedSeats += seats;
       this.#recordDemand();
       return undefined;
     }
     if (queues === 0) return 'concurrency-limit';
-    return this.#enqueue(seats, flow(), waitMs, signal());
+    return this.#queueSet.enqueue({ seats, flow: flow(), waitMs, signal: signal() });
   }
 
   /** Releases the seats of a request that executed for `seconds`. `queue`: the queue that dispatched it, if it was queued. */
   release(seats: number, queue: Queue | undefined, seconds: number): void {
     this.#usedSeats -= seats;
-    if (queue !== undefined) {
-      queue.executing -= 1;
-      queue.virtualStart += seats * (Math.max(seconds, minServiceSeconds) - estimatedServiceSeconds);
-    }
+    if (queue !== undefined) this.#queueSet.complete(queue, seats, seconds);
     this.#recordDemand();
-    if (this.#queuedCount > 0) this.#dispatch();
+    if (this.#queueSet.requestCount > 0) this.#dispatch();
   }
 
   /** A request that needs more seats than the limit executes alone. */
@@ -175,94 +125,18 @@ export class PriorityLevel {
     return this.#usedSeats + seats <= this.#limit || (this.#usedSeats === 0 && seats > this.#limit);
   }
 
-  #enqueue(seats: number, flow: string, waitMs: number, signal: AbortSignal): Rejection | Promise<Queue | Rejection> {
-    const { queues, handSize, queueLength } = this.#settings;
-    let queue: Queue | undefined;
-    for (const index of shuffleShard(flowHash(flow), queues, handSize)) {
-      const candidate = this.#queues[index];
-      if (candidate !== undefined && (queue === undefined || candidate.seats + candidate.executing < queue.seats + queue.executing))
-        queue = candidate;
-    }
-    if (queue === undefined || queue.requests.length >= queueLength) return 'queue-full';
-    const chosen = queue;
-    if (chosen.requests.length === 0) chosen.virtualStart = Math.max(chosen.virtualStart, this.#virtualTime);
-    return new Promise((resolve) => {
-      const abandon = () => {
-        this.#dequeue(entry);
-        entry.decide('cancelled');
-      };
-      const slash = flow.indexOf('/');
-      const entry: QueuedRequest = {
-        seats,
-        since: this.#clock.monotonic(),
-        schema: flow.slice(0, slash),
-        flow: flow.slice(slash + 1),
-        queue: chosen,
-        timer: undefined,
-        decide(rejection) {
-          entry.timer?.cancel();
-          signal.removeEventListener('abort', abandon);
-          resolve(rejection ?? chosen);
-        },
-      };
-      entry.timer = this.#clock.after(waitMs, () => {
-        this.#dequeue(entry);
-        entry.decide('time-out');
-      });
-      signal.addEventListener('abort', abandon, { once: true });
-      chosen.requests.push(entry);
-      chosen.seats += seats;
-      this.#queuedCount += 1;
-      this.#queuedSeats += seats;
-      this.#recordDemand();
+  #dispatch(): void {
+    this.#queueSet.dispatch((seats) => {
+      if (!this.#fits(seats)) return false;
+      this.#usedSeats += seats;
+      return true;
     });
   }
 
-  #dequeue(entry: QueuedRequest): void {
-    const { queue } = entry;
-    const at = queue.requests.indexOf(entry);
-    if (at < 0) return;
-    queue.requests.splice(at, 1);
-    this.#beginExecution(entry);
-  }
-  #beginExecution({ queue, seats }: QueuedRequest): void {
-    queue.seats -= seats;
-    this.#queuedCount -= 1;
-    this.#queuedSeats -= seats;
-    this.#recordDemand();
-  }
-
-  /** Dispatches requests while seats are free. The queue whose next request would finish first in virtual time is next (fair queuing). */
-  #dispatch(): void {
-    while (this.#queuedCount > 0) {
-      let best: Queue | undefined;
-      let finish = 0;
-      for (const queue of this.#queues) {
-        const next = queue.requests[0];
-        if (next === undefined) continue;
-        const end = queue.virtualStart + next.seats * estimatedServiceSeconds;
-        if (best === undefined || end < finish) [best, finish] = [queue, end];
-      }
-      const entry = best?.requests[0];
-      if (best === undefined || entry === undefined || !this.#fits(entry.seats)) return;
-      best.requests.shift();
-      this.#beginExecution(entry);
-      this.#virtualTime = Math.max(this.#virtualTime, best.virtualStart);
-      best.virtualStart += entry.seats * estimatedServiceSeconds;
-      best.executing += 1;
-      this.#usedSeats += entry.seats;
-      this.#recordDemand();
-      entry.decide(undefined);
-    }
-  }
-
   #recordDemand(): void {
-    this.#demand.set(this.#usedSeats + this.#queuedSeats, this.#clock.monotonic());
+    this.#demand.set(this.#usedSeats + this.#queueSet.seats, this.#clock.monotonic());
   }
 }
-export type { Queue };
-
-const newQueue = (): Queue => ({ requests: [], seats: 0, executing: 0, virtualStart: 0 });
 
 function settingsOf({ spec }: PriorityLevelConfiguration): PriorityLevelSettings {
   const { limited, exempt } = spec ?? {};

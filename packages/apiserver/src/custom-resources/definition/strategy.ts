@@ -3,21 +3,14 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import { formatTime } from '@oarlock/api/values/time';
 import { withCondition } from './conditions.ts';
-import { storedVersionErrors, validateDefinition, validateDefinitionUpdate } from './validation.ts';
+import { storedVersionErrors, withStoredVersions } from './storage-version.ts';
+import { validateDefinition, validateDefinitionUpdate } from './validation.ts';
 import { fieldOf, withMetadata, withFields, type Strategy } from '../../registry/strategy.ts';
 
 /** The finalizer that holds a definition until its last object is deleted. */
 export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
 
 const asDefinition = (object: KubeObject) => object as CustomResourceDefinition;
-
-/** Adds the storage version to status.storedVersions, which lists every version that may be in storage until a client removes it. */
-function withStoredVersions(object: KubeObject, before: CustomResourceDefinition['status']): KubeObject {
-  const stored = before?.storedVersions ?? [];
-  const added = (asDefinition(object).spec?.versions ?? []).filter(({ name, storage }) => storage && !stored.includes(name));
-  const status = { ...before, storedVersions: [...stored, ...added.map(({ name }) => name)] };
-  return withFields(object, { status });
-}
 
 /** The empty status as Go encodes it. */
 const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as object as CustomResourceDefinition['status'];
@@ -26,8 +19,8 @@ const unseen = { acceptedNames: { kind: '', plural: '' }, conditions: null } as 
 export const customResourceDefinitions: Strategy = {
   allowUnconditionalUpdate: false,
   generation: (object, old) => !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec')),
-  prepareForCreate: (object) => withStoredVersions(object, unseen),
-  prepareForUpdate: (object, old) => withStoredVersions(object, asDefinition(old).status),
+  prepareForCreate: (object) => withStoredVersions(asDefinition(object), unseen),
+  prepareForUpdate: (object, old) => withStoredVersions(asDefinition(object), asDefinition(old).status),
   validate: (object) => validateDefinition(asDefinition(object)),
   validateUpdate: (object, old) => validateDefinitionUpdate(asDefinition(object), asDefinition(old)),
   subresources: {

@@ -1,3 +1,4 @@
+import { storedVersionErrors } from './storage-version.ts';
 import { invalid, required, type FieldError } from '@oarlock/api/field/field-error';
 import { jsonEqual } from '@oarlock/api/json/json';
 import { isDns1035Label, isDns1123Subdomain } from '@oarlock/api/values/names';
@@ -54,15 +55,6 @@ export function validateDefinitionUpdate(definition: CustomResourceDefinition, o
   errors.push(...storedVersionErrors(definition), ...approvalErrors(definition, old));
   if (spec.preserveUnknownFields === true && old.spec.preserveUnknownFields !== true) errors.push(preservesAll());
   return errors;
-}
-
-/** Validates status.storedVersions, also on updates of the status. */
-export function storedVersionErrors({ spec, status }: CustomResourceDefinition): readonly FieldError[] {
-  const path = 'status.storedVersions';
-  const stored = status?.storedVersions ?? [];
-  if (stored.length === 0) return [invalid(path, stored, 'must have at least one stored version')];
-  const versions = (spec.versions ?? []).map(({ name }) => name);
-  return stored.flatMap((name, i) => (versions.includes(name) ? [] : [invalid(`${path}[${i}]`, name, 'must appear in spec.versions')]));
 }
 
 /** Validates that definitions in Kubernetes' own groups are approved (KEP-1111). */

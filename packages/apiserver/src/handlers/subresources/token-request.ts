@@ -1,4 +1,3 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { invalid } from '@oarlock/api/field/field-error';
 import { invalidStatus } from '@oarlock/api/field/invalid-status';
 import type { KubeObject } from '@oarlock/api/object';
@@ -7,7 +6,6 @@ import { badRequest, conflict, isStatus } from '@oarlock/api/status';
 import { formatTime } from '@oarlock/api/values/time';
 import type { BoundObjectReference, TokenRequest } from '@oarlock/api/types/authentication-v1';
 import type { Pod } from '@oarlock/api/types/core-v1';
-import type { ClusterKeys } from '@oarlock/spi/cluster';
 import { decodeBody } from '../../request/body.ts';
 import type { RequestContext } from '../../request/request-context.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
@@ -16,6 +14,7 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 import type { RequestScope } from '../../registry/request-scope.ts';
 import { objectResponse } from './responses.ts';
+import { signServiceAccountToken } from './service-account-token-signer.ts';
 
 const gvk = { group: 'authentication.k8s.io', version: 'v1', kind: 'TokenRequest' } as const;
 const schema = schemaOf(gvk);
@@ -51,7 +50,7 @@ export async function createToken(
   const bound = boundObjectRef === undefined ? undefined : await resolveBoundObjects(scope, boundObjectRef);
   const claims = claimsOf(scope, { audiences: spec.audiences, expirationSeconds, account, bound });
   const status = {
-    token: await sign(registry.clusterKeys, claims),
+    token: await signServiceAccountToken(registry.clusterKeys, claims),
     expirationTimestamp: formatTime(now + expirationSeconds * 1000),
   };
   return objectResponse({ ...admitted, spec, status } as KubeObject, context);
@@ -183,33 +182,4 @@ async function nodeRef(getNode: () => Promise<{ readonly object: KubeObject }>, 
     if (isStatus(error, 'NotFound')) return { name, uid: '' };
     throw error;
   }
-}
-
-interface Signer {
-  readonly pem: string;
-  readonly key: KeyObject;
-  readonly alg: 'ES256' | 'RS256';
-  readonly kid: string;
-}
-const signers = new WeakMap<ClusterKeys, Signer>();
-
-function signerOf(keys: ClusterKeys): Signer {
-  const pem = keys.serviceAccount.signingKey; // the key changes on rotation
-  let signer = signers.get(keys);
-  if (signer?.pem !== pem) {
-    const key = createPrivateKey(pem);
-    const alg = key.asymmetricKeyType === 'ec' ? 'ES256' : 'RS256';
-    const kid = createHash('sha256')
-      .update(createPublicKey(key).export({ type: 'spki', format: 'der' }))
-      .digest('base64url');
-    signers.set(keys, (signer = { pem, key, alg, kid }));
-  }
-  return signer;
-}
-
-async function sign(keys: ClusterKeys, claims: Readonly<Record<string, unknown>>): Promise<string> {
-  // jose is loaded for the first token, not at server start
-  const { SignJWT } = await import('jose');
-  const { key, alg, kid } = signerOf(keys);
-  return new SignJWT(claims).setProtectedHeader({ alg, kid }).sign(key);
 }
