@@ -180,5 +180,5 @@ it('takes a kubeconfig, as upstream does', async () => {
   await host.stop();
   expect([batches.length, tokens]).toEqual([1, ['Bearer secret']]);
   const neither = new PluginHost().add({ plugin, config: {} }).check();
-  expect(neither[0]?.message).toContain('url or kubeconfigFile');
+  expect(neither[0]?.message).toContain('exactly one of url and kubeconfigFile');
 });

@@ -12,8 +12,8 @@ const sourceInDiagram = /[\w-]+(?:\/[\w.*-]+)+\.ts\b/g;
 const withoutBlocks = (text: string): string => text.replace(/^```[\s\S]*?^```/gm, '');
 const inlineCode = (text: string): readonly string[] => [...withoutBlocks(text).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
 
-/** Built files, and paths of a data directory. */
-const pathsOutsideCheckout = new Set(['packages/cli/bundle/oarlock.cjs', 'plugins/apiserver/encryption']);
+/** Built files, and paths in a data directory. */
+const pathsOutsideCheckout = /^(packages\/cli\/bundle\/oarlock\.cjs|plugins\/apiserver(\/.*)?|plugins\/audit-log\/audit\.log)$/;
 
 /** Returns the paths in a page: inline code that looks like a repository path, and source files in Mermaid diagrams, there relative to packages/. */
 export function repositoryPaths(text: string): readonly string[] {
@@ -23,7 +23,7 @@ export function repositoryPaths(text: string): readonly string[] {
   const inline = inlineCode(text).flatMap((code) => pathInText.exec(code)?.[1] ?? []);
   return [...inline, ...diagrams]
     .flatMap(expandBraces)
-    .filter((path) => !/\b(NAME|FILTER)\b/.test(path) && !pathsOutsideCheckout.has(path));
+    .filter((path) => !/\b(NAME|FILTER)\b/.test(path) && !pathsOutsideCheckout.test(path));
 }
 
 /** Expands `a/{b,c}` to `a/b` and `a/c`. */
@@ -86,7 +86,7 @@ export function commandProblems(line: string): readonly string[] {
   if (script !== undefined) return script in scripts ? [] : [line];
   const [, command = '', rest = ''] = /oarlock (\S+)(.*)/.exec(line) ?? [];
   if (command.startsWith('--')) return cliOptions.has(command) ? [] : [line];
-  const [, subcommand] = /^ ([a-z]+)/.exec(rest) ?? [];
+  const [, subcommand] = /^ ([a-z][a-z-]*)/.exec(rest) ?? [];
   const isKnown = cliWords.has(command) && (!cliGroups.has(command) || subcommand === undefined || cliWords.has(subcommand));
   const options = [...rest.matchAll(/(?<=[\s[])--[a-z-]+/g)].map(([option]) => option);
   return isKnown && options.every((option) => cliOptions.has(option)) ? [] : [line];

@@ -135,11 +135,11 @@ export function proxyContract(
       const port = withPort(web([]), harness.freshPort());
       await begin(port);
       const outcome = await harness.dial(harness.service(0), port.port);
-      expect(outcome, 'a connection without a response makes clients wait').toHaveProperty('refused');
+      expect(outcome, 'a connection without a response makes clients wait').toHaveProperty('rejectedWith');
       await set({ ...port, endpoints });
       expect(await harness.dial(harness.service(0), port.port)).toEqual({ by: harness.pod(0) });
       await set(port);
-      expect(await harness.dial(harness.service(0), port.port)).toHaveProperty('refused');
+      expect(await harness.dial(harness.service(0), port.port)).toHaveProperty('rejectedWith');
     });
 
     test('stops to serve a removed Service, and serves it again when it returns', async () => {
