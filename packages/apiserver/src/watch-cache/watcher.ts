@@ -58,7 +58,11 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     const { signal } = options;
     if (signal?.aborted) this.#finish(undefined);
     else {
-      this.#abort = () => this.end();
+      // the client has gone: no reader may come that would release the frames
+      this.#abort = () => {
+        this.#releaseAll();
+        this.end();
+      };
       // one signal may end all watches of a client
       if (signal !== undefined) setMaxListeners(0, signal);
       signal?.addEventListener('abort', this.#abort, { once: true });
