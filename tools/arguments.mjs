@@ -4,21 +4,21 @@
  * Parses arguments, or exits: with 0 for `--help`, with 2 for invalid ones.
  * `flags` have no value; `values` take one, from a list if the list is not empty. The rest are `names`.
  */
-export function argumentsOf(usage, { flags = [], values = {} } = {}, given = process.argv.slice(2)) {
+export function argumentsOf(usage, { flags = [], values = {} } = {}, args = process.argv.slice(2)) {
   const found = { names: [] };
   const wrong = (what) => {
     console.error(`${what}\n${usage}`);
     process.exit(2);
   };
-  for (let at = 0; at < given.length; at++) {
-    const word = given[at];
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at];
     if (word === '--help' || word === '-h') {
       console.log(usage);
       process.exit(0);
     }
     if (flags.includes(word)) found[word] = true;
     else if (Object.hasOwn(values, word)) {
-      const value = given[++at];
+      const value = args[++at];
       const choices = values[word];
       if (value === undefined) wrong(`${word} needs a value`);
       if (choices.length > 0 && !choices.includes(value)) wrong(`${word}: ${value} is not one of ${choices.join(', ')}`);

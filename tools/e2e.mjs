@@ -7,10 +7,10 @@ const usage = `npm run e2e -- [FILTER ...] [-t NAME] [--write-matrix]
   FILTER          part of the path of a test file, such as journeys/dns; none: all of them, which takes half an hour
   -t NAME         only tests whose name matches this pattern
   --write-matrix  write what ran into docs/matrix.md`;
-const given = argumentsOf(usage, { flags: ['--write-matrix'], values: { '-t': [] } });
-const filters = [...given.names, ...(given['-t'] === undefined ? [] : ['-t', given['-t']])];
+const args = argumentsOf(usage, { flags: ['--write-matrix'], values: { '-t': [] } });
+const filters = [...args.names, ...(args['-t'] === undefined ? [] : ['-t', args['-t']])];
 await setup({ system: true });
-const env = { ...process.env, ...(given['--write-matrix'] && { OARLOCK_WRITE_MATRIX: '1' }) };
+const env = { ...process.env, ...(args['--write-matrix'] && { OARLOCK_WRITE_MATRIX: '1' }) };
 const { code } = await run(join(root, 'node_modules', '.bin', 'vitest'), ['run', '--config', 'e2e/vitest.config.ts', ...filters], {
   show: true,
   env,

@@ -35,7 +35,7 @@ const failuresOf = (suites) => [
   })),
 ];
 
-function tell(sign, suites) {
+function reportFailures(sign, suites) {
   for (const suite of suites) for (const { name, why } of failuresOf([suite])) console.log(`${sign} ${ownerOf(suite)}: ${name}\n${why}`);
 }
 
@@ -43,7 +43,7 @@ function count(suites) {
   totals.passed += testsOf(suites, 'passed').length;
   totals.failed += failuresOf(suites).length;
   totals.skipped += testsOf(suites, 'pending', 'skipped', 'todo').length;
-  tell('✖', suites);
+  reportFailures('✖', suites);
   for (const suite of suites)
     for (const { fullName } of testsOf([suite], 'pending', 'skipped')) console.log(`- skipped: ${ownerOf(suite)}: ${fullName}`);
 }
@@ -64,7 +64,7 @@ async function suite(title, config, report) {
   const again = suites.filter(({ status }) => status === 'failed');
   count(suites.filter((each) => !again.includes(each)));
   if (again.length > 0) {
-    tell('! failed at first:', again);
+    reportFailures('! failed at first:', again);
     console.log('• Once more, the files with a failure ...');
     const names = again.map(({ name }) => name);
     const second = await vitest(config, `${report}-again`, names);

@@ -23,6 +23,7 @@ export const bannedPhrases = [
 
 /** Phrases of a banned pattern that are terms of the field. */
 export const allowedPhrases = [
+  /sig-api-machinery/,
   /connection refused|ECONNREFUSED|REFUSED_STREAM|\brefused (stream|connection)/i,
   /\b\w+ wants? to (read|write)\b/i,
 ];

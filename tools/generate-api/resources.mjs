@@ -6,14 +6,14 @@ export function resourcesModule({ resources, definitions }) {
   const preferred = new Map();
   for (const r of main) if (r.served && !preferred.has(`${r.resource}.${r.group}`)) preferred.set(`${r.resource}.${r.group}`, r.version);
   const imports = new Map();
-  const taken = new Set();
+  const used = new Set();
   const lines = main.map((r) => {
     const plain = camelPlural(r.kind, r.resource);
     const suffix = r.version[0].toUpperCase() + r.version.slice(1);
-    const isPlain = preferred.get(`${r.resource}.${r.group}`) === r.version && !taken.has(plain);
+    const isPlain = preferred.get(`${r.resource}.${r.group}`) === r.version && !used.has(plain);
     const name = isPlain ? plain : `${plain}${suffix}`;
-    if (taken.has(name)) throw new Error(`two resources are called ${name}`);
-    taken.add(name);
+    if (used.has(name)) throw new Error(`two resources are called ${name}`);
+    used.add(name);
     const file = fileOf(r.group, r.version);
     const type = r.kind + pascal(file);
     if (!definitions.has(`${r.group === '' ? 'core' : r.group}/${r.version}.${r.kind}`))

@@ -13,7 +13,7 @@ export interface ClusterAuthenticationInfo {
   readonly requestHeaderAllowedNames: readonly string[];
 }
 
-/** Certificates (PEM) to remove from the lists, whoever published them. */
+/** Certificates (PEM) to remove from the lists, also if other servers published them. */
 export interface RemovedCertificates {
   readonly clientCa: string;
   readonly requestHeaderCa: string;

@@ -2,7 +2,7 @@ import { MemoryStorage } from '@oarlock/storage-memory/memory-storage';
 import { describe, expect, it } from 'vitest';
 import { TestServer } from '../support/pipeline-fixture.ts';
 
-/** Values that no API server writes, as someone with access to the storage could. */
+/** Values that no API server writes, as an attacker with access to the storage could. */
 const values: readonly string[] = [
   '',
   'null',

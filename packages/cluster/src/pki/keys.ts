@@ -173,7 +173,7 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
 
 /** Takes a step of the rotation of a CA. @throws AuthorityError if it is not possible now */
 export function rotateAuthority(directory: string, step: AuthorityStep, name: AuthorityName = 'ca'): Promise<void> {
-  // two CAs of the same name are hard to tell apart
+  // two CAs with the same name would be hard to distinguish
   const make = () => selfSigned(`${caNames[name]}-${randomBytes(4).toString('hex')}`, newKey());
   return stepAuthority(step, { directory, name, make });
 }

@@ -101,7 +101,7 @@ describe('front-proxy keys', () => {
     expect((await keys.clientCertificate()).certificate).toContain('END CERTIFICATE');
   });
 
-  it('refuse to overwrite a CA certificate whose key is missing', async () => {
+  it('are not created over a CA certificate whose key is missing', async () => {
     await open();
     for (const name of ['ca', 'front-proxy-ca']) {
       const [certificate, key] = [await file(`${name}.crt`), await file(`${name}.key`)];
