@@ -5,16 +5,13 @@ import { EventWriter } from '../src/event-writer.ts';
 describe('EventWriter in batch mode', () => {
   it('drops events beyond its size until a write completes', async () => {
     let lost = 0;
-    let finishWrite: () => void = () => undefined;
+    const writes: (() => void)[] = [];
     const length = `${JSON.stringify(auditEvent(1))}\n`.length;
     const writer = new EventWriter({
       mode: 'batch',
       bufferSize: 1_000,
       maxBufferedBytes: 2 * length,
-      append: () =>
-        new Promise((resolve) => {
-          finishWrite = resolve;
-        }),
+      append: () => new Promise((resolve) => writes.push(resolve)),
       onLost: (events) => {
         lost += events;
       },
@@ -22,11 +19,15 @@ describe('EventWriter in batch mode', () => {
     writer.open();
     for (let nth = 1; nth <= 3; nth++) void writer.record(auditEvent(nth));
     expect(lost).toBe(1);
-    await Promise.resolve();
-    finishWrite();
-    await writer.stop();
+    const stopped = writer.stop();
+    await expect.poll(() => writes.length).toBe(1);
+    writes[0]?.();
+    await stopped;
     writer.open();
     void writer.record(auditEvent(4));
     expect(lost).toBe(1);
+    await expect.poll(() => writes.length).toBe(2);
+    writes[1]?.();
+    await writer.stop();
   });
 });
