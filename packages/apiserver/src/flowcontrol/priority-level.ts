@@ -8,7 +8,7 @@ export type Rejection = 'concurrency-limit' | 'queue-full' | 'time-out' | 'cance
 /** A queued request, for debug dumps. */
 export interface QueuedRequestState {
   readonly seats: number;
-  /** Milliseconds of the monotonic clock at which the request was queued. */
+  /** The time at which the request was queued, in milliseconds of the monotonic clock. */
   readonly since: number;
   readonly schema: string;
   readonly flow: string;
@@ -26,16 +26,16 @@ interface QueuedRequest extends QueuedRequestState {
 }
 interface Queue {
   readonly requests: QueuedRequest[];
-  /** Seats that the queued requests need. */
+  /** The number of seats that all requests in the queue need. */
   seats: number;
   executing: number;
-  /** Virtual time at which the next request of the queue starts, in seat-seconds per queue. */
+  /** The virtual time at which the next request of the queue starts, in seat-seconds per queue. */
   virtualStart: number;
 }
 
-/** Estimated service time of a request until its end, in seconds. */
+/** The service time that is assumed for a request until the request ends, in seconds. */
 const estimatedServiceSeconds = 0.003;
-/** Minimum accounted service time: queues alternate even if the clock does not advance during requests. */
+/** The minimum service time that is accounted for a request, in seconds, so that queues alternate even if the clock does not advance. */
 const minServiceSeconds = 0.000_1;
 
 interface PriorityLevelSettings {
@@ -48,7 +48,7 @@ interface PriorityLevelSettings {
   readonly queueLength: number;
 }
 
-/** One priority level: execution seats, and fair queues for requests that find no free seat (KEP-1040). */
+/** One priority level: its execution seats, and fair queues for requests that find no free seat (KEP-1040). */
 export class PriorityLevel {
   readonly name: string;
   readonly #clock: Clock;
@@ -82,18 +82,18 @@ export class PriorityLevel {
   get shares(): number {
     return this.#settings.shares;
   }
-  /** Seats in use. */
+  /** The number of seats that executing requests occupy. */
   get seatsInUse(): number {
     return this.#usedSeats;
   }
   get queuedRequests(): number {
     return this.#queuedCount;
   }
-  /** Seats by the level's shares. */
+  /** The number of seats according to the level's nominalConcurrencyShares. */
   get nominalLimit(): number {
     return this.#nominalSeats;
   }
-  /** Seats after lending and borrowing. */
+  /** The number of seats after lending and borrowing. */
   get currentLimit(): number {
     return this.#limit;
   }
@@ -105,7 +105,7 @@ export class PriorityLevel {
     return borrowing === undefined ? Number.POSITIVE_INFINITY : this.#nominalSeats + Math.round((this.#nominalSeats * borrowing) / 100);
   }
 
-  /** The state of the queues, for debug dumps. */
+  /** The state of the queues, for debug pages. */
   get queues(): readonly QueueState[] {
     return this.#queues.map(({ requests, executing, virtualStart }) => ({
       requests: requests.map(({ seats, since, flow, schema }) => ({ seats, since, flow, schema })),
@@ -134,14 +134,14 @@ export class PriorityLevel {
     this.#limit = seats;
     this.#dispatch();
   }
-  /** Returns the demand since the last call. */
+  /** Returns the demand since the last call, and resets it. */
   resetDemand(): DemandStatistics {
     return this.#demand.reset(this.#clock.monotonic());
   }
 
   /**
-   * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatched it, or the
-   * reason of its rejection. `flow` and `signal` are called only if the request is queued.
+   * Acquires seats for a request. Returns undefined if the request executes immediately, a promise of the queue that dispatches the
+   * request, or the reason of the rejection. `flow` and `signal` are called only if the request is queued.
    */
   acquire(
     seats: number,
@@ -159,7 +159,10 @@ export class PriorityLevel {
     return this.#enqueue(seats, flow(), waitMs, signal());
   }
 
-  /** Releases the seats of a request that executed for `seconds`. `queue`: the queue that dispatched it, if it was queued. */
+  /**
+   * Releases the seats of a request that executed for `seconds`. `queue` is the queue that dispatched the request; undefined if it was not
+   * queued.
+   */
   release(seats: number, queue: Queue | undefined, seconds: number): void {
     this.#usedSeats -= seats;
     if (queue !== undefined) {
@@ -170,7 +173,7 @@ export class PriorityLevel {
     if (this.#queuedCount > 0) this.#dispatch();
   }
 
-  /** A request that needs more seats than the limit executes alone. */
+  /** Returns true if enough seats are free. A request that needs more seats than the limit executes alone. */
   #fits(seats: number): boolean {
     return this.#usedSeats + seats <= this.#limit || (this.#usedSeats === 0 && seats > this.#limit);
   }
@@ -232,7 +235,7 @@ export class PriorityLevel {
     this.#recordDemand();
   }
 
-  /** Dispatches requests while seats are free. The queue whose next request would finish first in virtual time is next (fair queuing). */
+  /** Dispatches queued requests while seats are free, from the queue whose next request would finish first in virtual time (fair queuing). */
   #dispatch(): void {
     while (this.#queuedCount > 0) {
       let best: Queue | undefined;

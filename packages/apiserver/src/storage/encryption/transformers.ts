@@ -19,10 +19,7 @@ export interface Transformer {
 const mark = 'k8s:enc:';
 const aesName = (mode: 'gcm' | 'cbc', key: Buffer) => `aes-${key.length * 8}-${mode}`;
 
-/**
- * Returns a transformer that uses AES-GCM: a nonce of 12 bytes, the ciphertext, and a tag of 16 bytes that also authenticates the storage
- * key.
- */
+/** Returns a transformer for AES-GCM: a nonce of 12 bytes, the ciphertext, and a tag of 16 bytes that also authenticates the storage key. */
 export function aesGcm(name: string, key: Buffer): Transformer {
   const prefix = `${mark}aesgcm:v1:${name}:`;
   const [nonceBytes, tagBytes] = [12, 16];
@@ -45,7 +42,10 @@ export function aesGcm(name: string, key: Buffer): Transformer {
   };
 }
 
-/** AES-CBC with PKCS #7 padding after an initialization vector of 16 bytes. Not bound to a context; reads values that upstream wrote. */
+/**
+ * Returns a transformer for AES-CBC with PKCS #7 padding after an initialization vector of 16 bytes. Does not authenticate the storage key. Intended
+ * to read values that upstream wrote.
+ */
 export function aesCbc(name: string, key: Buffer): Transformer {
   const prefix = `${mark}aescbc:v1:${name}:`;
   const blockBytes = 16;
