@@ -104,10 +104,7 @@ export class TypedList {
       return own !== undefined && same(own, item);
     });
   }
-  /**
-   * Concatenates two lists: an element of `other` replaces the element with the same identity in place; all other elements of `other` are
-   * appended.
-   */
+  /** Returns both lists concatenated. An element of `other` with the identity of an existing element replaces that element in place. */
   plus(other: readonly Value[]): TypedList {
     const merged = new Map(this.index);
     for (const item of other) merged.set(this.#of(item), item);
