@@ -68,8 +68,8 @@ export async function update(registry: RegistryDependencies, kind: ServedKind, c
 }
 
 /**
- * Returns the cached object; undefined if the cache does not contain it in the served version. A body from a loopback client may share parts with the cached object; shared
- * parts are not decoded again.
+ * Returns the cached object; undefined if the cache does not contain it in the served version. A body from a loopback client may share
+ * parts with the cached object; shared parts are not decoded again.
  */
 function cachedObject(kind: ServedKind, namespace: string, name: string): KubeObject | undefined {
   return kind.toServedItem === undefined && kind.customResource === undefined

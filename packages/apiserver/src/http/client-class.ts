@@ -10,7 +10,10 @@ export type ClientClass = 'unauthenticated' | 'authenticated' | 'system';
 
 const order: readonly ClientClass[] = ['unauthenticated', 'authenticated', 'system'];
 
-/** The groups of administrators and nodes in the subjects of upstream's FlowSchemas `exempt` and `system-nodes`. */
+/**
+ * The groups of class `system`. Together with `systemUsers`, these are the subjects of upstream's FlowSchemas `exempt`, `system-nodes`,
+ * `kube-controller-manager` and `kube-scheduler`.
+ */
 const systemGroups: ReadonlySet<string> = new Set(['system:masters', 'system:nodes']);
 const systemUsers: ReadonlySet<string> = new Set(['system:apiserver', 'system:kube-controller-manager', 'system:kube-scheduler']);
 

@@ -55,7 +55,7 @@ export class Connection implements ClientConnection {
   /** The time at which the stage began or the last request ended, in milliseconds of the monotonic clock. */
   #since: number;
   #hasPreface = false;
-  /** The number of requests that have begun so far. The field below is the number at the last check. */
+  /** The number of requests that have begun so far; `#checkedRequests` is the number at the last check. */
   #begunRequests = 0;
   #checkedRequests = 0;
   /** The number of received bytes when the last request ended. Later bytes belong to the next request head. */

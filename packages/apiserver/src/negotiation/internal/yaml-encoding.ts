@@ -5,11 +5,11 @@ import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 
 import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
 import type { EncodedObject, WatchFrame } from '../../request/response.ts';
 
-/** Matches strings that YAML 1.1 would parse as another type. Go's encoder, which only knows YAML 1.2, quotes some of them twice and others once. */
+/** Matches strings that YAML 1.1 would parse as another type. Go's encoder writes them in double quotes. */
 const ambiguousScalars =
   /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
 
-/** Removes the tags by which the YAML library decides on quotes, so that this module decides. */
+/** Returns the tags without their tests, so that this module and not the YAML library decides which scalars are quoted. */
 const customTags = (tags: Tags): Tags =>
   tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? ({ ...tag, test: /(?!)/ } as ScalarTag) : tag));
 
