@@ -11,7 +11,7 @@ import type { FieldReaders } from '../watch-cache/selection.ts';
 
 type Query = Readonly<Record<string, string | undefined>>;
 
-/** `metav1.ListOptions`, parsed and validated. */
+/** The parsed and validated `metav1.ListOptions`. */
 export interface ListOptions {
   readonly labels: Selector;
   readonly fields: FieldSelector;
