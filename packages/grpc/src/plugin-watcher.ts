@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { RegistrationClient, type RegistrationInfo } from './registration-client.ts';
 
 export interface PluginWatcherOptions {
-  /** The directory with registration sockets (upstream's `plugins_registry`). A plugin creates its socket when it is ready and removes it when it ends. */
+  /**
+   * The directory with registration sockets (upstream's `plugins_registry`). A plugin creates its socket when it is ready and removes it when it
+   * ends.
+   */
   readonly directory: string;
   /** The plugin type to register, such as `CSIPlugin`. Plugins of other types are ignored. */
   readonly type: string;

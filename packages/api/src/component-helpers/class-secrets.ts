@@ -2,7 +2,9 @@ import type { PersistentVolumeClaim, SecretReference } from '../generated/types/
 
 type Strings = Readonly<Record<string, string>>;
 
-/** The purposes for which parameters of a StorageClass or VolumeSnapshotClass name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`. */
+/**
+ * The purposes for which parameters of a StorageClass or VolumeSnapshotClass name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`.
+ */
 export type SecretUse =
   | 'provisioner'
   | 'controller-publish'

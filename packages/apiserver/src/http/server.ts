@@ -41,7 +41,9 @@ export interface HttpServerOptions {
   handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
 }
 
-/** The maximum size of a request head in bytes. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less. */
+/**
+ * The maximum size of a request head in bytes. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less.
+ */
 const maxHeaderBytes = 96 * 1024;
 const maxHeaderPairs = 256;
 /** The idle time before the first TCP keepalive probe in milliseconds, which detects clients that have vanished (Go: defaultTCPKeepAliveIdle). */

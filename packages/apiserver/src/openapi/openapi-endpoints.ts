@@ -33,7 +33,9 @@ export interface OpenApiOptions {
   readonly served: () => readonly Kind[];
   /** The version of the cluster. */
   readonly version: string;
-  /** Returns the OpenAPI v3 documents of extension API servers, for the index. Requests for these documents are proxied and do not reach this class. */
+  /**
+   * Returns the OpenAPI v3 documents of extension API servers, for the index. Requests for these documents are proxied and do not reach this class.
+   */
   readonly remote?: () => AggregatedApis;
   /** Returns the OpenAPI v2 documents of extension API servers, which are merged into the OpenAPI v2 document. */
   readonly others?: () => Promise<readonly AggregatedDocument[]>;

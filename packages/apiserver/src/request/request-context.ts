@@ -52,7 +52,9 @@ export class RequestContext {
     }
   }
 
-  /** Starts a child of the request's span, which the caller must end. Returns undefined if the request is not traced. Frozen attributes are shared. */
+  /**
+   * Starts a child of the request's span, which the caller must end. Returns undefined if the request is not traced. Frozen attributes are shared.
+   */
   startChildSpan(name: string, attributes?: Attributes): Span | undefined {
     const span = this.#span;
     if (span === undefined || !span.isRecording()) return undefined;

@@ -40,7 +40,9 @@ export class OrderedMap<V> {
     this.#chunks.length = 0;
   }
 
-  /** Calls `visit` for the keys with the prefix that follow `after`, in order, until `visit` returns false. The map must not change during the call. */
+  /**
+   * Calls `visit` for the keys with the prefix that follow `after`, in order, until `visit` returns false. The map must not change during the call.
+   */
   scan(prefix: string, after: string, visit: (key: string, value: V) => boolean): void {
     const from = after >= prefix ? after : prefix;
     for (let c = this.#chunkOf(from); c < this.#chunks.length; c++) {

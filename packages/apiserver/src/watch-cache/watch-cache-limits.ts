@@ -11,9 +11,13 @@ export interface WatchCacheLimits {
   readonly totalRingBytes: number;
   /** Events that wait for one watcher. Beyond the limit, the watcher is terminated. */
   readonly watcherBytes: number;
-  /** Events that wait for all watchers; an event that several watchers wait for counts once. Beyond the limit, the slowest watchers are terminated. */
+  /**
+   * Events that wait for all watchers; an event that several watchers wait for counts once. Beyond the limit, the slowest watchers are terminated.
+   */
   readonly totalWatcherBytes: number;
-  /** Values of writes whose watch event has not arrived. Beyond the limit, the event of a write is decoded like that of another API server's write. */
+  /**
+   * Values of writes whose watch event has not arrived. Beyond the limit, the event of a write is decoded like that of another API server's write.
+   */
   readonly pendingWriteBytes: number;
 }
 

@@ -107,7 +107,10 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     this.#finish(error);
   }
 
-  /** Terminates the watch because its reader is too slow. The reader receives the error `Expired`, or, if the watch has already ended, the end without the queued frames. */
+  /**
+   * Terminates the watch because its reader is too slow. The reader receives the error `Expired`, or, if the watch has already ended, the end without
+   * the queued frames.
+   */
   terminate(): void {
     if (this.#tooSlow) return;
     this.#tooSlow = true;

@@ -23,7 +23,7 @@ export function isEmptyMap(map: Members | undefined): boolean {
   return true;
 }
 
-/** Returns a member as Go decodes it: undefined for an empty value of an omitempty field, an empty object for an absent struct. */
+/** Returns a member as Go decodes it: undefined for an empty omitempty field, the zero value for an absent field that always exists in Go. */
 export function isShown(field: Field, value: unknown): unknown {
   if (value === undefined) return field.standing;
   // without a Go type, null is a value

@@ -42,7 +42,7 @@ export function validateLeaseCandidate(errors: Errors, { spec }: LeaseCandidate,
   if (old !== undefined) validateImmutable(errors, 'spec.leaseName', leaseName, old.spec?.leaseName ?? '');
 }
 
-/** Validates a ClusterTrustBundle, whose name must have the signer name as prefix (KEP-3257). */
+/** Validates a ClusterTrustBundle, whose name must have the signer name, if any, as prefix (KEP-3257). */
 export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: ClusterTrustBundle, old?: ClusterTrustBundle): void {
   const name = metadata?.name ?? '';
   const signerName = spec?.signerName ?? '';

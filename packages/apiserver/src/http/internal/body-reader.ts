@@ -18,7 +18,9 @@ export interface BodyOptions {
   readonly reservation: BodyReservation;
 }
 
-/** Reads one request body into memory: at most `limit` bytes, which count towards the limit of all buffered bodies until the reservation is released. */
+/**
+ * Reads one request body into memory: at most `limit` bytes, which count towards the limit of all buffered bodies until the reservation is released.
+ */
 export class BodyReader {
   /**
    * Resolves with the complete body.

@@ -18,7 +18,9 @@ export interface TableRowCondition {
   readonly message: string;
 }
 
-/** Prints the objects of one kind as table rows. Cells may contain ages, which are computed for the time `now` in milliseconds since the Unix epoch. */
+/**
+ * Prints the objects of one kind as table rows. Cells may contain ages, which are computed for the time `now` in milliseconds since the Unix epoch.
+ */
 export interface Printer<T extends KubeObject = KubeObject> {
   readonly columns: readonly TableColumn[];
   cells(object: T, now: number): readonly TableCell[];

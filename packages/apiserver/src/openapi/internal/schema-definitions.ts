@@ -67,7 +67,9 @@ export class SchemaDefinitions {
     return this.refToGeneratedList(definitionName(id), this.refTo(id), { ...kind, kind: `${kind.kind}List` });
   }
 
-  /** Returns a `$ref` to a definition that is in no schema table. `make` builds the definition on first reference, given the reference to ObjectMeta. */
+  /**
+   * Returns a `$ref` to a definition that is in no schema table. `make` builds the definition on first reference, given the reference to ObjectMeta.
+   */
   refToGenerated(name: string, kind: GroupVersionKind, make: (metadata: Json) => Json): Json {
     if (!this.#bodies.has(name)) {
       this.#bodies.set(name, make(this.#refWith(this.refTo('meta/v1.ObjectMeta'))));

@@ -47,7 +47,9 @@ export class EncryptedStorage implements StorageDriver {
   readonly #resource: (key: string) => string;
   #rules: readonly EncryptionRule[] = [];
   readonly #byResource = new Map<string, EncryptionRule['transformers'] | undefined>();
-  /** The decrypted values by stored value, kept as long as the stored value is referenced: a storage driver in this process returns the same buffers. */
+  /**
+   * The decrypted values by stored value, kept as long as the stored value is referenced: a storage driver in this process returns the same buffers.
+   */
   readonly #decrypted = new WeakMap<Uint8Array, Uint8Array>();
   /** The values that were stored in another form than the one that is written now. */
   readonly #staleValues = new WeakSet<Uint8Array>();
@@ -69,7 +71,9 @@ export class EncryptedStorage implements StorageDriver {
     this.#byResource.clear();
   }
 
-  /** Returns true if a value that this driver returned is stored with an older key, or is stored unencrypted although its resource must be encrypted. */
+  /**
+   * Returns true if a value that this driver returned is stored with an older key, or is stored unencrypted although its resource must be encrypted.
+   */
   isStale(value: Uint8Array): boolean {
     return this.#staleValues.has(value);
   }
@@ -141,7 +145,9 @@ export class EncryptedStorage implements StorageDriver {
     return { ...write, value };
   }
 
-  /** Returns an entry with its value decrypted. A value that cannot be decrypted is returned unchanged; the reader reports that it is not an object. */
+  /**
+   * Returns an entry with its value decrypted. A value that cannot be decrypted is returned unchanged; the reader reports that it is not an object.
+   */
   #decryptEntry(entry: Entry): Entry {
     const transformers = this.#transformers(entry.key);
     if (transformers === undefined) return entry;

@@ -38,7 +38,9 @@ export class WatcherIndex {
     if (watcher.isTooSlow) this.#terminated++;
   }
 
-  /** Pushes an event to the watchers that may select it. `before` and `now` are the values of the index field in the previous and the current object. */
+  /**
+   * Pushes an event to the watchers that may select it. `before` and `now` are the values of the index field in the previous and the current object.
+   */
   dispatch(event: WatchCacheEvent, before: string | undefined, now: string | undefined): void {
     push(this.#all, event);
     push(this.#byKey.get(event.key), event);
