@@ -6,7 +6,7 @@ const kind = object('kubernetes.GroupVersionKind', { group: string, version: str
 const resource = object('kubernetes.GroupVersionResource', { group: string, version: string, resource: string });
 const userInfo = object('kubernetes.UserInfo', { username: string, uid: string, groups: list(string), extra: map(string, list(string)) });
 
-/** The type of `request` in expressions. */
+/** The CEL type of the variable `request`. */
 export const requestType: ObjectType = object('kubernetes.AdmissionRequest', {
   kind,
   resource,
@@ -22,7 +22,7 @@ export const requestType: ObjectType = object('kubernetes.AdmissionRequest', {
   options: dyn,
 });
 
-/** The type of `namespaceObject` in expressions. */
+/** The CEL type of the variable `namespaceObject`. */
 export const namespaceType: ObjectType = object('kubernetes.Namespace', {
   metadata: object('kubernetes.NamespaceMetadata', {
     name: string,
@@ -47,13 +47,13 @@ export interface ExpressionScope {
   /** The types of the composited variables of the policy. */
   readonly variables?: ObjectType;
   readonly struct?: EnvironmentOptions['struct'];
-  /** The type of the object, if known; otherwise `dyn`. */
+  /** The CEL type of the object in the request, if known; otherwise `dyn`. */
   readonly object?: Type;
   /** False for match conditions of webhooks, which have no `namespaceObject`. */
   readonly namespace?: boolean;
 }
 
-/** Returns the CEL environment of admission expressions. */
+/** Returns the CEL environment of expressions in admission policies and in match conditions of webhooks. */
 export function admissionEnvironment({
   params = false,
   variables,

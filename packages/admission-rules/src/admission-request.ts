@@ -13,7 +13,7 @@ export interface RequestResource {
   readonly version: string;
   readonly resource: string;
 }
-/** `AdmissionReview.request` without the objects, as expressions and webhooks see it. */
+/** The `request` of an AdmissionReview without the objects, as CEL expressions and webhooks receive it. */
 export interface AdmissionRequestValue {
   readonly kind: RequestKind;
   readonly resource: RequestResource;
@@ -61,7 +61,7 @@ export function admissionRequestValue(request: VersionedRequest): AdmissionReque
 const named = ({ group, version, resource }: Resource): RequestResource => ({ group, version, resource });
 const isNamespace = ({ resource }: AdmissionRequest) => resource.group === '' && resource.resource === 'namespaces';
 
-/** The kind of the submitted object; that of a subresource can differ from that of the resource. */
+/** Returns the kind of the submitted object. For a subresource, this kind can differ from the kind of the resource. */
 function kindOf({ object, old, resource }: AdmissionRequest): RequestKind {
   const sent = object ?? old;
   if (sent?.kind !== undefined && sent.apiVersion !== undefined) {

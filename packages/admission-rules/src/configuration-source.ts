@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { Resource } from '@oarlock/api/resource';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
 
-/** Compiled configuration objects (generic.Source upstream), compiled once per version and ordered by name. */
+/** A cache of compiled configuration objects, ordered by name (generic.Source upstream). Each version of an object is compiled once. */
 export class ConfigurationSource<T extends KubeObject, R> {
   readonly #client: Client;
   readonly #resource: Resource<T>;
@@ -42,17 +42,20 @@ export class ConfigurationSource<T extends KubeObject, R> {
     });
   }
 
-  /** True if the cache is synced and empty. */
+  /** True if the cache is synced and contains no objects. */
   get empty(): boolean {
     return this.#informer.hasSynced && this.#compiled.size === 0;
   }
 
-  /** Returns the compiled object from the cache. */
+  /** Returns the compiled object with this name from the cache; undefined if the cache does not contain the object. */
   get(name: string): R | undefined {
     return this.#compiled.get(name)?.compiled;
   }
 
-  /** Returns all compiled objects. Before the cache is synced, reads them from the API server, so that no request bypasses the rules. */
+  /**
+   * Returns all compiled objects. Until the cache is synced, the objects are read from the API server, so that no request bypasses the
+   * rules.
+   */
   all(): readonly R[] | Promise<readonly R[]> {
     if (!this.#informer.hasSynced) return this.#list();
     this.#sorted ??= [...this.#compiled.keys()].sort().map((name) => (this.#compiled.get(name) as { readonly compiled: R }).compiled);

@@ -8,17 +8,17 @@ export interface Condition {
   readonly name: string;
   readonly expression: string;
 }
-/** `fault`: no condition evaluated to false, and at least one failed. */
+/** The result of evaluating match conditions. `fault`: no condition evaluated to false, and at least one failed with an error. */
 export type MatchResult =
   | { readonly matches: boolean; readonly fault?: undefined }
   | { readonly fault: string; readonly matches?: undefined };
 const matching: MatchResult = { matches: true };
 const passing: MatchResult = { matches: false };
 
-/** The match conditions of a webhook or policy (matchconditions.Matcher): all must evaluate to true. */
+/** The match conditions of a webhook or policy (matchconditions.Matcher upstream). A request matches if all conditions evaluate to true. */
 export class MatchConditions {
   readonly #programs: readonly { readonly name: string; readonly program: Program }[];
-  /** Why the conditions cannot be evaluated. */
+  /** The reason why the conditions cannot be evaluated, such as a compile error; undefined if they can be. */
   readonly fault: string | undefined;
 
   constructor(conditions: readonly Condition[] | undefined, env: () => Environment) {

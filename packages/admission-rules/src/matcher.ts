@@ -5,7 +5,7 @@ import type { LabelSelector } from '@oarlock/api/types/meta-v1';
 import { configurationGroup } from './policy-configuration.ts';
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 
-/** The rules and selectors that match requests to a webhook or a policy. */
+/** A rule that selects requests by operation and resource, for a webhook or a policy. */
 export interface Rule {
   readonly apiGroups?: readonly string[];
   readonly apiVersions?: readonly string[];
@@ -22,7 +22,10 @@ export interface MatchRules {
   readonly namespaceSelector?: LabelSelector | undefined;
   readonly objectSelector?: LabelSelector | undefined;
 }
-/** Returns the labels of a namespace, or a promise if the cache does not have it. @throws StatusError NotFound */
+/**
+ * Returns the labels of a namespace, or a promise if the namespace is not in the cache.
+ * @throws StatusError NotFound if the namespace does not exist
+ */
 export type NamespaceLabels = (name: string) => Labels | Promise<Labels>;
 export type Labels = Readonly<Record<string, string>>;
 
@@ -30,7 +33,10 @@ const noLabels: Labels = Object.freeze({});
 const labelsOf = (object: KubeObject | undefined): Labels => object?.metadata?.labels ?? noLabels;
 const has = (list: readonly string[] | undefined, value: string) => list !== undefined && (list.includes('*') || list.includes(value));
 
-/** Returns true for admission configuration, which is exempt from its own rules so that it cannot make itself unchangeable. */
+/**
+ * Returns true for resources of the API group of admission configuration. They are exempt from admission policies and webhooks, so that a
+ * policy cannot prevent its own change or removal.
+ */
 export function isExempt({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
   return resource.group === configurationGroup;
 }
@@ -49,7 +55,7 @@ function ruleMatches(rule: Rule, { operation, subresource, name, namespace }: Ad
   });
 }
 
-/** Matches requests by rules and selectors; selectors are compiled on first use. */
+/** Matches requests against rules, a namespaceSelector and an objectSelector. The selectors are compiled on first use. */
 export class Matcher {
   readonly #rules: MatchRules;
   readonly #exact: boolean;
@@ -60,12 +66,12 @@ export class Matcher {
     this.#exact = rules.matchPolicy === 'Exact';
   }
 
-  /** Returns true if the rules match by operation and resource. */
+  /** Returns true if the rules match the operation and the resource of the request. Does not evaluate the selectors. */
   covers(request: AdmissionRequest): boolean {
     return this.match(request) !== undefined;
   }
 
-  /** Returns the matching resource, the requested one or an equivalent version; undefined if the rules do not match. */
+  /** Returns the resource that the rules match: the requested resource or an equivalent version of it; undefined if no rule matches. */
   match(request: AdmissionRequest): Resource | undefined {
     const { rules, excluded = [] } = this.#rules;
     const found = this.#find(rules, request);
@@ -87,7 +93,10 @@ export class Matcher {
     return undefined;
   }
 
-  /** Returns true if the labels of the object and of its namespace match the selectors. @throws ParseError code `label-selector` */
+  /**
+   * Returns true if the labels of the object and of its namespace match the selectors.
+   * @throws ParseError with code `label-selector` if a selector is invalid
+   */
   selects(request: AdmissionRequest, labels: NamespaceLabels): boolean | Promise<boolean> {
     const { namespaceSelector, objectSelector } = this.#rules;
     this.#selectors ??= { namespaces: selectorOf(namespaceSelector), objects: selectorOf(objectSelector) };
@@ -111,7 +120,7 @@ export class Matcher {
   }
 }
 
-/** Returns undefined for a selector that matches everything. */
+/** Compiles a selector; returns undefined if the selector is absent or matches everything. */
 function selectorOf(selector: LabelSelector | undefined): Selector | undefined {
   if (selector === undefined) return undefined;
   const compiled = selectorFromLabelSelector(selector);

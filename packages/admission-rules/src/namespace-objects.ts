@@ -3,7 +3,7 @@ import type { Namespace } from '@oarlock/api/types/core-v1';
 import type { Client, Informer, Informers } from '@oarlock/spi/client';
 import type { Labels } from './matcher.ts';
 
-/** Namespaces by name: from the cache, or from the API server if the cache does not have a new one yet. */
+/** Reads Namespaces by name from the informer cache, or from the API server if the cache does not contain the Namespace yet. */
 export class NamespaceObjects {
   readonly #cache: Informer<Namespace>;
   readonly #client: Client;
@@ -11,7 +11,7 @@ export class NamespaceObjects {
     this.#cache = informers.forResource(namespaces);
     this.#client = client;
   }
-  /** @throws StatusError NotFound */
+  /** Returns the Namespace, or a promise if it is not in the cache. @throws StatusError NotFound if the Namespace does not exist */
   get(name: string): Namespace | Promise<Namespace> {
     return this.#cache.get(name) ?? this.#client.get(namespaces, { name });
   }

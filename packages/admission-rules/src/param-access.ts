@@ -5,12 +5,13 @@ import type { Authorizer, ResourceAttributes } from '@oarlock/spi/authz';
 import { authorize } from './request-bindings.ts';
 import type { PolicyParams } from './policy-params.ts';
 
-/** Members of this group are not checked. */
+/** The group whose members may reference any parameters. */
 const superusers = 'system:masters';
 
 /**
- * Checks read access to parameters: a policy reveals its parameters to its users, so the writer of a policy must be allowed to read all objects
- * of the paramKind, and the writer of a binding the referenced ones. Returns undefined if access is allowed.
+ * Authorizes references to parameters. A policy reveals the content of its parameters to its users, so the writer of a policy needs
+ * permission to get all objects of the paramKind, and the writer of a binding permission to get the objects that its paramRef selects. The
+ * methods return a denial, or undefined if the reference is allowed.
  */
 export class ParamAccess {
   readonly #authz: readonly Authorizer[];
@@ -30,7 +31,7 @@ export class ParamAccess {
     );
   }
 
-  /** `kind` is the paramKind of the policy, if it is known. */
+  /** Authorizes the paramRef of a binding. `kind` is the paramKind of the policy; undefined if the policy is not known. */
   async binding(
     request: AdmissionRequest,
     ref: ParamRef | undefined,

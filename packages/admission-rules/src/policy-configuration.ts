@@ -6,14 +6,14 @@ import type { ParamAccess } from './param-access.ts';
 /** The API group of admission configuration. */
 export const configurationGroup = 'admissionregistration.k8s.io';
 
-/** An expression that does not compile, with its path. */
+/** An expression that does not compile, with its field path. */
 export interface ExpressionError {
   readonly field: string;
   readonly expression: string;
   readonly message: string;
 }
 
-/** Rejects new expressions that do not compile; existing ones can stay. */
+/** Rejects expressions in `now` that do not compile, except expressions that the object contained before the update (`before`). */
 export function expressionRejection(now: readonly ExpressionError[], before: readonly ExpressionError[]): AdmissionDecision | undefined {
   const fault = now.find(({ expression }) => !before.some((old) => old.expression === expression));
   if (fault === undefined) return undefined;
@@ -29,17 +29,20 @@ interface AnyPolicy extends KubeObject {
 interface AnyBinding extends KubeObject {
   readonly spec?: { readonly policyName?: string; readonly paramRef?: ParamRef };
 }
-/** The resources of validating or mutating policies. */
+/** The resources of validating or of mutating admission policies and their bindings. */
 export interface PolicyResources {
   readonly policies: string;
   readonly bindings: string;
   readonly faults: (policy: KubeObject) => readonly ExpressionError[];
-  /** Returns the paramKind of a policy in the cache. */
+  /** Returns the paramKind of the policy with this name from the cache; undefined if the policy is not cached or has no paramKind. */
   readonly paramKind: (policy: string) => ParamKind | undefined;
   readonly access: ParamAccess;
 }
 
-/** Validates policies and bindings, which are exempt from policies: expressions must compile, and writers must be allowed to read the parameters. */
+/**
+ * Validates admission policies and bindings on write: expressions must compile, and the user needs permission to read the parameters. Runs
+ * as built-in code, because policies and bindings are exempt from admission policies.
+ */
 export async function validateConfiguration(
   request: AdmissionRequest,
   { policies, bindings, faults, paramKind, access }: PolicyResources,

@@ -14,22 +14,22 @@ import { toVersionedRequest } from './versioned-request.ts';
 /** A compiled validating or mutating policy. */
 export interface CompiledPolicy {
   readonly name: string;
-  /** Matches in the API version that the policy's rules name. */
+  /** Matches requests to the policy's matchConstraints, and returns the resource version that its rules name. */
   readonly matcher: Matcher;
   readonly conditions: MatchConditions;
   readonly ignoresFailures: boolean;
   readonly paramKind: ParamKind | undefined;
-  /** Why the policy cannot be evaluated, such as a compile error. */
+  /** The reason why the policy cannot be evaluated, such as a compile error; undefined if it can be. */
   readonly fault: string | undefined;
 }
 export interface CompiledBinding {
   readonly name: string;
   readonly policyName: string;
-  /** Undefined if the binding does not narrow the policy. */
+  /** Matches requests to the binding's matchResources; undefined if the binding has none and applies to all requests of the policy. */
   readonly matcher: Matcher | undefined;
   readonly paramRef: ParamRef | undefined;
 }
-/** A policy with its bindings (generic.PolicyHook). */
+/** A policy with its bindings (generic.PolicyHook upstream). */
 export interface PolicyHook<P extends CompiledPolicy, B extends CompiledBinding> {
   readonly policy: P;
   readonly bindings: readonly B[];
@@ -44,13 +44,16 @@ export const matcherOf = (resources: MatchResources | undefined): Matcher =>
     objectSelector: resources?.objectSelector,
   });
 const matchesEverything = { apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] };
-/** Returns undefined for a binding without matchResources: it applies to all requests of the policy. */
+/**
+ * Returns the matcher of a binding's matchResources; undefined for a binding without matchResources, which applies to all requests of the
+ * policy.
+ */
 export const bindingMatcherOf = (resources: MatchResources | undefined): Matcher | undefined =>
   resources === undefined
     ? undefined
     : matcherOf({ ...resources, resourceRules: resources.resourceRules?.length ? resources.resourceRules : [matchesEverything] });
 
-/** Combines policies with their bindings, in the order of the policy names. */
+/** Returns each policy together with its bindings, in the order of `policies`. Policies without a binding are omitted. */
 export function toPolicyHooks<P extends CompiledPolicy, B extends CompiledBinding>(
   policies: readonly P[],
   bindings: readonly B[],
@@ -67,15 +70,15 @@ export function toPolicyHooks<P extends CompiledPolicy, B extends CompiledBindin
   });
 }
 
-/** One evaluation of a policy for a request (generic.PolicyInvocation). */
+/** One evaluation of a policy with one binding and one parameter object for a request (generic.PolicyInvocation upstream). */
 export interface PolicyInvocation<P, B> {
   readonly policy: P;
   readonly binding: B;
-  /** The request in the API version that the policy's rules name. */
+  /** The request, with its objects in the API version that the policy's rules name. */
   readonly request: AdmissionRequest;
   readonly bindings: RequestBindings;
 }
-/** A policy or binding that cannot be evaluated and has the `failurePolicy` Fail. */
+/** The error of a policy or binding that cannot be evaluated and whose `failurePolicy` is Fail. */
 export interface PolicyConfigurationError<P, B> {
   readonly policy: P;
   readonly binding: B | undefined;
@@ -89,9 +92,10 @@ export interface DispatchDependencies {
 }
 
 /**
- * Evaluates the policies that match a request, with their bindings and parameters, in order. Calls `object` before each evaluation, because
- * mutations change it. A policy whose rules name another version of the resource gets the objects in that version.
- * `run` evaluates one invocation and may return a promise; `fail` receives configuration errors of policies that should have been evaluated.
+ * Calls `run` for each evaluation of a policy that matches the request: once per matching binding and parameter object, in order. The
+ * objects are passed in the API version that the policy's rules name.
+ * @param object returns the current object; called before each evaluation, because a previous evaluation may have mutated the object
+ * @param fail called for each policy or binding that cannot be evaluated, unless its failurePolicy is Ignore
  */
 export async function dispatch<P extends CompiledPolicy, B extends CompiledBinding>(
   bound: readonly PolicyHook<P, B>[],
@@ -151,7 +155,7 @@ export async function dispatch<P extends CompiledPolicy, B extends CompiledBindi
   }
 }
 
-/** Returns the status of a denial by a policy: Forbidden unless the policy specifies a reason. */
+/** Returns the status of a request that a policy denied. `reason` is the reason that the policy specifies. */
 export function policyRejection(request: AdmissionRequest, message: string, reason = 'Invalid'): Status {
   const { resource, object, old } = request;
   const name = request.name !== '' ? request.name : (object?.metadata?.generateName ?? old?.metadata?.name ?? '');

@@ -7,10 +7,10 @@ import type { ParamKind, ParamRef } from '@oarlock/api/types/admissionregistrati
 import type { AdmissionRequest } from '@oarlock/spi/admission';
 import type { Client } from '@oarlock/spi/client';
 
-/** Thrown if a policy or binding cannot be evaluated because of its configuration. */
+/** An error of the configuration of a policy or binding, because of which the policy cannot be evaluated. */
 export class ConfigurationError extends Error {}
 
-/** Returns the current parameter objects of policy bindings. */
+/** Reads the parameter objects that policy bindings reference. */
 export class PolicyParams {
   readonly #client: Client;
   readonly #resources = new Map<string, Resource>();
@@ -19,8 +19,9 @@ export class PolicyParams {
   }
 
   /**
-   * Returns `[undefined]` for a policy without paramKind, and an empty list if no parameter exists and the binding allows that.
-   * @throws ConfigurationError
+   * Returns the parameter objects for one evaluation each: `[undefined]` for a policy without paramKind or a binding without paramRef, and
+   * an empty list if no object exists and parameterNotFoundAction is not Deny.
+   * @throws ConfigurationError if the paramKind or the paramRef is invalid, or if no object exists and parameterNotFoundAction is Deny
    */
   async of(
     kind: ParamKind | undefined,
@@ -36,7 +37,7 @@ export class PolicyParams {
     return found;
   }
 
-  /** Returns the resource of a kind, or `*` if discovery does not know it. */
+  /** Returns the resource name of a kind, or `*` if discovery does not list the kind. */
   async resourceName(kind: ParamKind): Promise<string> {
     try {
       return (await this.#resource(kind)).resource;

@@ -15,7 +15,7 @@ export interface VariableError {
   readonly message: string;
 }
 
-/** The composited variables of a policy: each can use the ones before it and is evaluated on first use. */
+/** The composited variables of a policy. Each variable can refer to the variables before it and is evaluated on first use. */
 export class PolicyVariables {
   readonly programs: ReadonlyMap<string, Program>;
   readonly type: ObjectType;
@@ -37,7 +37,7 @@ export class PolicyVariables {
     this.faults = faults;
   }
 
-  /** Returns the variables of one request. `bindings` must contain the result as `variables`. */
+  /** Returns the variables of one request, which are evaluated with `bindings`. The caller must set the result as `bindings.variables`. */
   bind(bindings: Bindings, spend: (cost: number) => void): FieldMap {
     return new FieldMap(new Values(this.programs, bindings, spend), 'kubernetes.variables');
   }

@@ -2,13 +2,16 @@ import { jsonEqual } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 import type { MutationPass } from '@oarlock/spi/admission';
 
-/** Tracks which webhooks or policies to reinvoke: those with reinvocationPolicy IfNeeded, if the object changed after their first call. */
+/**
+ * Tracks which webhooks or policies must be called again: those with reinvocationPolicy IfNeeded, if the object changed after their first
+ * call.
+ */
 export class ReinvocationContext {
   #called = new Set<string>();
   readonly #due = new Set<string>();
   #left: KubeObject | undefined;
 
-  /** Returns the context of a request for one plugin. */
+  /** Returns the context of one plugin for the current request; creates the context in the first pass. */
   static of(round: MutationPass | undefined, plugin: object): ReinvocationContext {
     const known = round?.pluginState.get(plugin);
     if (known instanceof ReinvocationContext) return known;
@@ -17,7 +20,10 @@ export class ReinvocationContext {
     return context;
   }
 
-  /** Starts the second pass: other plugins may have changed the object since the first. */
+  /**
+   * Starts the second pass over the plugins. If another plugin changed the object since the first pass, everything called before is due
+   * again.
+   */
   begin(object: KubeObject): void {
     if (!jsonEqual(this.#left, object)) this.changed();
   }

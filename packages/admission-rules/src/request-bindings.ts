@@ -8,7 +8,7 @@ import type { Attributes, Authorizer, Decision } from '@oarlock/spi/authz';
 import { admissionRequestValue } from './admission-request.ts';
 import type { VersionedRequest } from './versioned-request.ts';
 
-/** The values of the variables of expressions for one request, computed on first use. */
+/** The values of the CEL variables of admission expressions for one request, computed on first use. */
 export class RequestBindings {
   readonly #request: VersionedRequest;
   readonly #authz: readonly Authorizer[];
@@ -18,7 +18,7 @@ export class RequestBindings {
   readonly #namespace: Namespace | undefined;
   readonly namespaceObject: Value;
   readonly params: Value;
-  /** The composited variables of the policy; set later, because they refer to these bindings. */
+  /** The composited variables of the policy. Set after construction, because the variables are evaluated with these bindings. */
   variables: FieldMap | undefined;
 
   constructor(
@@ -36,7 +36,7 @@ export class RequestBindings {
     this.params = (params ?? null) as Value;
   }
 
-  /** Returns bindings of the same request with other parameters; authorizer decisions stay cached. */
+  /** Returns bindings for the same request with other parameters. Shares the cache of authorizer decisions. */
   with(params: KubeObject | undefined, object = this.#object): RequestBindings {
     const other = new RequestBindings(this.#request, this.#authz, this.#namespace, params, object);
     other.#value = this.#value;
@@ -44,14 +44,14 @@ export class RequestBindings {
     return other;
   }
 
-  /** Returns bindings of the same request in another version. */
+  /** Returns bindings for the same request with its objects converted to another API version. */
   about(request: VersionedRequest, params: KubeObject | undefined): RequestBindings {
     const other = new RequestBindings(request, this.#authz, this.#namespace, params);
     other.#authorizer = this.authorizer;
     return other;
   }
 
-  /** Returns bindings with the current state of the object. */
+  /** Returns bindings for the same request and parameters with the given state of the object. */
   on(object: KubeObject): RequestBindings {
     return this.with((this.params as KubeObject | null) ?? undefined, object);
   }
@@ -122,7 +122,7 @@ function authorizeCheck(
   return authorize(authz, attributes);
 }
 
-/** Returns the first decision that allows or denies. */
+/** Calls the authorizers from index `from` on, and returns the first decision that allows or denies. */
 export function authorize(authz: readonly Authorizer[], attributes: Attributes, from = 0): AccessDecision | Promise<AccessDecision> {
   for (let i = from; i < authz.length; i++) {
     const answer = (authz[i] as Authorizer).authorize(attributes);

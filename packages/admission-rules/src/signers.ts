@@ -1,7 +1,10 @@
 import type { Identity } from '@oarlock/spi/authn';
 import { authorizeChain, type Authorizer } from '@oarlock/spi/authz';
 
-/** Returns true if a user may `approve`, `sign` or `attest` for a signer, by its name or by `domain/*` (certificates.IsAuthorizedForSignerName). */
+/**
+ * Returns true if the user may perform `verb` (`approve`, `sign` or `attest`) for a signer: for its name, or for `domain/*`
+ * (certificates.IsAuthorizedForSignerName upstream).
+ */
 export async function isAuthorizedForSignerName(
   authz: readonly Authorizer[],
   identity: Identity,

@@ -4,11 +4,14 @@ import type { AdmissionRequest } from '@oarlock/spi/admission';
 
 /** A request whose objects have been converted to the resource version that a rule names. */
 export interface VersionedRequest extends AdmissionRequest {
-  /** The request in the submitted version. */
+  /** The request in the API version in which the client submitted it; absent if the objects were not converted. */
   readonly requested?: AdmissionRequest;
 }
 
-/** Converts the objects of a request to the version of `resource`; returns the request itself for the same version. @throws StatusError InternalError */
+/**
+ * Returns the request with its objects converted to the version of `resource`, or the request itself if the version is the same.
+ * @throws StatusError InternalError if an object cannot be converted
+ */
 export function toVersionedRequest(request: AdmissionRequest, resource: Resource): VersionedRequest | Promise<VersionedRequest> {
   const versions = resource === request.resource ? undefined : request.equivalents?.();
   if (versions === undefined) return request;
@@ -22,7 +25,7 @@ export function toVersionedRequest(request: AdmissionRequest, resource: Resource
   }))();
 }
 
-/** Converts a mutated object back to the version of the request. @throws StatusError InternalError */
+/** Converts a mutated object back to the API version of the request. @throws StatusError InternalError if the object cannot be converted */
 export function asRequested(request: AdmissionRequest, object: KubeObject): KubeObject | Promise<KubeObject> {
   return request.equivalents?.()?.convert(object, request.resource) ?? object;
 }

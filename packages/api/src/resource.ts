@@ -4,10 +4,10 @@ declare const typed: unique symbol;
 
 /** A typed handle of one resource of one API version (GroupVersionResource with the type of its objects). Plain and frozen. */
 export interface Resource<T extends KubeObject = KubeObject> {
-  /** '' for the core group. */
+  /** The API group; '' for the core group. */
   readonly group: string;
   readonly version: string;
-  /** Plural, lower case: `pods`. */
+  /** The plural resource name in lower case, such as `pods`. */
   readonly resource: string;
   readonly kind: string;
   readonly namespaced: boolean;

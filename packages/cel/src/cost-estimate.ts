@@ -20,8 +20,8 @@ export const runtimeBudget = 10_000_000;
 export const matchConditionsBudget = 2_500_000;
 
 /**
- * Estimates the minimum and maximum cost of an evaluation from the maximum sizes of the variables; a variable without sizes can be as large as
- * a request. The same estimate as Kubernetes' for rules of CustomResourceDefinitions (checker.CostEstimate of cel-go).
+ * Estimates the minimum and maximum cost of an evaluation from the maximum sizes of the variables, as Kubernetes does for the rules of
+ * CustomResourceDefinitions (checker.CostEstimate of cel-go). A variable without an entry in `sizes` can be as large as a request body.
  */
 export function estimateCost(program: Program, sizes: Readonly<Record<string, Sizes>> = {}): CostEstimate {
   return new Estimator(program.checked, sizes).of(program.checked.expr).cost;
@@ -163,7 +163,7 @@ class Estimator {
     return { cost: plus(...costs, own, estimate), sizes };
   }
 
-  /** Returns the cost factor of comparing values of this type. */
+  /** Returns the maximum size with which a comparison of values of this type is charged. */
   #compared([first]: readonly Expr[]): number {
     const type = first && this.#checked.typeOf(first);
     return type?.kind === 'opaque' && type.name === 'kubernetes.NamedFormat' ? mostFormatName : Number.MAX_SAFE_INTEGER;
@@ -211,7 +211,7 @@ class Estimator {
   }
 }
 
-/** Returns the size of a list of texts joined with an optional separator. */
+/** Returns the minimum and maximum size of the string that joins the strings of a list with an optional separator. */
 function joinedSizes(list: NodeEstimate | undefined, separator: NodeEstimate | undefined): Sizes {
   const { min, max, element = unknownSizes } = list?.sizes ?? unknownSizes;
   const between = separator?.sizes ?? { min: 0, max: 0 };
@@ -221,19 +221,19 @@ function joinedSizes(list: NodeEstimate | undefined, separator: NodeEstimate | u
   };
 }
 
-/** Upstream's size of a format name in comparisons. */
+/** The size that cost estimates assume for the name of a format in comparisons, as upstream. */
 const mostFormatName = 64;
-/** Opaque types that compare at constant cost. */
+/** The opaque types whose values compare at constant cost. */
 const small: ReadonlySet<string> = new Set(['kubernetes.Quantity']);
 
 interface FoldCost {
-  /** The cost before the first element and after the last. */
+  /** The cost before the first iteration. */
   readonly start: number;
   readonly result: number;
   readonly each: CostEstimate;
 }
 
-/** Returns the cost of a comprehension: with a filter the minimum is that of the filter alone. */
+/** Returns the cost of a comprehension. If it has a filter, the minimum cost of an iteration is the minimum cost of the filter alone. */
 function foldCost(macro: Comprehension['macro'], filter: CostEstimate | undefined, body: CostEstimate): FoldCost {
   const maybe = (step: number): CostEstimate =>
     filter === undefined ? plus(cost(step), body) : { min: bounded(filter.min + 1), max: bounded(filter.max + step + body.max) };
@@ -256,7 +256,7 @@ function foldCost(macro: Comprehension['macro'], filter: CostEstimate | undefine
   }
 }
 
-/** Returns the size of the result of a comprehension. `element` is the size of an element of the range. */
+/** Returns the minimum and maximum size of the result of a comprehension. `element` is the size of one element of the range. */
 function foldSizes({ macro, filter }: Comprehension, range: Sizes, element: Sizes, key: Sizes, body: Sizes): Sizes {
   const upTo = { min: 0, max: range.max };
   switch (macro) {

@@ -10,7 +10,7 @@ const checks: Readonly<Record<string, (text: string) => unknown>> = {
   timestamp: parseTimestampText,
 };
 
-/** Reports literal arguments that are invalid, such as a wrong duration or regular expression. */
+/** Returns an issue for each literal argument that is invalid, such as a malformed duration or regular expression. */
 export function literalIssues(root: Expr): Issue[] {
   const issues: Issue[] = [];
   const visit = (expr: Expr): void => {

@@ -16,7 +16,7 @@ export type EvaluationResult =
   /** `cost` is the cost up to the error. */
   | { readonly error: CelError; readonly cost: number; readonly value?: undefined };
 
-/** A compiled expression. It can be evaluated any number of times. */
+/** A compiled expression, which can be evaluated any number of times. */
 export interface Program {
   readonly source: string;
   readonly type: Type;
@@ -26,9 +26,13 @@ export interface Program {
    * with code `budget` if the cost exceeds `limit`.
    */
   evaluate(bindings: Bindings, limit?: number): EvaluationResult;
-  /** As `evaluate`, but waits for asynchronous results, such as those of authorization checks. */
+  /** Evaluates the expression like `evaluate`, but waits for asynchronous results such as authorization decisions. */
   evaluateAsync(bindings: Bindings, limit?: number): EvaluationResult | Promise<EvaluationResult>;
-  /** As `evaluate`, but throws `CelError` and `EvaluationSuspended`: for a composed variable that another expression evaluates. */
+  /**
+   * Evaluates the expression like `evaluate`, but throws errors, including EvaluationSuspended. Used for a composited variable that another
+   * expression evaluates.
+   * @throws CelError; EvaluationSuspended if a function needs an asynchronous result
+   */
   run(bindings: Bindings, limit: number): { readonly value: Value; readonly cost: number };
 }
 
@@ -38,13 +42,13 @@ export type Compiled =
   | { readonly issues: readonly Issue[]; readonly message: string; readonly program?: undefined };
 
 export interface CompileOptions {
-  /** The allowed result types; `dyn` is always allowed. */
+  /** The allowed result types; any type if absent. The type `dyn` is always allowed. */
   readonly expect?: readonly Type[];
 }
 
 const maxSuspensions = 100;
 
-/** Parses, checks and plans an expression. Never throws. */
+/** Parses, checks and plans an expression. Never throws: errors are returned as `issues`. */
 export function compile(source: string, env: Environment, { expect }: CompileOptions = {}): Compiled {
   let expr: Expr;
   try {

@@ -28,7 +28,10 @@ export interface CsiCallOptions {
 
 const timeoutMs = 120_000;
 
-/** A client of the three services of a CSI driver on one socket: identity, controller and node. Every call @throws GrpcError. */
+/**
+ * A client of the identity, controller and node services of a CSI driver, which share one socket. Every method throws GrpcError if the call
+ * fails.
+ */
 export class CsiClient {
   readonly #client: UnixClient;
 
@@ -104,7 +107,7 @@ export class CsiClient {
   async deleteSnapshot(snapshotId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<void> {
     await this.#controller('DeleteSnapshot', { snapshotId, secrets }, call);
   }
-  /** Returns a snapshot by its id (ListSnapshots), or undefined if the driver has none. */
+  /** Returns the snapshot with this ID (ListSnapshots); undefined if the driver has no such snapshot. */
   async snapshot(snapshotId: string, secrets: Strings, call: CsiCallOptions = {}): Promise<CsiSnapshot | undefined> {
     const { entries } = await this.#controller<{ readonly entries: readonly { readonly snapshot?: CsiSnapshot }[] }>(
       'ListSnapshots',

@@ -2,7 +2,7 @@ import type { status } from '@grpc/grpc-js';
 
 export type GrpcCode = keyof typeof status;
 
-/** The number of each status code on the wire. */
+/** The gRPC status codes by name. */
 export const grpcStatus = {
   OK: 0,
   CANCELLED: 1,
@@ -24,14 +24,14 @@ export const grpcStatus = {
 } as const satisfies Readonly<Record<GrpcCode, number>>;
 
 const codes = new Map(Object.entries(grpcStatus).map(([code, status]) => [status as number, code as GrpcCode]));
-/** Returns the name of a status code. Unknown codes are UNKNOWN. */
+/** Returns the name of a gRPC status code; `UNKNOWN` for an unknown code. */
 export const grpcCode = (status: number): GrpcCode => codes.get(status) ?? 'UNKNOWN';
 
 /** A gRPC call that ended with a status other than OK. `code` is the name of the status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
   readonly code: GrpcCode;
-  /** True if the server has certainly not received the call, so that any call can be retried. */
+  /** True if the server did not receive the call, so that even a call that is not idempotent can be retried. */
   readonly notSent: boolean;
   constructor(code: GrpcCode, message: string, { notSent = false, ...options }: ErrorOptions & { readonly notSent?: boolean } = {}) {
     super(message, options);

@@ -1,14 +1,20 @@
 import protobuf from 'protobufjs/light.js';
 
-/** Encodes and decodes one message. A field that is absent on the wire has its zero value after decoding; for message fields see `MessageTable`. */
+/**
+ * Encodes and decodes one message type. After decoding, a field that is absent on the wire has its zero value; an absent message field has
+ * the value that the `MessageTable` defines.
+ */
 export interface Codec<T extends object> {
   encode(value: T): Buffer;
   decode(bytes: Uint8Array): T;
 }
 
-/** The messages of a protocol: field -> `number type`, `number repeated type` or `number map<key,type>`. Names are in camelCase. */
+/**
+ * The messages of a protocol by name. Each field, in camelCase, is declared as `number type`, `number repeated type` or `number
+ * map<key,type>`.
+ */
 export type Messages = Readonly<Record<string, Readonly<Record<string, string>>>>;
-/** The enums of a protocol. The number of a value is its index. */
+/** The enums of a protocol by name. The number of an enum value is its index in the list. */
 export type Enums = Readonly<Record<string, readonly string[]>>;
 
 function rootOf(messages: Messages, enums: Enums): protobuf.Root {
@@ -33,7 +39,7 @@ function fieldOf(path: string, text: string): protobuf.IField | protobuf.IMapFie
 
 const conversionOptions = { longs: Number, enums: String, bytes: Buffer, defaults: true, arrays: true, objects: true };
 
-/** Removes null members: protobufjs sets absent message fields to null. */
+/** Removes members that are null. The decoder of protobufjs sets absent message fields to null. */
 function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
   for (const [key, each] of Object.entries(value)) {
     if (each === null) delete value[key];
@@ -46,7 +52,7 @@ function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
 const isMessage = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
 
-/** Holds the messages of a protocol by name. The protobuf types are built on the first use of a codec. */
+/** The message types of a gRPC protocol, which `codec` encodes and decodes. The protobuf types are built when `codec` is first called. */
 export class MessageTable {
   readonly #messages: Messages;
   readonly #enums: Enums;
@@ -54,7 +60,7 @@ export class MessageTable {
   readonly #codecs = new Map<string, Codec<object>>();
   #root: protobuf.Root | undefined;
 
-  /** `absent`: the value that an absent message field has after decoding. */
+  /** Creates a table of messages. `absent` is the value that an absent message field has after decoding. */
   constructor(messages: Messages, enums: Enums = {}, absent: 'null' | 'undefined' = 'null') {
     this.#absent = absent;
     this.#messages = messages;

@@ -4,30 +4,36 @@ import { join } from 'node:path';
 import { RegistrationClient, type RegistrationInfo } from './registration-client.ts';
 
 export interface PluginWatcherOptions {
-  /** The directory with registration sockets (upstream's `plugins_registry`). A plugin creates its socket when it is ready and removes it when it ends. */
+  /**
+   * The directory with registration sockets (upstream's `plugins_registry`). A plugin creates its socket when it is ready and removes it when it
+   * ends.
+   */
   readonly directory: string;
-  /** The plugin type to register; sockets of plugins of other types are ignored. */
+  /** The plugin type to register, such as `CSIPlugin`. Plugins of other types are ignored. */
   readonly type: string;
   readonly clock: { sleep(ms: number, signal?: AbortSignal): Promise<void> };
   readonly log: { warn(fields: object, message: string): void };
-  /** Registers a plugin. If it throws, the plugin receives the error. The signal aborts when the plugin's socket was removed. */
+  /**
+   * Registers a plugin. An exception is reported to the plugin as the error of its registration. The signal aborts when the plugin's socket
+   * is removed.
+   */
   register(plugin: RegistrationInfo, signal: AbortSignal): Promise<void>;
-  /** Called after the plugin's socket was removed. */
+  /** Deregisters a plugin; called after the plugin's socket was removed. */
   deregister(plugin: RegistrationInfo): Promise<void>;
 }
 
 interface RegisteredSocket {
-  /** Inode and creation time: distinguishes a socket from an earlier one of the same name. */
+  /** The inode and creation time of the socket, which distinguish the socket from an earlier socket with the same name. */
   readonly identity: string;
   readonly removal: AbortController;
   readonly ended: Promise<void>;
 }
-/** How many levels of subdirectories are searched for sockets. */
+/** The maximum depth of subdirectories in which sockets are searched. */
 const maxDepth = 4;
 const initialRetryDelayMs = 100;
 const maxRetryDelayMs = 30_000;
 
-/** Watches a directory for the registration sockets of plugins, as the kubelet's plugin watcher does. */
+/** Watches a directory for the registration sockets of plugins, as the kubelet's plugin watcher does, and registers each plugin. */
 export class PluginWatcher {
   readonly #options: PluginWatcherOptions;
   readonly #known = new Map<string, RegisteredSocket>();
@@ -40,7 +46,7 @@ export class PluginWatcher {
     this.#options = options;
   }
 
-  /** Resolves after the first scan, when the directory is watched. */
+  /** Starts to watch the directory. Resolves after the first scan. */
   async start(): Promise<void> {
     await mkdir(this.#options.directory, { recursive: true, mode: 0o750 });
     this.#scan();
@@ -55,7 +61,7 @@ export class PluginWatcher {
     await Promise.all([...this.#known.values()].map(({ ended }) => ended));
   }
 
-  /** Scans the directory. Only one scan runs at a time; a change during a scan queues one more. */
+  /** Scans the directory. If a scan is in progress, one more scan follows it. */
   #scan(): void {
     if (this.#scanQueued) return;
     this.#scanQueued = true;
@@ -113,10 +119,13 @@ export class PluginWatcher {
     });
     this.#known.set(socket, { identity, removal, ended });
   }
-  /** By socket: the last registration. A new socket of the same name is registered after the previous plugin was deregistered. */
+  /**
+   * The last registration of each socket, by socket name. A new socket with the same name is registered after the previous plugin was
+   * deregistered.
+   */
   readonly #ending = new Map<string, Promise<void>>();
 
-  /** Registers the plugin behind a socket, with retries, and deregisters it when the socket was removed. */
+  /** Registers the plugin behind a socket, with retries, and deregisters the plugin when the socket is removed. */
   async #runRegistration(socket: string, signal: AbortSignal): Promise<void> {
     const { clock, log, type, register, deregister } = this.#options;
     const registration = new RegistrationClient(socket);
@@ -150,7 +159,7 @@ export class PluginWatcher {
     }
   }
 
-  /** Runs `work` and reports its error to the plugin before rethrowing it. */
+  /** Runs `work`. If `work` throws, reports the error to the plugin and rethrows it. */
   async #reportFailure(registration: RegistrationClient, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     try {
       await work();

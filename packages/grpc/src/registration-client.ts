@@ -1,7 +1,7 @@
 import { MessageTable } from './message-table.ts';
 import { UnixClient } from './unix-client.ts';
 
-/** Messages of `pluginregistration.Registration` (v1), the service that node plugins serve and the kubelet calls. */
+/** The messages of the service `pluginregistration.Registration` (v1), which node plugins serve and the kubelet calls. */
 export const registrationTable = new MessageTable(
   {
     InfoRequest: {},
@@ -15,23 +15,23 @@ export const registrationTable = new MessageTable(
 
 /** What a plugin reports about itself (PluginInfo upstream). */
 export interface RegistrationInfo {
-  /** `CSIPlugin`, `DRAPlugin`, `DevicePlugin`. */
+  /** The plugin type: `CSIPlugin`, `DRAPlugin` or `DevicePlugin`. */
   readonly type: string;
   readonly name: string;
-  /** The socket of the plugin's own service. Empty if it is the registration socket. */
+  /** The path of the socket that serves the plugin's own API; empty if it is the registration socket. */
   readonly endpoint: string;
   readonly supportedVersions: readonly string[];
 }
 export interface RegistrationStatus {
   readonly pluginRegistered: boolean;
-  /** Why the registration failed. */
+  /** The reason why the registration failed; absent if it succeeded. */
   readonly error?: string;
 }
 
 const service = 'pluginregistration.Registration';
 const timeoutMs = 10_000;
 
-/** A client of one plugin's registration socket. */
+/** A client of the registration service of one plugin. */
 export class RegistrationClient {
   readonly #client: UnixClient;
 
@@ -39,11 +39,14 @@ export class RegistrationClient {
     this.#client = new UnixClient({ socket, table: registrationTable, timeoutMs });
   }
 
-  /** @throws GrpcError; the signal's reason */
+  /** Returns the type, name and versions of the plugin (GetInfo). @throws GrpcError if the call fails; the signal's reason if it aborts */
   getInfo(signal: AbortSignal): Promise<RegistrationInfo> {
     return this.#client.call(service, 'GetInfo', {}, { signal, types: ['InfoRequest', 'PluginInfo'] });
   }
-  /** Notifies the plugin of the result of its registration. Most plugins exit if it failed. @throws GrpcError; the signal's reason */
+  /**
+   * Notifies the plugin of the result of its registration. Most plugins exit if the registration failed.
+   * @throws GrpcError if the call fails; the signal's reason if it aborts
+   */
   async notifyRegistrationStatus(status: RegistrationStatus, signal: AbortSignal): Promise<void> {
     await this.#client.call(service, 'NotifyRegistrationStatus', status, {
       signal,

@@ -7,11 +7,11 @@ const maxMessageBytes = 16 * 1024 * 1024;
 export interface UnixClientOptions {
   readonly socket: string;
   readonly table: MessageTable;
-  /** The deadline of calls without a timeout of their own. Milliseconds. */
+  /** The deadline in milliseconds of calls without a timeout of their own. */
   readonly timeoutMs: number;
 }
 
-/** One gRPC connection to a unix socket. It reconnects when the server restarts. */
+/** A gRPC client with one connection to a Unix socket. The client reconnects when the server restarts. */
 export class UnixClient {
   readonly #client: Client;
   readonly #table: MessageTable;
@@ -31,9 +31,10 @@ export class UnixClient {
   }
 
   /**
-   * Makes a unary call. `service` is a full name such as `csi.v1.Node`; messages are `<method>Request` and `<method>Response` unless `types`
-   * names others.
-   * @throws GrpcError; the signal's reason when it aborts
+   * Makes a unary call and returns the response.
+   * @param service the full name, such as `csi.v1.Node`
+   * @param types the message types of request and response; by default `<method>Request` and `<method>Response`
+   * @throws GrpcError if the call fails; the signal's reason if it aborts
    */
   call<Response extends object>(
     service: string,
@@ -66,7 +67,10 @@ export class UnixClient {
     });
   }
 
-  /** Yields the messages of a server stream until the server ends it or the signal aborts. @throws GrpcError if the stream ends with an error */
+  /**
+   * Yields the messages of a server stream until the server ends the stream.
+   * @throws GrpcError if the stream ends with an error; the signal's reason if it aborts
+   */
   async *stream<Response extends object>(
     service: string,
     method: string,

@@ -4,22 +4,25 @@ import { Server, ServerCredentials, status, type sendUnaryData, type ServerUnary
 import { GrpcError } from './grpc-error.ts';
 import type { MessageTable } from './message-table.ts';
 
-/** Handlers by method. A thrown GrpcError becomes its status; any other error becomes INTERNAL. */
+/**
+ * The functions that implement a service, by method name. A thrown GrpcError determines the status of the call; any other error becomes
+ * INTERNAL.
+ */
 export type Methods = Readonly<Record<string, (request: never) => object | Promise<object>>>;
 
 export interface UnixServerOptions {
-  /** By method: its messages if they are not named `<method>Request` and `<method>Response`. */
+  /** The message types of methods, by method name, if they are not named `<method>Request` and `<method>Response`. */
   readonly types?: Readonly<Record<string, readonly [request: string, response: string]>>;
-  /** Path of the socket. An existing file of this name is replaced. Only the owner may connect. */
+  /** The path of the socket. An existing file at this path is replaced. Only the owner of the socket can connect. */
   readonly socket: string;
   readonly table: MessageTable;
-  /** Handlers by service, such as `csi.v1.Node`. */
+  /** The methods of each service, by full service name such as `csi.v1.Node`. */
   readonly services: Readonly<Record<string, Methods>>;
   /** Called for every call that fails. */
   onError?(path: string, error: unknown): void;
 }
 
-/** Serves gRPC on a unix socket until closed. Resolves when the server listens. */
+/** Starts a gRPC server on a Unix socket. Resolves when the server listens. */
 export async function serveUnix({ socket, table, services, types = {}, onError }: UnixServerOptions): Promise<{ close(): Promise<void> }> {
   await mkdir(dirname(socket), { recursive: true, mode: 0o700 });
   await rm(socket, { force: true });

@@ -7,8 +7,8 @@ interface Index {
 }
 
 /**
- * Keeps the latest `capacity` spans; a new span evicts the oldest. Writes are much more frequent than reads, so spans are converted and
- * indexed on read.
+ * A store of the latest `capacity` spans; a new span evicts the oldest. Spans are converted and indexed on read, because writes are much
+ * more frequent than reads.
  */
 export class MemorySpanStore implements SpanStore {
   readonly #capacity: number;
@@ -24,7 +24,7 @@ export class MemorySpanStore implements SpanStore {
     for (const span of spans) this.addEnded(span);
   }
 
-  /** Adds a span of this process. */
+  /** Adds an ended span of this process. */
   addEnded(span: RecordedSpan | EndedSpan): void {
     this.#index = undefined;
     this.#ring[this.#next] = span;
@@ -65,7 +65,10 @@ function add(index: Map<string, RecordedSpan[]>, key: string, span: RecordedSpan
   else found.push(span);
 }
 
-/** Returns the object of a span. Request spans have the object's name; spans of pod workers and the scheduler have only the key. */
+/**
+ * Returns the object that a span is about; undefined if there is none. Spans of requests contain the object's name, spans of pod workers
+ * and of the scheduler only the object key.
+ */
 function objectOf({ name, attributes }: RecordedSpan): string | undefined {
   const object = attributes['oarlock.object'];
   if (typeof object === 'string') return object;

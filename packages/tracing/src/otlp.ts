@@ -12,7 +12,7 @@ const value = (v: string | number | boolean) =>
 const attributes = (record: Readonly<Record<string, string | number | boolean>>) =>
   Object.entries(record).map(([key, v]) => ({ key, value: value(v) }));
 
-/** Returns the body of OTLP/HTTP with JSON encoding (opentelemetry-proto, ExportTraceServiceRequest). */
+/** Returns the JSON body of an OTLP/HTTP request with these spans (ExportTraceServiceRequest of opentelemetry-proto). */
 export function otlpBody(spans: readonly RecordedSpan[]): unknown {
   const byProcess = groupByProcess(spans);
   return {
@@ -51,7 +51,7 @@ function groupByProcess(spans: readonly RecordedSpan[]): Map<string, RecordedSpa
 
 const timeoutMs = 10_000;
 
-/** Returns a function that sends spans to an OTLP/HTTP collector; `base` is its address without `/v1/traces`. */
+/** Returns a function that sends spans to an OTLP/HTTP collector. `base` is the URL of the collector without `/v1/traces`. */
 export function otlpSender(base: string): (spans: readonly RecordedSpan[]) => Promise<void> {
   const url = new URL('v1/traces', base.endsWith('/') ? base : `${base}/`);
   return async (spans) => {

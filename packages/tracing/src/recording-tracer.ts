@@ -42,7 +42,7 @@ const millis = (time: TimeInput | undefined): number => {
 const noLinks: readonly never[] = Object.freeze([]);
 const noAttributes: Attributes = Object.freeze({});
 
-/** A span that has ended. Most are evicted unread, so the conversion to a RecordedSpan happens on read. */
+/** A span that has ended. Converted to a RecordedSpan on read, because most spans are evicted before a read. */
 export interface EndedSpan {
   toRecordedSpan(): RecordedSpan;
 }
@@ -60,7 +60,7 @@ class RecordingSpan implements Span, EndedSpan {
   #name: string;
   #links: readonly { traceId: string; spanId: string }[] = noLinks;
   #attributes: Attributes = noAttributes;
-  /** Another span may share the same attributes object. */
+  /** True if another span may use the same attributes object, which must then be copied before a change. */
   #shared = true;
   #context: SpanContext | undefined;
   #error: string | undefined;
@@ -148,7 +148,7 @@ class RecordingSpan implements Span, EndedSpan {
   }
 }
 
-/** Returns a tracer of the OpenTelemetry API that passes ended spans to a sink. Every span is recorded; the store is bounded. */
+/** Returns an OpenTelemetry Tracer that passes every ended span to `sink`. The tracer does not sample, because the store is bounded. */
 export function recordingTracer(scope: string, process: string, sink: SpanSink): Tracer {
   const startSpan = (name: string, options: SpanOptions = {}, context: Context = ROOT_CONTEXT): Span => {
     const parent = options.root ? undefined : trace.getSpanContext(context);

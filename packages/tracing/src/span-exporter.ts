@@ -6,13 +6,13 @@ export interface ExporterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly send: (spans: readonly RecordedSpan[]) => Promise<void>;
-  /** Maximum number of queued spans; further ones are dropped and counted. */
+  /** The maximum number of queued spans; further spans are dropped and counted. */
   readonly maxQueued?: number;
   readonly maxBatch?: number;
   readonly delayMs?: number;
 }
 
-/** Sends spans in batches, one batch at a time, without blocking the code that ends a span. */
+/** Sends spans to a collector, one batch at a time, without blocking the code that ends a span. */
 export class SpanExporter {
   readonly #options: Required<ExporterOptions>;
   #queue: RecordedSpan[] = [];
@@ -33,7 +33,7 @@ export class SpanExporter {
     this.#arm();
   }
 
-  /** Sends the queued spans. Never rejects: an unavailable collector only loses spans. */
+  /** Sends the queued spans. Never rejects: if the collector is unavailable, the spans are lost. */
   async flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;

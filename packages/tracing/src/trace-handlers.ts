@@ -4,7 +4,10 @@ import { z } from 'zod';
 
 const maxSpans = 2_000;
 const maxAttributes = 64; // per span
-/** Characters of attributes and error that are stored of a span of another process: the store bounds the number of spans, not their size. */
+/**
+ * The maximum number of characters of an attribute or error that is stored for a span of another process. The store bounds only the number
+ * of spans, not their size.
+ */
 const maxStoredText = 4096;
 const spanSchema = z.object({
   traceId: z.string().regex(/^[0-9a-f]{32}$/),
@@ -27,8 +30,8 @@ const spanSchema = z.object({
 const body = z.object({ spans: z.array(spanSchema).max(maxSpans) });
 
 /**
- * `GET /oarlock/v1/traces?object=pods/default/a` returns the spans of the object's latest change (with `all` every trace that touched it);
- * `POST /oarlock/v1/spans` accepts the spans of other processes.
+ * Serves `GET /oarlock/v1/traces?object=pods/default/a`, which returns the spans of the object's latest change (with `all`: of every trace
+ * that contains a span of the object), and `POST /oarlock/v1/spans`, which accepts spans of other processes.
  */
 export const traceQueryHandler = Paths.plugin({
   id: 'trace-query',
@@ -47,7 +50,10 @@ export const traceQueryHandler = Paths.plugin({
   }),
 });
 
-/** Returns the trace of the last external request that changed the object, or else of the last span about it. */
+/**
+ * Returns the IDs of the selected traces: all traces of the spans, or else the trace of the last external request that changed the object.
+ * If there was no such request, the trace of the last span is selected.
+ */
 function selectTraces(about: readonly RecordedSpan[], all: boolean): Set<string> {
   if (all) return new Set(about.map(({ traceId }) => traceId));
   const chosen =
@@ -72,10 +78,13 @@ export const spanIngestHandler = Paths.plugin({
   }),
 });
 
-/** Copies a text up to a length. A slice alone would keep the whole text in memory. */
+/** Copies at most `length` characters of a text. A slice alone would keep the whole text in memory. */
 const copyText = (text: string, length: number): string => Buffer.from(text.slice(0, length)).toString();
 
-/** Returns a span of another process with bounded text. The attribute `oarlock.sender` is the user that posted it, whatever the span claims. */
+/**
+ * Returns the span to store for a span of another process, with texts of bounded length. The attribute `oarlock.sender` is always set to
+ * the user that sent the span.
+ */
 function storedSpan({ attributes, error, ...span }: RecordedSpan, sender: string): RecordedSpan {
   let left = maxStoredText;
   const take = (text: string): string => {

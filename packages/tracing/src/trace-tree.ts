@@ -3,7 +3,7 @@ import type { RecordedSpan } from '@oarlock/spi/spans';
 export interface TreeNode {
   readonly span: RecordedSpan;
   readonly children: readonly TreeNode[];
-  /** Time between the end of the causing span and the start of this one, in milliseconds, by reason. */
+  /** The time between the end of the parent span and the start of this span in milliseconds, by reason; undefined if the span did not wait. */
   readonly wait: WaitTime | undefined;
 }
 export interface WaitTime {
@@ -11,7 +11,7 @@ export interface WaitTime {
   readonly queueMs: number;
 }
 
-/** Builds trees from the spans of one or more traces by parent; children are in order of time. */
+/** Builds a tree for each root span of one or more traces. Children are ordered by start time. */
 export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] {
   const byId = new Map(spans.map((span) => [span.spanId, span]));
   const childrenOf = new Map<string, RecordedSpan[]>();
@@ -29,7 +29,10 @@ export function buildTrees(spans: readonly RecordedSpan[]): readonly TreeNode[] 
   return roots.map((root) => node(root, undefined));
 }
 
-/** Returns the waiting time of a span that starts after its cause ended: first until the watch event arrived, then in the queue. */
+/**
+ * Returns the waiting time of a span that starts after its parent ended: first until the watch event arrived, then in the workqueue.
+ * Undefined if there was none.
+ */
 function waitOf(span: RecordedSpan, parent: RecordedSpan): WaitTime | undefined {
   if (span.start < parent.end) return undefined;
   const enqueued = span.attributes['oarlock.enqueued_at'];
@@ -72,7 +75,7 @@ function describe(span: RecordedSpan): string {
   return facts.length === 0 ? '' : ` ${facts.join(' ')}`;
 }
 
-/** Renders the trees as text: when each step began, its duration, and the waiting time before it. */
+/** Formats the trees as text, with the start, the duration and the waiting time of each span. */
 export function renderTrees(trees: readonly TreeNode[]): string {
   const lines: string[] = [];
   for (const tree of trees) {
@@ -93,7 +96,7 @@ export function renderTrees(trees: readonly TreeNode[]): string {
   return lines.join('\n');
 }
 
-/** Returns the critical path: the chain of causes that ends last, divided into work and waiting. */
+/** Returns the critical path of a tree: the chain of spans that ends last, divided into work and waiting. */
 export function criticalPath(tree: TreeNode): readonly { readonly what: string; readonly ms: number }[] {
   let path: TreeNode[] = [];
   let latest = 0;
@@ -131,7 +134,7 @@ function summarize(tree: TreeNode): string[] {
   ];
 }
 
-/** Returns the path from the root to each failed step. */
+/** Returns the path from the root to each failed span. */
 export function failedPaths(trees: readonly TreeNode[]): readonly (readonly RecordedSpan[])[] {
   const found: RecordedSpan[][] = [];
   const visit = ({ span, children }: TreeNode, above: RecordedSpan[]): boolean => {

@@ -13,9 +13,9 @@ export interface TracingOptions {
   readonly enabled: boolean;
   readonly keep: number;
   readonly otlp?: string | undefined;
-  /** For a process without an API server: sends the spans to the API server's process. */
+  /** Sends ended spans to the process of the API server; for processes without an API server. */
   readonly forward?: (spans: readonly RecordedSpan[]) => Promise<void>;
-  /** Receives every span that ends. */
+  /** Called for every span that ends. */
   readonly observe?: (span: RecordedSpan) => void;
   readonly clock: Clock;
   readonly log: Logger;
@@ -27,7 +27,7 @@ export interface Tracing {
   flush(): Promise<void>;
 }
 
-/** Opens the tracing of one process: spans go to memory, to an OTLP collector, or to the cluster's API server. */
+/** Starts tracing in this process: ended spans are passed to the memory store, to an OTLP collector, or to the cluster's API server. */
 export function openTracing({ enabled, keep, otlp, forward, observe, clock, log }: TracingOptions): Tracing {
   const store = new MemorySpanStore(keep);
   if (!enabled) return { tracer: () => noTracer, store, flush: async () => {} };

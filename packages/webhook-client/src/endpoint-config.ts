@@ -5,7 +5,10 @@ import { z } from 'zod';
 
 const workingDirectory: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
-/** Returns true for https URLs, and for http URLs of this host: decisions must not be read or changed in transit. */
+/**
+ * Returns true for https URLs, and for http URLs of this host. Other http URLs are not allowed, because decisions could be read or changed
+ * in transit.
+ */
 export function isSafeUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);
@@ -14,30 +17,33 @@ export function isSafeUrl(text: string): boolean {
 
 const file = z.string().min(1).optional();
 
-/** Config keys of a plugin that calls an external service: its URL with credential files, or a kubeconfig with all of them. */
+/**
+ * The configuration keys of a plugin that calls an external service: a URL with credential files, or a kubeconfig that contains all of
+ * them.
+ */
 export const jsonEndpointKeys = {
-  /** `https://...`; `http://` only for this host (127.0.0.1, ::1 or localhost). */
+  /** The URL of the service: `https://...`, or `http://` for this host only (127.0.0.1, ::1 or localhost). */
   url: z.string().refine(isSafeUrl, 'an https:// URL').optional(),
-  /** As upstream names its webhooks: the server of the current context is the URL. */
+  /** The path of a kubeconfig, as upstream configures its webhooks. The server of the current context is the URL. */
   kubeconfigFile: file,
-  /** PEM file of the CA that signed its certificate; the system's CAs unless given. */
+  /** The path of the PEM file of the CA that signed the service's certificate; by default the CAs of the system. */
   caFile: file,
-  /** PEM files of the client certificate and its key. */
+  /** The paths of the PEM files of the client certificate and its private key. */
   certificateFile: file,
   keyFile: file,
-  /** Sent as a bearer token. */
+  /** The path of a file whose content is sent as bearer token. */
   tokenFile: file,
 };
 export type JsonEndpoint = { readonly [K in keyof typeof jsonEndpointKeys]?: string | undefined } & {
-  /** The PEM text, in place of `caFile`. */
+  /** The PEM text of the CA, instead of `caFile`. */
   readonly ca?: string | undefined;
 };
 
-/** Refinement that checks that exactly one of these keys is set. */
+/** Returns a zod refinement that requires exactly one of the given keys. */
 export const hasOneEndpoint = ({ url, kubeconfigFile }: JsonEndpoint): boolean => (url === undefined) !== (kubeconfigFile === undefined);
 export const oneEndpointMessage = { error: 'exactly one of url and kubeconfigFile', path: ['url'] };
 
-/** The URL of a service with its CA and the client's credentials. */
+/** The URL of a service, its CA, and the credentials of the client. */
 export interface Endpoint {
   readonly url: string;
   readonly ca?: string | undefined;
@@ -46,7 +52,7 @@ export interface Endpoint {
   readonly token?: string | undefined;
 }
 
-/** Reads the files of an endpoint. @throws Error */
+/** Reads the files that the configuration names. @throws Error if a file cannot be read or is invalid */
 export function readEndpoint(config: JsonEndpoint): Endpoint {
   const read = (path: string | undefined) => (path === undefined ? undefined : readFileSync(path, 'utf8'));
   const { url, kubeconfigFile, caFile, certificateFile, keyFile, tokenFile } = config;
@@ -82,7 +88,10 @@ const kubeconfig = z.object({
     .default([]),
 });
 
-/** Reads a kubeconfig of a webhook. Without a context, the first cluster and the first user are used, as many webhook files omit it. */
+/**
+ * Reads the kubeconfig of a webhook. If the file has no current context, which many webhook files omit, the first cluster and the first
+ * user are used.
+ */
 function readKubeconfigEndpoint(path: string): Endpoint {
   const parsed = kubeconfig.safeParse(parse(readFileSync(path, 'utf8')));
   if (!parsed.success) throw new Error(`${path} is no kubeconfig: ${parsed.error.issues.map(({ path: at }) => at.join('.')).join(', ')}`);

@@ -10,7 +10,7 @@ const place = ({ address, port }: Fault) =>
 const dial = (why: string) => (fault: Fault) => `dial ${place(fault)}: ${why}`;
 const unknownAuthority = () => untrusted('certificate signed by unknown authority');
 
-/** Messages by the error codes of Node.js and OpenSSL. */
+/** The messages of Go's HTTP client, by error code of Node.js or OpenSSL. */
 const reasons: ReadonlyMap<string | undefined, (fault: Fault) => string> = new Map([
   ['ECONNREFUSED', dial('connect: connection refused')],
   ['EHOSTUNREACH', dial('connect: no route to host')],
@@ -29,7 +29,7 @@ const reasons: ReadonlyMap<string | undefined, (fault: Fault) => string> = new M
   ],
 ]);
 
-/** Returns the message that Go's HTTP client has for the same error. */
+/** Returns the message that Go's HTTP client has for a connection error of Node.js. */
 export function goErrorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const fault: Fault = error;

@@ -25,9 +25,9 @@ function jsonOf(text: string): { readonly value: unknown } | Error {
 }
 
 /**
- * A JSON client for an external service that makes decisions for this server. It reads its files when it is created, keeps connections
- * alive, and repeats a request on a new connection if a kept one was closed. A response has at most 4 MiB.
- * @throws Error from a call if there is no response, the timeout has expired, or the response is not JSON
+ * A JSON client for an external service that makes decisions for this server. Reads its files when it is created, keeps connections alive,
+ * and repeats a request once on a new connection if a reused connection was closed. A response can have at most 4 MiB.
+ * @throws Error from each call if there is no response, the timeout has expired, or the response is not JSON
  */
 export class JsonClient {
   readonly #endpoint: Endpoint;
@@ -50,11 +50,11 @@ export class JsonClient {
   async post(body: unknown, timeoutMs: number): Promise<JsonResponse> {
     return this.#parsed(this.#endpoint.url, await this.#send('POST', this.#endpoint.url, JSON.stringify(body), timeoutMs));
   }
-  /** Gets any URL. The token is sent to the endpoint's own URL only. */
+  /** Gets the JSON at any URL. The bearer token is sent only to the URL of the endpoint. */
   async get(url: string, timeoutMs: number): Promise<JsonResponse> {
     return this.#parsed(url, await this.#send('GET', url, undefined, timeoutMs));
   }
-  /** Posts encoded JSON, and returns the status code only. */
+  /** Posts a text that is JSON already; returns only the status code of the response. */
   async send(text: string, timeoutMs: number): Promise<number> {
     return (await this.#send('POST', this.#endpoint.url, text, timeoutMs)).code;
   }

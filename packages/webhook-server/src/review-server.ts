@@ -6,24 +6,24 @@ import type { Logger } from '@oarlock/primitives/logger';
 import { serverTls } from '@oarlock/primitives/tls-policy';
 import { ReviewError } from './reviews.ts';
 
-/** A review contains the object, the old object and metadata. */
+/** The maximum size of a request body in bytes. A review contains the object, the old object and metadata. */
 const maxBytes = 8 * 1024 * 1024;
 const headersTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
 
 export interface ReviewServerOptions {
-  /** Port 0 selects a free port. */
+  /** The port to listen on; 0 selects a free port. */
   readonly port: number;
   readonly address: string;
-  /** PEM. */
+  /** The serving certificate in PEM. */
   readonly certificate: string;
   readonly key: string;
-  /** Handlers of reviews by request path. */
+  /** The functions that answer reviews, by request path. */
   readonly handlers: ReadonlyMap<string, (review: unknown) => Promise<object>>;
   readonly log: Logger;
 }
 
-/** Answers reviews over HTTPS; serves `/healthz` while it runs and `/readyz` until it drains. */
+/** An HTTPS server for reviews. Also serves `/healthz`, and `/readyz` until `drain` is called. */
 export class ReviewServer {
   readonly #options: ReviewServerOptions;
   readonly #server: Server;
@@ -59,7 +59,7 @@ export class ReviewServer {
     this.#server.setSecureContext({ cert: certificate, key, ...serverTls });
   }
 
-  /** Makes `/readyz` fail, so that no more reviews are sent; reviews in progress and later ones are still answered. */
+  /** Makes `/readyz` fail, so that the API server stops sending reviews. The server still answers all reviews that it receives. */
   drain(): void {
     this.#ready = false;
   }
@@ -98,7 +98,7 @@ function end(response: ServerResponse, code: number, text: string): void {
   response.writeHead(code, { 'content-type': 'text/plain; charset=utf-8', ...(code === 413 && { connection: 'close' }) }).end(`${text}\n`);
 }
 
-/** Reads the body, or returns undefined if it is too large. */
+/** Reads the request body; returns undefined if the body is larger than `maxBytes`. */
 async function read(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;

@@ -13,7 +13,7 @@ import {
 import type { Authenticator, Identity } from '@oarlock/spi/authn';
 import type { Attributes, Authorizer } from '@oarlock/spi/authz';
 
-/** The body is not a review of the expected kind: status 400. */
+/** The error of a request body that is not a review of the expected kind. The server responds with status 400. */
 export class ReviewError extends Error {
   override readonly name = 'ReviewError';
 }
@@ -48,7 +48,7 @@ export interface ReviewedRequest {
   readonly annotations: ReadonlyMap<string, string>;
 }
 
-/** Returns the request of an AdmissionReview (`admission.k8s.io/v1`). @throws ReviewError */
+/** Returns the request of an AdmissionReview (`admission.k8s.io/v1`). @throws ReviewError if the body is not an AdmissionReview */
 export function admissionRequestOf(review: unknown): ReviewedRequest {
   const { fields } = bodyOf(review, 'AdmissionReview', 'admission.k8s.io', 'request');
   const { uid, resource, kind, subResource, namespace, name, operation, object, oldObject, options, userInfo, dryRun } = fields;
@@ -79,8 +79,8 @@ export function admissionRequestOf(review: unknown): ReviewedRequest {
 }
 
 /**
- * Returns the AdmissionReview with the plugin's response. Rejects with the plugin's exception, to which the API server applies the
- * failurePolicy.
+ * Calls an admission plugin with the request of an AdmissionReview, and returns an AdmissionReview with the plugin's response. Rejects with
+ * the exception of the plugin; the API server then applies the failurePolicy of the webhook.
  */
 export async function reviewAdmission(plugin: AdmissionPlugin, phase: 'mutate' | 'validate', review: unknown): Promise<object> {
   const { request, uid, warnings, annotations } = admissionRequestOf(review);
@@ -123,7 +123,10 @@ function statusOf({ message, reason = 'Forbidden', field, status }: Extract<Admi
   };
 }
 
-/** Returns the TokenReview with the plugin's response. Rejects with the plugin's exception. */
+/**
+ * Calls an authenticator with the token of a TokenReview, and returns a TokenReview with the result. Rejects with the exception of the
+ * plugin.
+ */
 export async function reviewToken(plugin: Authenticator, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'TokenReview', 'authentication.k8s.io', 'spec');
   const token = text(fields['token']);
@@ -143,7 +146,10 @@ export async function reviewToken(plugin: Authenticator, review: unknown): Promi
   return { ...answer, status: { authenticated: false, ...(result.outcome === 'rejected' && { error: result.reason }) } };
 }
 
-/** Returns the SubjectAccessReview with the plugin's response. Rejects with the plugin's exception. */
+/**
+ * Calls an authorizer with the attributes of a SubjectAccessReview, and returns a SubjectAccessReview with the decision. Rejects with the
+ * exception of the plugin.
+ */
 export async function reviewAccess(plugin: Authorizer, review: unknown): Promise<object> {
   const { apiVersion, fields } = bodyOf(review, 'SubjectAccessReview', 'authorization.k8s.io', 'spec');
   const { decision, reason: because = '' } = await plugin.authorize(attributesOf(fields));

@@ -17,7 +17,10 @@ import { ReviewServer } from './review-server.ts';
 import { reviewAccess, reviewAdmission, reviewToken } from './reviews.ts';
 
 const mountedCertificates = '/var/run/secrets/kubernetes.io/serviceaccount';
-/** Endpoints and their proxies learn of a terminating pod with a delay. */
+/**
+ * The time in milliseconds between the start of draining and the stop of the server. EndpointSlices and proxies learn with a delay that a
+ * pod terminates.
+ */
 const drainMs = 3_000;
 
 const line =
@@ -34,7 +37,7 @@ const logger = (bound: Record<string, unknown>): Logger => ({
   child: (more) => logger({ ...bound, ...more }),
 });
 
-/** Returns a client with the kubeconfig, or else with the service account of the pod. */
+/** Returns a client that uses the kubeconfig, or the service account of the pod if no kubeconfig is given. */
 async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
   const userAgent = 'oarlock-webhook';
   if (kubeconfig !== undefined) return httpClient({ ...(await loadKubeconfig(kubeconfig)).options, userAgent });
@@ -47,8 +50,9 @@ async function clientOf(kubeconfig: string | undefined): Promise<HttpClient> {
 }
 
 /**
- * Runs an exported plugin as a server: `server.cjs [--port 8443] [--address 0.0.0.0] [--config FILE] [--tls DIR] [--kubeconfig FILE]`. Ends
- * on SIGTERM, after the reviews in progress. Rejects if the plugin's config is invalid or the plugin does not start.
+ * Runs an exported plugin as a webhook server until SIGTERM, after which the server completes the reviews in progress: `server.cjs [--port
+ * 8443] [--address 0.0.0.0] [--config FILE] [--tls DIR] [--kubeconfig FILE]`. Rejects if the configuration of the plugin is invalid or the
+ * plugin does not start.
  */
 export async function serve(plugin: Plugin, args: readonly string[] = process.argv.slice(2)): Promise<void> {
   const { values } = parseArgs({

@@ -21,7 +21,10 @@ type ClaimMapping = (claims: JWTPayload) => MappedClaim | string;
 type Rule<T> = (subject: T) => string | undefined;
 type MappingSource = { readonly claim: string; readonly prefix?: string } | { readonly expression: string };
 
-/** Maps the claims of a verified token to an identity, with compiled mappings and rules. */
+/**
+ * A mapper from the claims of a verified token to a user (claimMappings, claimValidationRules and userValidationRules of a JWT
+ * authenticator). It compiles all CEL expressions when it is created.
+ */
 export class ClaimMapper {
   readonly #username: ClaimMapping;
   readonly #groups: ClaimMapping;

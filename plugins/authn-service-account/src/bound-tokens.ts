@@ -13,7 +13,7 @@ export interface BoundTokensOptions {
   readonly issuer: string;
   readonly client: Client;
   readonly clock: Clock;
-  /** Returns the keys that verify tokens now. */
+  /** Returns the public keys that verify service account tokens. A key rotation changes the result, so the caller must not keep it. */
   keys(): readonly KeyObject[];
 }
 

@@ -19,7 +19,7 @@ export interface LegacyTokensOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Returns the keys that verify tokens now. */
+  /** Returns the public keys that verify service account tokens. A key rotation changes the result, so the caller must not keep it. */
   keys(): readonly KeyObject[];
 }
 

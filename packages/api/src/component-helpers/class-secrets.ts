@@ -2,7 +2,9 @@ import type { PersistentVolumeClaim, SecretReference } from '../generated/types/
 
 type Strings = Readonly<Record<string, string>>;
 
-/** The parameters of classes that name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`. */
+/**
+ * The purposes for which parameters of a StorageClass or VolumeSnapshotClass name a Secret: `csi.storage.k8s.io/<use>-secret-name` and `-namespace`.
+ */
 export type SecretUse =
   | 'provisioner'
   | 'controller-publish'
@@ -12,10 +14,10 @@ export type SecretUse =
   | 'node-expand'
   | 'snapshotter'
   | 'snapshotter-list';
-/** The prefix of the parameters of a class that are for the sidecars and not for the driver. */
+/** The prefix of class parameters that are meant for CSI sidecars and are not passed to the driver. */
 export const parameterPrefix = 'csi.storage.k8s.io/';
 
-/** Values for `${...}` in the name and the namespace of a Secret. */
+/** Returns the values that replace `${...}` in the name and the namespace of a Secret. */
 export function claimTokens(volumeName: string, claim: PersistentVolumeClaim | undefined): Strings {
   const { namespace = '', name = '', annotations = {} } = claim?.metadata ?? {};
   return {
@@ -25,7 +27,10 @@ export function claimTokens(volumeName: string, claim: PersistentVolumeClaim | u
   };
 }
 
-/** The Secret that a class names for a use; undefined: none. @throws Error for half a name, and for a `${...}` that stands for nothing */
+/**
+ * Returns the Secret that a class names for a purpose; undefined if the class names none.
+ * @throws Error if only the name or the namespace is set, or if a `${...}` has no value
+ */
 export function secretReference(parameters: Strings = {}, use: SecretUse, tokens: Strings): SecretReference | undefined {
   const [nameKey, namespaceKey] = [`${parameterPrefix}${use}-secret-name`, `${parameterPrefix}${use}-secret-namespace`];
   const [name, namespace] = [parameters[nameKey], parameters[namespaceKey]];

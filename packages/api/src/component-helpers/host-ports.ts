@@ -3,7 +3,7 @@ import { isRestartableInitContainer } from './restartable-init-container.ts';
 
 const anyAddress = '0.0.0.0';
 
-/** Returns `protocol/ip/port` of each host port of a pod: those of its containers and sidecars. */
+/** Returns the host ports of a pod's containers and sidecars as `protocol/ip/port`. */
 export function hostPorts({ spec }: Pod): readonly string[] {
   let found: string[] | undefined;
   const add = ({ ports }: Container) => {
@@ -15,7 +15,7 @@ export function hostPorts({ spec }: Pod): readonly string[] {
   return found ?? [];
 }
 
-/** Returns true if a `protocol/ip/port` conflicts with a used one. The address 0.0.0.0 conflicts with every address. */
+/** Returns true if the host port `wanted` (`protocol/ip/port`) conflicts with a port in `used`. The address 0.0.0.0 conflicts with every address. */
 export function hostPortConflicts(wanted: string, used: Pick<ReadonlySet<string>, 'has' | 'keys'>): boolean {
   if (used.has(wanted)) return true;
   const [protocol, ip, port] = wanted.split('/');

@@ -13,7 +13,7 @@ const labelOperators: Readonly<Record<string, LabelOperator>> = {
   Lt: 'lt',
 };
 
-/** @throws ParseError if a requirement is not valid for a label selector. */
+/** Compiles the matchExpressions of a term. @throws ParseError if a requirement is not a valid label selector requirement */
 function compileMatchExpressions(expressions: readonly NodeSelectorRequirement[]): NodePredicate | undefined {
   const requirements: LabelRequirement[] = [];
   for (const { key, operator, values = [] } of expressions) {
@@ -25,7 +25,7 @@ function compileMatchExpressions(expressions: readonly NodeSelectorRequirement[]
   return ({ metadata }) => selector.matches(metadata?.labels);
 }
 
-/** `metadata.name` is the only field of a node; any other field reads as the empty string. */
+/** Compiles the matchFields of a term. Only `metadata.name` is supported; any other field has the value ''. */
 function compileMatchFields(fields: readonly NodeSelectorRequirement[]): NodePredicate | undefined {
   for (const { operator, values = [] } of fields) if ((operator !== 'In' && operator !== 'NotIn') || values.length !== 1) return undefined;
   return ({ metadata }) => {
@@ -51,7 +51,7 @@ function compileTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTe
   }
 }
 
-/** Compiled terms by the term object: a scheduler matches the same term against every node. API objects are immutable. */
+/** The compiled terms by term object. A scheduler matches the same term against every node, and API objects are immutable. */
 const compiledTerms = new WeakMap<NodeSelectorTerm, NodePredicate>();
 
 /**

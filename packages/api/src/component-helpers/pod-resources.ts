@@ -2,11 +2,11 @@ import { addQuantity, compareQuantity, zeroQuantity, type ParsedQuantity } from 
 import type { Pod, ResourceRequirements } from '../generated/types/core-v1.ts';
 import { isRestartableInitContainer } from './restartable-init-container.ts';
 
-/** Quantities by resource name. */
+/** A list of quantities by resource name. */
 export type Resources = ReadonlyMap<string, ParsedQuantity>;
 type ResourceListName = 'requests' | 'limits';
 
-/** Returns whether a pod can specify the resource for all of its containers (KEP-2837). */
+/** Returns true if a pod can specify this resource at pod level (KEP-2837). */
 export const isSupportedPodLevelResource = (name: string): boolean => name === 'cpu' || name === 'memory' || name.startsWith('hugepages-');
 
 function addResources(sum: Map<string, ParsedQuantity>, list: ResourceRequirements['requests']): void {

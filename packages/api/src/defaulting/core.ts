@@ -94,7 +94,7 @@ const node = chain(
   ),
 );
 
-/** Default limits come from the maximum, default requests from default limits, then from the minimum. */
+/** The defaults of a LimitRange item: default limits are copied from `max`, default requests from the default limits, otherwise from `min`. */
 const limitRangeItem: DefaultingRule = chain(
   resourceLists('max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio'),
   when(fieldEquals('type', 'Container'), (item) => {
@@ -129,7 +129,7 @@ const replicationController = chain(
   atStruct('spec', chain(defaults({ replicas: 1 }), atField('template', podTemplate))),
 );
 
-/** `stringData` is write-only: its values are stored in `data` and replace entries with the same key. */
+/** Moves the values of the write-only field `stringData` to `data`, where they replace entries with the same key. */
 const stringData: DefaultingRule = (value) => {
   const { stringData: texts, ...rest } = value;
   if (!isObject(texts)) return value;

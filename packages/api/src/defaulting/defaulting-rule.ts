@@ -1,11 +1,11 @@
 import { isObject, own } from '../json/json.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
-/** Returns a value with its defaults, or the value itself if all are set. */
+/** A function that returns a value with its defaults applied, or the value itself if nothing is missing. */
 export type DefaultingRule = (value: Fields) => Fields;
 type Default = string | number | boolean | Fields | readonly unknown[];
 
-/** Combines rules; they are applied in order. */
+/** Returns a rule that applies the given rules in order. */
 export const chain =
   (...rules: readonly DefaultingRule[]): DefaultingRule =>
   (value) =>
@@ -19,8 +19,8 @@ export function withField(value: Fields, key: string, field: unknown): Fields {
 }
 
 /**
- * Returns a rule that sets absent fields. An empty string counts as absent, as in Go, unless the default is the empty string.
- * A function computes the default from the object; undefined sets nothing.
+ * Returns a rule that sets the default of each absent field. An empty string counts as absent, as in Go, unless the default is the empty string. A
+ * default can be a function of the object; the field stays absent if the function returns undefined.
  */
 export function defaults(table: Readonly<Record<string, Default | ((value: Fields) => Default | undefined)>>): DefaultingRule {
   const entries = Object.entries(table);
@@ -36,7 +36,7 @@ export function defaults(table: Readonly<Record<string, Default | ((value: Field
   };
 }
 
-/** As `defaults` for numbers without a pointer in Go: 0 counts as absent. */
+/** Returns a rule that sets defaults of numeric fields for which 0 counts as absent, because they are not pointers in Go. */
 export function zeroDefaults(table: Readonly<Record<string, number>>): DefaultingRule {
   const entries = Object.entries(table);
   return (value) => {
@@ -46,7 +46,7 @@ export function zeroDefaults(table: Readonly<Record<string, number>>): Defaultin
   };
 }
 
-/** Applies a rule to the object in a field if it is present. */
+/** Returns a rule that applies another rule to the object in a field, if the field is present. */
 export const atField =
   (key: string, rule: DefaultingRule): DefaultingRule =>
   (value) => {
@@ -54,7 +54,7 @@ export const atField =
     return isObject(field) ? withField(value, key, rule(field)) : value;
   };
 
-/** As `atField`, with an absent object as an empty one; an object that remains empty is not stored. */
+/** Returns a rule that applies another rule to the object in a field. An absent object counts as empty; an object that stays empty is not stored. */
 export const atStruct =
   (key: string, rule: DefaultingRule): DefaultingRule =>
   (value) => {
@@ -65,7 +65,7 @@ export const atStruct =
   };
 const empty: Fields = Object.freeze({});
 
-/** Applies a rule to every object of a list. */
+/** Returns a rule that applies another rule to every object of a list. */
 export const forEachItem =
   (key: string, rule: DefaultingRule): DefaultingRule =>
   (value) => {

@@ -71,7 +71,7 @@ const volume = chain(
   atField('ephemeral', atField('volumeClaimTemplate', atField('spec', claimSpec))),
 );
 
-/** `serviceAccount` is the deprecated alias of `serviceAccountName`; both fields are always set. */
+/** Sets `serviceAccountName` and its deprecated alias `serviceAccount` to the same value. */
 const serviceAccountNames: DefaultingRule = (spec) => {
   const name = textAt(spec, 'serviceAccountName') || textAt(spec, 'serviceAccount');
   return name === '' ? spec : withField(withField(spec, 'serviceAccountName', name), 'serviceAccount', name);
@@ -110,7 +110,7 @@ const hostNetwork = when(
   chain(forEachItem('containers', hostPorts), forEachItem('initContainers', hostPorts)),
 );
 
-/** Keeps a single address and the list of addresses consistent; the single address takes precedence. */
+/** Makes a field with a single IP address consistent with the field that lists all addresses. The single address takes precedence. */
 export const syncAddresses =
   (single: string, list: string, wrap: (address: string) => unknown, unwrap: (item: unknown) => unknown): DefaultingRule =>
   (value) => {

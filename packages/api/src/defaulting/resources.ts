@@ -4,7 +4,7 @@ import { ParseError } from '../values/parse-error.ts';
 import { addQuantity, ParsedQuantity, compareQuantity, parseQuantity } from '../values/quantity.ts';
 import { listAt, objectAt, withField, type Fields, type DefaultingRule } from './defaulting-rule.ts';
 
-/** Rounds every quantity of a resource list up to thousandths. Invalid quantities are left for validation. */
+/** Rounds every quantity of a resource list up to thousandths. Invalid quantities are unchanged; validation rejects them. */
 const roundUp: DefaultingRule = (list) => {
   let result = list;
   for (const key of Object.keys(list)) {
@@ -21,7 +21,7 @@ const roundUp: DefaultingRule = (list) => {
   return result;
 };
 
-/** Rounds the resource lists in the given fields. */
+/** Returns a rule that rounds the resource lists in the given fields. */
 export const resourceLists =
   (...keys: readonly string[]): DefaultingRule =>
   (value) =>
@@ -30,14 +30,14 @@ export const resourceLists =
       return isObject(list) ? withField(current, key, roundUp(list)) : current;
     }, value);
 
-/** Adds the entries of `from` that `list` lacks. */
+/** Returns `list` with the entries of `from` that it does not contain. */
 export function fill(list: Fields, from: Fields): Fields {
   let result = list;
   for (const key of Object.keys(from)) if (!Object.hasOwn(result, key)) result = { ...result, [key]: from[key] };
   return result;
 }
 
-/** Sets the requests of a container to its limits where only limits are set. */
+/** Sets the missing requests of a container to its limits. */
 export const requestsFromLimits: DefaultingRule = (container) => {
   const resources = objectAt(container, 'resources');
   if (own(resources, 'limits') === undefined) return container;
@@ -59,7 +59,10 @@ const raise = (sums: Sums, other: Iterable<readonly [string, ParsedQuantity | st
   }
 };
 
-/** Returns the maximum that all containers need at the same time: sidecars count as containers, other init containers run one at a time with the earlier sidecars. */
+/**
+ * Returns the maximum resources that the containers of a pod need at the same time. Sidecars run beside all containers; other init containers run
+ * one at a time, beside the sidecars that were started before.
+ */
 function aggregate(spec: Fields, which: 'requests' | 'limits'): Sums {
   const listOf = (container: Fields) => objectAt(objectAt(container, 'resources'), which);
   const total: Sums = new Map();
@@ -82,7 +85,7 @@ function aggregate(spec: Fields, which: 'requests' | 'limits'): Sums {
   return total;
 }
 
-/** KEP-2837: sets pod-level requests and huge page limits from those of the containers and from the pod-level limits. */
+/** Sets the pod-level requests and huge page limits from those of the containers and from the pod-level limits (KEP-2837). */
 export const podLevelResources: DefaultingRule = (spec) => {
   const podResources = own(spec, 'resources');
   if (!isObject(podResources)) return spec;

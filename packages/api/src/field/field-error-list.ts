@@ -6,7 +6,7 @@ import type { FieldError } from './field-error.ts';
  */
 export const maxFieldErrors = 1_000;
 
-/** The last entry of a truncated list. */
+/** Returns the last entry of a truncated list of errors. */
 const more = ({ field }: FieldError): FieldError => ({
   type: 'FieldValueTooMany',
   field,
@@ -15,7 +15,7 @@ const more = ({ field }: FieldError): FieldError => ({
 
 class FieldErrorLimitReached extends Error {}
 
-/** A list of errors that throws when it is full, which ends the validation. */
+/** A list of errors that throws an exception when it is full, to end the validation. */
 class FieldErrors extends Array<FieldError> {
   override push(...errors: FieldError[]): number {
     const remaining = maxFieldErrors - this.length;
@@ -26,7 +26,10 @@ class FieldErrors extends Array<FieldError> {
   }
 }
 
-/** Returns the errors that `find` adds to its list, at most `maxFieldErrors`: `find` is then aborted by an exception. */
+/**
+ * Calls `find` with an empty list, and returns the errors that `find` adds, at most `maxFieldErrors`. When the list is full, adding throws an
+ * exception that ends `find`.
+ */
 export function collectFieldErrors(find: (errors: FieldError[]) => void): readonly FieldError[] {
   const errors = new FieldErrors();
   try {

@@ -1,7 +1,7 @@
 import { stringifyExact } from '../json/exact-json.ts';
 import { goQuote } from '../json/go-print.ts';
 
-/** `field.ErrorType` of apimachinery with the start of its messages. */
+/** The error types (field.ErrorType of apimachinery), each with the beginning of its messages. */
 const words = {
   FieldValueRequired: 'Required value',
   FieldValueInvalid: 'Invalid value',
@@ -32,7 +32,7 @@ const make = (type: FieldErrorType, field: string, value: string | undefined, de
 
 export const required = (field: string, detail = '') => make('FieldValueRequired', field, undefined, detail);
 export const invalid = (field: string, value: unknown, detail: string) => make('FieldValueInvalid', field, show(value), detail);
-/** As `invalid`, without the value in the message. */
+/** Returns an error of type FieldValueInvalid whose message does not contain the value. */
 export const invalidOmittingValue = (field: string, detail: string) => make('FieldValueInvalid', field, undefined, detail);
 export const typeInvalid = (field: string, value: unknown, detail: string) => make('FieldValueTypeInvalid', field, show(value), detail);
 export const duplicate = (field: string, value: unknown) => make('FieldValueDuplicate', field, show(value), undefined);
@@ -45,6 +45,6 @@ const valuesInOrder = (supported: readonly string[]) =>
   supported.length === 0 ? '' : `supported values: ${supported.map((s) => JSON.stringify(s)).join(', ')}`;
 export const notSupported = (field: string, value: unknown, supported: readonly string[]) =>
   notSupportedInOrder(field, value, [...supported].sort());
-/** As `notSupported` for values from users: in their order, not sorted. */
+/** Returns an error of type FieldValueNotSupported that lists the supported values in the given order instead of sorted. */
 export const notSupportedInOrder = (field: string, value: unknown, supported: readonly string[]) =>
   make('FieldValueNotSupported', field, show(value), valuesInOrder(supported));

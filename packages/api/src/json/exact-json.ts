@@ -21,13 +21,13 @@ Object.defineProperty(BigInt.prototype, 'toJSON', {
   },
 });
 
-/** Matches texts that may contain an integer outside of the safe integers: 16 digits, as many as 2^53 has. */
+/** Matches texts that may contain an integer beyond the safe integers, which has at least 16 digits. */
 const long = /\d{16}/;
 
-/** Deeper values are rejected by all callers; their integers stay doubles. */
+/** The nesting depth above which integers are parsed as doubles. All callers reject values that are nested more deeply. */
 const maxNesting = 200;
 
-/** Parses as `JSON.parse`, but preserves 64-bit integers. @throws SyntaxError if the text is not JSON */
+/** Parses JSON like `JSON.parse`, but preserves 64-bit integers as bigint. @throws SyntaxError if the text is not JSON */
 export function parseExact(text: string): unknown {
   const value = JSON.parse(text) as unknown;
   if (!long.test(text)) return value;
@@ -36,14 +36,14 @@ export function parseExact(text: string): unknown {
   return reader.tooDeep ? value : exact;
 }
 
-/** Serializes as `JSON.stringify`, with all digits of 64-bit integers; `indent` is in spaces. */
+/** Serializes a value like `JSON.stringify`, but writes all digits of 64-bit integers. `indent` is the number of spaces. */
 export function stringifyExact(value: unknown, indent = 0): string {
   met = false;
   const text = JSON.stringify(value, undefined, indent);
   return met ? exactly(value, indent, '\n') : text;
 }
 
-/** `line` is the line break with the current indentation. */
+/** Serializes one value. `line` is a line break followed by the current indentation. */
 function exactly(value: unknown, indent: number, line: string): string {
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null) return (JSON.stringify(value) as string | undefined) ?? 'null';
@@ -85,7 +85,7 @@ const [quote, backslash, comma, colon, openBrace, closeBrace, openBracket, close
   (c) => c.charCodeAt(0),
 );
 
-/** Parses a text that is known to be valid JSON. */
+/** A JSON parser for text that is known to be valid JSON. */
 class Reader {
   tooDeep = false;
   readonly #text: string;

@@ -7,7 +7,7 @@ const none: ReadonlySet<string> = new Set();
 /** Matches texts that may contain such a number; also matches inside strings. */
 const suspect = /[:[,]\s*-?\d+(?:\.0+(?![\d.])|(?:\.\d+)?[eE])/;
 
-/** Returns the paths in a text that is known to be JSON, in the notation of validation: `spec.list[0].n`. */
+/** Returns the paths of whole numbers that are written as floats, in the notation of validation (`spec.list[0].n`). The text must be valid JSON. */
 export function floatLiteralPaths(text: string): ReadonlySet<string> {
   if (!suspect.test(text)) return none;
   const found = new Set<string>();

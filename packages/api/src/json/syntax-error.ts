@@ -1,6 +1,6 @@
 /**
- * Returns the message of Go's JSON decoder for a text that is not JSON: the first character that is invalid in its position.
- * Scans byte by byte, as Go's scanner does. Returns undefined for valid JSON.
+ * Returns the error message of Go's JSON decoder for a text that is not JSON, which names the first invalid character; undefined for valid JSON.
+ * Scans byte by byte, as Go's scanner does.
  */
 export function goSyntaxError(text: string): string | undefined {
   const fault = new Scanner(Buffer.from(text)).run();
@@ -21,7 +21,7 @@ class Scanner {
   readonly #bytes: Buffer;
   readonly #open: ('object' | 'array')[] = [];
   #at = 0;
-  /** What may come next; an explicit state instead of recursion. */
+  /** The token that may follow. This explicit state replaces recursion. */
   #next: 'value' | 'member' | 'after' = 'value';
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
@@ -53,7 +53,7 @@ class Scanner {
     return this.#at > from;
   }
 
-  /** Consumes a value; of a container only its opening and the start of its first member or item. */
+  /** Scans a value. Of an object or list, scans only the opening bracket and the start of the first member or item. */
   #value(): Fault {
     this.#space();
     const c = this.#peek();

@@ -2,7 +2,7 @@ import { definitionOf, type Schema } from '../schema/schema.ts';
 import { atomicType, type Field, type FieldType, type ListType, type MapType } from './field-type.ts';
 import { isGoStruct, isNullTime } from './internal/go-structs.ts';
 
-/** The merge types of built-in kinds, read from the schema tables on first use. */
+/** The field types of built-in kinds for server-side apply, which are read from the schema tables on first use. */
 export class BuiltinTypes {
   readonly #types = new WeakMap<Schema, FieldType>();
 
@@ -12,7 +12,7 @@ export class BuiltinTypes {
     return type;
   }
 
-  /** Returns the type of `metadata`, which all kinds share. */
+  /** Returns the field type of `metadata`, which is equal for all kinds. */
   objectMeta(): FieldType {
     const schema = definitionOf('meta/v1.ObjectMeta');
     if (schema === undefined) throw new Error('the schema table has no ObjectMeta');
@@ -56,7 +56,7 @@ class SchemaList implements ListType {
   }
 }
 
-/** A struct whose fields are read on first use, because types are recursive. */
+/** A struct type whose fields are read on first use, because types can be recursive. */
 class SchemaMap implements MapType {
   readonly atomic: boolean;
   readonly #schema: Schema;
@@ -114,7 +114,7 @@ class SchemaField implements Field {
   }
 }
 
-/** Default values of list map keys that items may omit. */
+/** The default values of list map keys, for items that omit the key. */
 const keyDefaults: Readonly<Record<string, string>> = {
   'ContainerPort.protocol': 'TCP',
   'ServicePort.protocol': 'TCP',

@@ -19,10 +19,10 @@ import { changedFields, Changes, updateManagers } from './internal/update-manage
 
 const nothing: KubeObject = Object.freeze({});
 const beforeFirstApply = 'before-first-apply';
-/** The manager whose objects may have been written by client-side apply before. */
+/** The manager name of kubectl, which may have written the object with client-side apply before. */
 const kubectl = 'kubectl';
 
-/** The result of an update. */
+/** The cached result of an update. */
 interface CachedUpdate {
   readonly changed: FieldSet;
   readonly removed: FieldSet;
@@ -37,9 +37,9 @@ interface CachedUpdate {
  */
 export class FieldManager {
   readonly #kind: ManagedKind;
-  /** The fields of the last created object. */
+  /** The cached managers of the last created object. */
   #lastCreate: CachedUpdate | undefined;
-  /** The last update by the managers list of the live object: objects with the same history share one list. */
+  /** The cached result of the last update, by the managedFields list of the live object. Objects with the same history share one list. */
   readonly #lastUpdates = new WeakMap<readonly ManagedFieldsEntry[], CachedUpdate>();
 
   constructor(kind: ManagedKind) {
@@ -47,9 +47,9 @@ export class FieldManager {
   }
 
   /**
-   * Returns the object that an update stores, with its managers.
-   * @param live undefined on create
-   * @param now milliseconds since the epoch
+   * Returns the object that an update stores, with its managedFields.
+   * @param live the current object; undefined on create
+   * @param now milliseconds since the Unix epoch
    */
   update(live: KubeObject | undefined, next: KubeObject, manager: string, now: number): KubeObject {
     const submitted = next.metadata?.managedFields;
@@ -81,9 +81,9 @@ export class FieldManager {
   }
 
   /**
-   * Returns the object that an applied configuration creates or changes, with its managers.
-   * @param live undefined on create
-   * @throws StatusError Conflict, BadRequest
+   * Returns the object that an apply stores, with its managedFields.
+   * @param live the current object; undefined on create
+   * @throws StatusError Conflict if another manager owns a changed field and `force` is false; BadRequest if the configuration is invalid
    */
   apply(live: KubeObject | undefined, config: unknown, manager: string, force: boolean, now: number): KubeObject {
     const kind = this.#kind;
@@ -106,7 +106,7 @@ export class FieldManager {
     return withManagers(manager === kubectl ? withLastApplied(object, applied) : object, encodeManagers(result.managers));
   }
 
-  /** Assigns all fields of an object without managers to one manager (`before-first-apply`) on the first apply. */
+  /** Returns one manager (`before-first-apply`) that owns all fields of an object without managers, for the first apply. */
   #beforeFirstApply(live: KubeObject, time: string): Managers {
     const changes = new Changes(this.#kind, { before: nothing, after: live, literal: false });
     const changed = changedFields(changes.in(this.#kind.apiVersion) ?? nothingChanged);
@@ -129,7 +129,10 @@ export class FieldManager {
     return entries;
   }
 
-  /** Omitting managedFields keeps the managers, for clients that do not know the field; an empty list or a single empty entry resets them. */
+  /**
+   * Returns the managers to start from. A client that omits managedFields keeps the stored managers; an empty list or a list with one empty entry
+   * resets them.
+   */
   #managers(submitted: unknown, stored: readonly ManagedFieldsEntry[] | undefined): Managers {
     const live = () => decodeManagers(stored) ?? noManagers;
     if (this.#kind.subresource !== '' || submitted === stored || submitted === undefined || submitted === null) return live();
@@ -143,10 +146,10 @@ export class FieldManager {
   }
 }
 
-/** The type that a configuration must have. */
+/** The group, version and kind that an apply configuration must have. */
 export type ConfigKind = Pick<ManagedKind, 'group' | 'version' | 'kind' | 'apiVersion'>;
 
-/** Checks the type and metadata of a configuration. @throws StatusError BadRequest with the message that Kubernetes gives */
+/** Validates the type and the metadata of an apply configuration. @throws StatusError BadRequest with Kubernetes' message if they are invalid */
 export function checkConfiguration(
   { group, version, kind, apiVersion }: ConfigKind,
   type: FieldType | undefined,
@@ -180,7 +183,7 @@ function withManagers(object: KubeObject, managedFields: readonly ManagedFieldsE
   return { ...object, metadata: others };
 }
 
-/** Returns true if two managers lists differ in nothing but timestamps. */
+/** Returns true if two managedFields lists are equal except for their timestamps. */
 export function differInTimesAlone(before: readonly ManagedFieldsEntry[] = [], after: readonly ManagedFieldsEntry[] = []): boolean {
   if (before === after || before.length === 0 || before.length !== after.length) return false;
   let times = 0;

@@ -3,7 +3,7 @@ import type { PathElement } from './internal/field-path.ts';
 type Members = ReadonlySet<PathElement>;
 type Children = ReadonlyMap<PathElement, FieldSet>;
 
-/** Paths. A pod has about a hundred. */
+/** The maximum number of paths of a set that caches may keep. A pod has about a hundred paths. */
 const maxSmall = 4096;
 
 const noMembers: Members = new Set();
@@ -15,7 +15,7 @@ const noChildren: Children = new Map();
  */
 export class FieldSet {
   readonly members: Members;
-  /** Children are never empty. */
+  /** The subsets by path element. No subset is empty. */
   readonly children: Children;
 
   constructor(members: Members, children: Children) {
@@ -59,7 +59,7 @@ export class FieldSet {
     return rest.length === 0 ? this.members.has(first) : this.children.get(first)?.has(rest) === true;
   }
 
-  /** Returns the paths below an element. */
+  /** Returns the subset of the paths below an element, relative to the element. */
   withPrefix(element: PathElement): FieldSet {
     return this.children.get(element) ?? emptySet;
   }
@@ -90,12 +90,12 @@ export class FieldSet {
     return draft.build();
   }
 
-  /** Returns the paths that are not in `other`. Parents and children of a path are independent of it. */
+  /** Returns the paths that `other` does not contain. A path in `other` does not remove its parents or children. */
   difference(other: FieldSet): FieldSet {
     return this.#without(other, false);
   }
 
-  /** As `difference`, but a path of `other` also removes all paths below it. */
+  /** Returns the paths that `other` does not contain and that are not below a path in `other`. */
   recursiveDifference(other: FieldSet): FieldSet {
     return this.#without(other, true);
   }
@@ -154,7 +154,7 @@ export class FieldSetBuilder {
     (this.#members ??= new Set()).add(member);
   }
 
-  /** Sets the paths below an element, replacing earlier ones. An empty set is ignored. */
+  /** Sets the paths below an element, and replaces paths that were set before. An empty set is ignored. */
   put(element: PathElement, set: FieldSet): void {
     if (!set.empty) (this.#children ??= new Map()).set(element, set);
   }
@@ -181,7 +181,7 @@ export class FieldSetBuilder {
     return draft;
   }
 
-  /** Adds a whole set below a path to the paths that are already there. */
+  /** Adds a set of paths below a path, in addition to the existing paths. */
   graft(path: readonly PathElement[], set: FieldSet): void {
     if (set.empty) return;
     const at = this.#at(path, path.length);
@@ -189,7 +189,7 @@ export class FieldSetBuilder {
     for (const [element, child] of set.children) (at.#children ??= new Map()).set(element, child);
   }
 
-  /** Returns the set. The builder must not be used afterwards. */
+  /** Returns the set that was built. The builder must not be used afterwards. */
   build(): FieldSet {
     if (this.empty) return emptySet;
     if (this.#children !== undefined)

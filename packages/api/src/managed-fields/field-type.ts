@@ -1,4 +1,4 @@
-/** How values merge: the part of a schema that server-side apply uses. */
+/** The part of a value's schema that determines how server-side apply merges it. */
 export interface FieldType {
   /** The scalar type, or undefined if the value is not a scalar. */
   readonly scalar?: 'string' | 'number' | 'boolean' | 'untyped' | undefined;
@@ -7,37 +7,37 @@ export interface FieldType {
 }
 
 export interface ListType {
-  /** An atomic list has one owner; items of a set are identified by their value, items of a map by their keys. */
+  /** The list type: an `atomic` list has one owner, items of a `set` are identified by their value, items of a `map` by their keys. */
   readonly relation: 'atomic' | 'set' | 'map';
-  /** Sorted. */
+  /** The names of the list map keys, sorted. */
   readonly keys: readonly string[];
   readonly items: FieldType;
 }
 
 export interface MapType {
   readonly atomic: boolean;
-  /** Members with a name in the schema. */
+  /** The fields that the schema declares, by name. */
   readonly fields: ReadonlyMap<string, Field>;
-  /** The type of all other members, or undefined if the schema allows none. */
+  /** The type of all other members; undefined if the schema allows no others. */
   readonly values: FieldType | undefined;
-  /** Fields that exist in Go even if the JSON object does not contain them. */
+  /** The fields that always exist in Go, even if the JSON object does not contain them. */
   readonly standing: readonly Field[];
 }
 
 export interface Field {
   readonly name: string;
-  /** `f:` and the name. */
+  /** The path element of the field: `f:` and the name. */
   readonly element: string;
   readonly type: FieldType;
-  /** The value of a field that JSON omits: the zero value of a Go field without a pointer. Frozen. */
+  /** The value of the field if the JSON object omits it: the zero value of a Go field that is not a pointer. Frozen. Undefined for other fields. */
   readonly standing: unknown;
-  /** True if Go omits the zero value: an object that contains it counts as without the field. */
+  /** True if Go omits the zero value, so that an object with the zero value counts as an object without the field. */
   readonly omitsZero: boolean;
   /** The value of a list map key that an item omits. */
   readonly keyDefault: unknown;
 }
 
-/** Any value: lists are atomic, maps merge. Used without a schema, such as under x-kubernetes-preserve-unknown-fields. */
+/** The type of a value without a schema, such as under x-kubernetes-preserve-unknown-fields: lists are atomic, maps are merged. */
 export const deducedType: FieldType = {
   scalar: 'untyped',
   get list(): ListType {
@@ -49,14 +49,14 @@ export const deducedType: FieldType = {
 };
 const deducedMap: MapType = { atomic: false, fields: new Map(), values: deducedType, standing: [] };
 
-/** Any value, owned as a whole. */
+/** The type of a value of any form that is owned as a whole. */
 export const atomicType: FieldType = {
   scalar: 'untyped',
   list: { relation: 'atomic', keys: [], items: deducedType },
   map: { atomic: true, fields: new Map(), values: deducedType, standing: [] },
 };
 
-/** A field of a type without Go struct: it exists if the object contains it. */
+/** Returns a field that exists only if the object contains it, as for types without a Go struct. */
 export const plainField = (name: string, type: FieldType, keyDefault?: unknown): Field => ({
   name,
   element: `f:${name}`,

@@ -3,7 +3,7 @@ import { deepFreeze, type ManagedFieldsEntry } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
 import { decodeFields, encodeFields, fieldsText, sharedFields } from './internal/fields-v1.ts';
 
-/** The fields that one manager owns by one operation and subresource, in one API version. */
+/** The fields that one manager owns through one operation and one subresource, in one API version (a managedFields entry). */
 export interface Manager {
   readonly manager: string;
   readonly operation: 'Apply' | 'Update';
@@ -11,18 +11,18 @@ export interface Manager {
   readonly subresource: string;
   readonly time: string | undefined;
   readonly set: FieldSet;
-  /** The entry that this manager was decoded from, while it is still up to date. */
+  /** The managedFields entry that this manager was decoded from; absent if the manager has changed since. */
   readonly entry?: ManagedFieldsEntry | undefined;
 }
 
-/** Managers by their identity, `managerId`. */
+/** The managers of an object by `managerId`. */
 export type Managers = ReadonlyMap<string, Manager>;
 
 export const noManagers: Managers = new Map();
 
 type Named = Pick<Manager, 'manager' | 'operation' | 'apiVersion' | 'subresource'>;
 
-/** Returns the identity of a manager. An applier has the same identity in every version. */
+/** Returns the map key of a manager. Managers with operation Apply have the same key in every API version. */
 export function managerId({ manager, operation, apiVersion, subresource }: Named): string {
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
@@ -59,7 +59,10 @@ function decodeEntry(entry: unknown): Manager | undefined {
 
 const byCodePoint = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
 
-/** Encodes managers, frozen: appliers first, then by time, name, version and subresource. Returns undefined if there are none. */
+/**
+ * Encodes managers as a frozen managedFields list: first Apply entries, then by time, name, version and subresource. Returns undefined if
+ * there are no managers.
+ */
 export function encodeManagers(managers: Managers): readonly ManagedFieldsEntry[] | undefined {
   if (managers.size === 0) return undefined;
   const sorted = [...managers];
@@ -88,10 +91,10 @@ export function encodeManagers(managers: Managers): readonly ManagedFieldsEntry[
   return entries;
 }
 
-/** The last list by its last entry: objects written alike within the same second share one list. */
+/** The last encoded list, by the last entry of the list. Objects that are written alike within the same second share one list. */
 const lastLists = new WeakMap<ManagedFieldsEntry, readonly ManagedFieldsEntry[]>();
 
-/** The last entry by its set: objects created alike within the same second share one entry. */
+/** The last encoded entry, by field set. Objects that are created alike within the same second share one entry. */
 const lastEntries = new WeakMap<FieldSet, ManagedFieldsEntry>();
 
 function encodeEntry(source: Manager): ManagedFieldsEntry {
@@ -116,19 +119,19 @@ function encodeEntry(source: Manager): ManagedFieldsEntry {
   return entry;
 }
 
-/** Returns the manager with another set, or itself if the set is the same. */
+/** Returns a copy of the manager that owns the fields of `set`, or `manager` itself if it already has this set. */
 export function withSet(manager: Manager, set: FieldSet): Manager {
   return set === manager.set ? manager : { ...manager, set, entry: undefined };
 }
 
-/** Returns decoded managers with entries and sets shared with equal ones decoded before. Changes only unfrozen values. */
+/** Returns the managedFields entries of a decoded object, with field sets replaced by equal cached ones. The argument is not changed. */
 export function sharedManagers(entries: readonly ManagedFieldsEntry[]): readonly ManagedFieldsEntry[] {
   return entries.map((entry) => (isObject(entry.fieldsV1) ? { ...entry, fieldsV1: sharedFields(entry.fieldsV1) } : entry));
 }
 
 const texts = new WeakMap<object, string>();
 
-/** Returns the JSON of managers, mostly from cached parts. */
+/** Returns the JSON text of a managedFields list. Frozen entries are serialized once and cached. */
 export function managersText(entries: readonly ManagedFieldsEntry[]): string {
   let text = '[';
   for (const [i, entry] of entries.entries()) {

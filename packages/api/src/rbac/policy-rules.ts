@@ -8,14 +8,14 @@ export function ruleAllowsPath({ verbs, nonResourceURLs = none }: PolicyRule, ve
   return hasOrStar(verbs, verb) && nonResourceURLs.some((allowed) => pathCovers(allowed, path));
 }
 
-/** `*` is a wildcard only at the end. */
+/** Returns true if an allowed path matches a path. `*` is a wildcard only at the end. */
 function pathCovers(allowed: string, path: string): boolean {
   return allowed === '*' || allowed === path || (allowed.endsWith('*') && path.startsWith(allowed.replace(/\*+$/, '')));
 }
 
 /**
- * Returns the parts of `wanted` that no rule of `held` covers, compacted; an empty list if all are covered. Compares one verb, group, resource
- * and name at a time, so that several rules together can cover one (rbac.Covers upstream).
+ * Returns the parts of `wanted` that no rule in `held` covers, merged into few rules; an empty list if all are covered. Each combination of verb,
+ * group, resource and name is compared separately, so that several rules together can cover one rule (rbac.Covers upstream).
  */
 export function uncoveredRules(held: readonly PolicyRule[], wanted: readonly PolicyRule[]): PolicyRule[] {
   const missing: PolicyRule[] = [];
@@ -41,7 +41,7 @@ function* breakdownRule({
   }
 }
 
-/** Returns true if a rule covers one part. */
+/** Returns true if a rule covers one combination of verb, group, resource and name. */
 function ruleCovers(held: PolicyRule, part: PolicyRule): boolean {
   const [verb = ''] = part.verbs;
   if (!hasOrStar(held.verbs, verb)) return false;
@@ -59,7 +59,7 @@ function ruleCovers(held: PolicyRule, part: PolicyRule): boolean {
   );
 }
 
-/** Merges verbs of the same group, resource and names into one rule, in their order. */
+/** Merges rules that differ only in their verbs into one rule, in order. */
 function compactRules(parts: readonly PolicyRule[]): PolicyRule[] {
   const together = new Map<string, PolicyRule>();
   for (const part of parts) {

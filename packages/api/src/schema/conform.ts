@@ -24,12 +24,12 @@ export function conformToSchema<T>(schema: Schema, value: T): T {
   return new SchemaWalk(true).visit(schema, value, schema, 0) as T;
 }
 
-/** As `conformToSchema`, but leaves values of the wrong type unchanged. */
+/** Returns the value as `conformToSchema` does, but leaves values of the wrong type unchanged. */
 export function conformLeniently<T>(schema: Schema, value: T): T {
   return new SchemaWalk(false).visit(schema, value, schema, 0) as T;
 }
 
-/** Checks a JSON value without schema. @throws StatusError BadRequest if it nests more than 100 deep or has the key `__proto__`. */
+/** Validates a JSON value without a schema. @throws StatusError BadRequest if the value nests more than 100 deep or has the key `__proto__` */
 export function checkJson(value: unknown, depth = 0): void {
   if (typeof value !== 'object' || value === null) return;
   if (depth >= maxDepth) throw badRequest('json: exceeded max depth');
@@ -50,7 +50,7 @@ class SchemaWalk {
     this.#strict = strict;
   }
 
-  /** `struct` is the innermost struct that contains the value. */
+  /** Conforms one value. `struct` is the schema of the innermost struct that contains the value. */
   visit(schema: Schema, value: unknown, struct: Schema, depth: number): unknown {
     if (depth > maxDepth) throw badRequest('json: exceeded max depth');
     switch (schema.type) {

@@ -184,7 +184,7 @@ export const fieldsKeepingZero: Readonly<Record<string, string>> = {
   WindowsSecurityContextOptions: 'gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName',
 };
 
-/** Required, and left out when empty all the same. */
+/** The required fields that Go nevertheless omits when they are empty, by definition. */
 export const requiredFieldsOmittingZero: Readonly<Record<string, string>> = {
   ContainerRestartRule: 'action',
   ContainerRestartRuleOnExitCodes: 'operator',
@@ -215,6 +215,9 @@ function namesIn(table: Readonly<Record<string, string>>, id: string): ReadonlyS
   return names;
 }
 
-/** Whether the empty value of a field, as JSON names it, means something. `id` is `Schema.name`: `core/v1.PodSpec`. */
+/**
+ * Returns true if the empty value of a field is significant and must not be omitted. `id` is the definition (`Schema.name`), such as
+ * `core/v1.PodSpec`.
+ */
 export const keepsZero = (id: string, field: string, required: boolean): boolean =>
   required ? !namesIn(requiredFieldsOmittingZero, id).has(field) : namesIn(fieldsKeepingZero, id).has(field);

@@ -10,7 +10,7 @@ export interface FieldRequirement {
 export interface FieldSelector {
   readonly requirements: readonly FieldRequirement[];
   readonly empty: boolean;
-  /** `values` has the value of every field that the resource supports; an absent one counts as ''. */
+  /** Returns true if all requirements match. `values` contains the value of every field that the resource supports; an absent field counts as ''. */
   matches(values: Readonly<Record<string, string>>): boolean;
   /** Returns the value that the selector requires for `field`, for index lookups; undefined if any value can match. */
   requiresExactMatch(field: string): string | undefined;
@@ -43,7 +43,7 @@ class ParsedFieldSelector implements FieldSelector {
   }
 }
 
-/** Selects every object. */
+/** The field selector that selects every object. */
 export const everythingFieldSelector: FieldSelector = new ParsedFieldSelector([]);
 
 export function escapeFieldValue(value: string): string {
@@ -66,7 +66,7 @@ function unescape(value: string): string {
   return result;
 }
 
-/** Splits at commas without a backslash before them. */
+/** Splits a field selector at commas that no backslash precedes. */
 const splitTerms = (text: string) => text.match(/(?:\\[\s\S]|[^\\,])+/g) ?? [];
 
 /**

@@ -8,7 +8,7 @@ export type LabelOperator = '=' | '==' | '!=' | 'in' | 'notin' | 'exists' | '!' 
 export interface LabelRequirement {
   readonly key: string;
   readonly operator: LabelOperator;
-  /** One for `=`, `==`, `!=`, `gt` and `lt`, at least one for `in` and `notin`, otherwise none. */
+  /** The values: one for `=`, `==`, `!=`, `gt` and `lt`, at least one for `in` and `notin`, otherwise none. */
   readonly values: readonly string[];
 }
 export type Labels = Readonly<Record<string, string>>;
@@ -16,12 +16,12 @@ export type Labels = Readonly<Record<string, string>>;
 /** A compiled label selector (labels.Selector). Immutable; all requirements must match; they are sorted by key. */
 export interface Selector {
   readonly requirements: readonly LabelRequirement[];
-  /** Selects every object. */
+  /** True if the selector selects every object. */
   readonly empty: boolean;
-  /** Selects no object at all. */
+  /** True if the selector selects no object. */
   readonly matchesNothing: boolean;
   matches(labels: Labels | undefined): boolean;
-  /** Returns the syntax of `parseLabelSelector`: `a=b,c in (d,e),!f`. */
+  /** Formats the selector in the syntax of `parseLabelSelector`: `a=b,c in (d,e),!f`. */
   toString(): string;
 }
 
@@ -100,9 +100,9 @@ class CompiledSelector implements Selector {
 }
 const noLabels: Labels = Object.freeze({});
 
-/** Selects every object. */
+/** The label selector that selects every object. */
 export const everything: Selector = new CompiledSelector([]);
-/** Selects no object. */
+/** The label selector that selects no object. */
 export const nothing: Selector = { requirements: [], empty: false, matchesNothing: true, matches: () => false, toString: () => '' };
 
 const joined = (errors: readonly FieldError[]) => {
@@ -128,7 +128,7 @@ function checkRequirement({ key, operator, values }: LabelRequirement): void {
   if (errors.length > 0) throw invalidSelector(joined(errors));
 }
 
-/** Selects objects with all of `labels`; every object if there are none. Does not validate. */
+/** Returns a selector for objects that have all of `labels`, or for every object if `labels` is empty or undefined. Does not validate the labels. */
 export function selectorFromLabels(labels: Labels | undefined): Selector {
   const entries = Object.entries(labels ?? {});
   return entries.length === 0 ? everything : new CompiledSelector(entries.map(([key, value]) => ({ key, operator: '=', values: [value] })));

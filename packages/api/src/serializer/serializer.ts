@@ -15,18 +15,18 @@ export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 export interface DecodeOptions {
   readonly type: MediaType;
-  /** The kind of the request; completes a missing kind and apiVersion of the body. */
+  /** The kind that the request expects. It replaces a missing kind and apiVersion in the body. */
   readonly expected: GroupVersionKind;
-  /** Default: `Ignore`. */
+  /** The handling of unknown and duplicate fields; `Ignore` by default. */
   readonly fieldValidation?: FieldValidation;
-  /** For kinds without a built-in schema. A schema of type `any` accepts everything. */
+  /** The schema of a kind that is not built in. A schema of type `any` accepts every value. */
   readonly schema?: Schema;
-  /** Preserves integers that a double does not hold (`parseExact`). */
+  /** True to preserve integers that a double cannot represent (`parseExact`). */
   readonly exact?: boolean;
 }
 export interface DecodedObject<T extends KubeObject = KubeObject> {
   readonly object: T;
-  /** For `Warning` headers; empty unless fieldValidation is `Warn`. */
+  /** The texts of `Warning` headers; empty unless fieldValidation is `Warn`. */
   readonly warnings: readonly string[];
 }
 
@@ -61,9 +61,9 @@ export function decodeObject<T extends KubeObject = KubeObject>(body: Uint8Array
 export interface ParsedObject {
   readonly value: Readonly<Record<string, unknown>>;
   readonly text: string;
-  /** Errors for keys that YAML sets twice, as `parseYaml` returns them. */
+  /** The errors for keys that YAML sets twice, from `parseYaml`. */
   readonly duplicates: readonly string[];
-  /** Returns the rejection of a body whose kind cannot be determined. */
+  /** Returns the error for a body whose kind cannot be determined. */
   readonly unrecognized: (why: string) => StatusError;
 }
 
@@ -88,7 +88,7 @@ export function parseObject(
   }
 }
 
-/** Returns the value as an object whose kind and apiVersion are strings. @throws StatusError BadRequest */
+/** Returns the value as an object. @throws StatusError BadRequest if it is not an object, or its kind or apiVersion is not a string */
 export function withTypeMeta(value: unknown): Readonly<Record<string, unknown>> {
   const typeMismatch = (what: unknown, where: string) =>
     badRequest(`couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(what)} into Go ${where}`);

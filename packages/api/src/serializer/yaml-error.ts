@@ -1,7 +1,10 @@
 import type { LineCounter, YAMLParseError } from 'yaml';
 
 type YamlFault = Pick<YAMLParseError, 'code' | 'message' | 'pos'>;
-/** The message of Go's library for an error. Its scanner counts lines from one, its parser from zero. */
+/**
+ * The error that Go's YAML library reports for an error of the `yaml` package. The scanner of Go's library counts lines from one, its
+ * parser from zero.
+ */
 interface Words {
   readonly code: YamlFault['code'];
   readonly message: RegExp;
@@ -26,7 +29,10 @@ const table: readonly Words[] = [
   { code: 'MISSING_CHAR', message: /^Flow map/, words: "did not find expected ',' or '}'", by: 'parser' },
 ];
 
-/** Returns the message and line of Go's YAML library for an error; those of our parser if they are unknown. */
+/**
+ * Returns the error message, with the line, that Go's YAML library has for a parse error of the `yaml` package. An error without a known
+ * counterpart keeps the message of the `yaml` package.
+ */
 export function goYamlError(fault: YamlFault, text: string, lines: LineCounter): string {
   const known = table.find(({ code, message }) => code === fault.code && message.test(fault.message));
   if (known === undefined) return `yaml: line ${lines.linePos(fault.pos[0]).line}: ${fault.message}`;
@@ -39,7 +45,10 @@ export function goYamlError(fault: YamlFault, text: string, lines: LineCounter):
   return line === 0 ? `yaml: ${words}` : `yaml: line ${line}: ${words}`;
 }
 
-/** Returns the line, from zero. The end of the text is a line of its own, also without a final line break. */
+/**
+ * Returns the zero-based line of a position. The end of the text counts as a line of its own, even if the text does not end with a line
+ * break.
+ */
 function lineOf(position: number, text: string, lines: LineCounter): number {
   const { line, col } = lines.linePos(Math.min(position, text.length));
   return position >= text.length && col > 1 ? line : line - 1;

@@ -18,14 +18,17 @@ import { exactInteger } from '../json/exact-json.ts';
 import { badRequest, failure } from '../status.ts';
 import { goYamlError } from './yaml-error.ts';
 
-/** Bytes. Larger documents and those of more than `maxYamlTokens` are rejected: parsing YAML takes a thousand times as long as JSON. */
+/**
+ * The maximum size of a YAML document in bytes. Larger documents, and documents with more than `maxYamlTokens` tokens, are rejected, because parsing
+ * YAML takes a thousand times as long as JSON.
+ */
 export const maxYamlBytes = 3 * 1024 * 1024;
 const maxYamlTokens = 200_000;
 const maxDepth = 100;
 const maxAliasCount = 100;
-/** Aliases per document: resolving each searches the document before it. */
+/** The maximum number of aliases in a document, because resolving an alias searches the document before it. */
 const maxAliases = 1_000;
-/** Nodes of a document after expansion of its aliases. */
+/** The maximum number of nodes in a document after its aliases are expanded. */
 const maxExpanded = maxYamlTokens;
 
 /** Tags of YAML 1.1 that Go's library does not support: timestamps, base 60, binary, sets and ordered maps. */
@@ -108,7 +111,7 @@ class Nesting {
   #brackets = 0;
   #marks = 0;
 
-  /** @throws StatusError BadRequest */
+  /** Tracks one token. @throws StatusError BadRequest if the document is nested too deeply */
   take(lexeme: string): void {
     if (lexeme === '[' || lexeme === '{') this.#brackets++;
     else if (lexeme === ']' || lexeme === '}') this.#brackets--;

@@ -13,7 +13,7 @@ import {
   type Errors,
 } from './internal/checks.ts';
 
-/** Bytes; the sum of all annotation keys and values of one object. */
+/** The maximum sum of all annotation keys and values of an object in bytes. */
 export const maxAnnotationsSize = 256 * 1024;
 
 export function validateLabels(errors: Errors, path: string, values: Readonly<Record<string, string>> | undefined): void {
@@ -119,7 +119,7 @@ function validateManagedFields(errors: Errors, path: string, entries: readonly M
   }
 }
 
-/** Rules for both create and update. */
+/** Validates metadata with the rules that apply on create and on update. */
 function validateCommon(errors: Errors, path: string, meta: ObjectMeta, rule: FinalizerRule): void {
   validateNonNegative(errors, `${path}.generation`, meta.generation);
   validateLabels(errors, `${path}.labels`, meta.labels);
@@ -129,7 +129,7 @@ function validateCommon(errors: Errors, path: string, meta: ObjectMeta, rule: Fi
   validateManagedFields(errors, `${path}.managedFields`, meta.managedFields ?? []);
 }
 
-/** Rules for create; names have been generated. */
+/** Validates the metadata of a new object, whose name has been generated if necessary. */
 export function validateObjectMeta(
   errors: Errors,
   meta: ObjectMeta,

@@ -178,7 +178,7 @@ export function validateContainerRequirements(
   if (resources !== undefined) validateRequirements(errors, path, resources, validateContainerResourceName, claimNames);
 }
 
-/** KEP-2837: pod-level requests must cover those of the containers. */
+/** Validates that the pod-level requests are not less than the requests of the containers (KEP-2837). */
 export function validatePodRequirements(errors: Errors, path: string, spec: PodSpec): void {
   const { resources } = spec;
   if (resources === undefined) return;

@@ -4,8 +4,9 @@ import { ParseError } from './parse-error.ts';
 const percent = /^([0-9]+)%$/;
 
 /**
- * Returns a number as it is, or a percentage of `total`, rounded up or down (intstr.GetScaledValueFromIntOrPercent).
- * @throws ParseError code `int-or-string` for a string that is not a percentage.
+ * Returns the value if it is a number, otherwise the percentage of `total`, rounded up or down (intstr.GetScaledValueFromIntOrPercent
+ * upstream).
+ * @throws ParseError with code `int-or-string` if the value is a string that is not a percentage
  */
 export function scaledValue(value: IntOrString, total: number, roundUp: boolean): number {
   if (typeof value === 'number') return value;
@@ -15,7 +16,10 @@ export function scaledValue(value: IntOrString, total: number, roundUp: boolean)
   return roundUp ? Math.ceil(part) : Math.floor(part);
 }
 
-/** Returns a number or the value of a decimal string, 0 for any other string (intstr.IntValue). */
+/**
+ * Returns the value if it is a number, the parsed integer if it is a decimal string, and 0 for any other string such as `50%`
+ * (IntOrString.IntValue upstream).
+ */
 export function intValue(value: IntOrString): number {
   if (typeof value === 'number') return value;
   return /^[+-]?[0-9]{1,10}$/.test(value) ? Number(value) : 0;

@@ -16,7 +16,7 @@ import { throwIfDenied } from './admission-rejection.ts';
 import type { PluginNames } from '../authorization/authorization.ts';
 import type { RequestContext } from '../request/request-context.ts';
 
-/** The metrics of admission and the monotonic clock, in milliseconds, that they use. */
+/** The metrics of admission, and the monotonic clock in milliseconds that measures them. */
 export interface AdmissionTiming {
   readonly metrics: AdmissionMetrics;
   readonly clock: Pick<Clock, 'monotonic'>;
@@ -26,14 +26,14 @@ type EquivalentResourcesOf = (resource: Resource) => EquivalentResources | undef
 
 export interface AdmissionChainOptions {
   readonly names?: PluginNames;
-  /** Returns the other versions in which rules may name a resource (matchPolicy Equivalent). */
+  /** Returns the other resource versions that the rules of webhooks and policies may name (matchPolicy Equivalent). */
   readonly versions?: EquivalentResourcesOf;
   readonly timing?: AdmissionTiming | undefined;
 }
 
 interface ChainedPlugin {
   readonly plugin: AdmissionPlugin;
-  /** The name of the plugin's spans. */
+  /** The name of the spans that record the calls of the plugin. */
   readonly spanName: string;
   readonly observeMutate: ObserveAdmission | undefined;
   readonly observeValidate: ObserveAdmission | undefined;
@@ -44,7 +44,7 @@ interface ReachedPlugins {
 }
 type MutationAttributes = AdmissionAttributes & { readonly object: KubeObject };
 
-/** One phase of admission of one request. */
+/** The run of one admission phase, mutating or validating, for one request. */
 interface PhaseRun<A extends AdmissionAttributes = AdmissionAttributes> {
   readonly context: RequestContext;
   readonly attributes: A;
@@ -55,8 +55,8 @@ const mutateSpanAttributes = Object.freeze({ 'oarlock.phase': 'mutate' });
 const validateSpanAttributes = Object.freeze({ 'oarlock.phase': 'validate' });
 
 /**
- * Runs the admission plugins in order. The plugins that match a request are looked up in a cache. Plugins that return synchronously do not
- * cost a promise.
+ * The admission plugins, called in order. The plugins that match a request are cached. A plugin that returns synchronously does not cost a
+ * promise.
  */
 export class AdmissionChain {
   readonly #plugins: readonly ChainedPlugin[];
@@ -86,14 +86,17 @@ export class AdmissionChain {
     return this.#timing?.clock.monotonic() ?? 0;
   }
 
-  /** Returns true if a mutating plugin matches such requests. */
+  /** Returns true if at least one mutating plugin matches requests with this operation and resource. */
   mutates(operation: Operation, resource: Resource, subresource: string): boolean {
     for (const { plugin } of this.#pluginsReachedBy(operation, resource, subresource).mutate)
       if (plugin.isIdle?.(operation, resource, subresource) !== true) return true;
     return false;
   }
 
-  /** Runs the mutating plugins; returns the same object if none changed it. @throws StatusError of the first denial */
+  /**
+   * Runs the mutating plugins and returns the resulting object; the same object if no plugin changed it.
+   * @throws StatusError of the first plugin that denies the request
+   */
   mutate(context: RequestContext, attributes: MutationAttributes): KubeObject | Promise<KubeObject> {
     const plugins = this.#activePlugins('mutate', context, attributes);
     if (plugins.length === 0) return attributes.object;
@@ -113,7 +116,7 @@ export class AdmissionChain {
     });
   }
 
-  /** Runs the validating plugins. @throws StatusError of the first denial */
+  /** Runs the validating plugins. @throws StatusError of the first plugin that denies the request */
   validate(context: RequestContext, attributes: AdmissionAttributes): void | Promise<void> {
     const plugins = this.#activePlugins('validate', context, attributes);
     if (plugins.length === 0) return undefined;
@@ -123,7 +126,7 @@ export class AdmissionChain {
     );
   }
 
-  /** Runs all plugins of one phase and observes its duration. */
+  /** Runs all plugins of one phase with `run`, and observes the duration of the phase. */
   #runStep<T>(observe: ObserveAdmission | undefined, operation: Operation, run: () => T | Promise<T>): T | Promise<T> {
     if (observe === undefined) return run();
     const began = this.#now();
@@ -175,7 +178,7 @@ export class AdmissionChain {
     };
   }
 
-  /** Runs the mutating plugins from index `from` on. */
+  /** Runs the mutating plugins, beginning with the plugin at index `from`. */
   #runMutators(run: PhaseRun<MutationAttributes>, pass: MutationPass, from = 0): KubeObject | Promise<KubeObject> {
     const { context, attributes, plugins } = run;
     const { operation } = attributes;
@@ -233,7 +236,10 @@ export class AdmissionChain {
     return undefined;
   }
 
-  /** Observes a synchronous plugin and returns the start time of the next one: the clock is read once per plugin. */
+  /**
+   * Observes the duration of a synchronous plugin, and returns the start time of the next plugin, so that the clock is read once per
+   * plugin.
+   */
   #observePlugin(observe: ObserveAdmission | undefined, began: number, operation: Operation): number {
     if (observe === undefined) return began;
     const now = this.#now();
@@ -257,7 +263,7 @@ export class AdmissionChain {
     }
   }
 
-  /** Returns the plugins that match a request, without those that are idle. */
+  /** Returns the plugins that match a request, except plugins that are idle. */
   #activePlugins(
     stage: keyof ReachedPlugins,
     { request: { subresource } }: RequestContext,

@@ -3,16 +3,16 @@ import type { Registry } from 'prom-client';
 import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 import { PrecomputedSummary } from '../metrics/summary.ts';
 
-/** Buckets of upstream's histograms, in seconds. */
+/** The buckets of upstream's histograms of admission, in seconds. */
 const buckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5];
 const stepLabels = ['type', 'operation', 'rejected'] as const;
 
-/** The phases, as the `type` label names them. */
+/** The admission phases, named by the values of the metric label `type`. */
 export type AdmissionStage = 'admit' | 'validate';
-/** Observes a duration in seconds, and whether the request was rejected. */
+/** Records the duration of admission in seconds, and whether admission rejected the request. */
 export type ObserveAdmission = (operation: Operation, rejected: boolean, seconds: number) => void;
 
-/** Metric names of plugins that differ from upstream's naming rule (see `pluginMetricName`). */
+/** The metric names of plugins for which upstream's naming rule does not apply (see `pluginMetricName`). */
 const known: Readonly<Record<string, Readonly<Record<AdmissionStage, string>> | string>> = {
   'admission-webhooks': { admit: 'MutatingAdmissionWebhook', validate: 'ValidatingAdmissionWebhook' },
   'admission-mutating-policy': 'MutatingAdmissionPolicy',
@@ -20,7 +20,7 @@ const known: Readonly<Record<string, Readonly<Record<AdmissionStage, string>> | 
   'admission-deny-service-external-ips': 'DenyServiceExternalIPs',
 };
 
-/** Returns upstream's name of a plugin: `NamespaceLifecycle` for `admission-namespace-lifecycle`. */
+/** Returns the name that upstream's metrics have for a plugin, such as `NamespaceLifecycle` for `admission-namespace-lifecycle`. */
 export function pluginMetricName(plugin: string, stage: AdmissionStage): string {
   const name = Object.hasOwn(known, plugin) ? known[plugin] : undefined;
   if (name !== undefined) return typeof name === 'string' ? name : name[stage];
@@ -31,7 +31,7 @@ export function pluginMetricName(plugin: string, stage: AdmissionStage): string 
     .join('');
 }
 
-/** Durations of admission by plugin and by phase. Each plugin's series are resolved once. */
+/** The duration metrics of admission, by plugin and by phase. The series of each plugin are resolved once. */
 export class AdmissionMetrics {
   readonly #controllers: PrecomputedHistogram;
   readonly #steps: PrecomputedHistogram;

@@ -4,7 +4,10 @@ import type { AdmissionDecision } from '@oarlock/spi/admission';
 import type { AdmissionAttributes } from './admission-attributes.ts';
 import type { RequestContext } from '../request/request-context.ts';
 
-/** Throws if a decision denies the request. @throws StatusError with upstream's message */
+/**
+ * Throws the error of a denied request. Returns if the decision allows the request.
+ * @throws StatusError with upstream's message if the decision denies the request
+ */
 export function throwIfDenied(
   decision: AdmissionDecision,
   { resource, object, old, name }: AdmissionAttributes,

@@ -8,7 +8,7 @@ import type { RequestContext } from '../request/request-context.ts';
 
 const maxChangedPaths = 32;
 
-/** Awaits the result of a plugin and converts it, then ends the plugin's span. */
+/** Awaits the result of a plugin, returns the converted result, and ends the plugin's span. */
 export async function awaitInSpan<T, R>(result: Promise<T>, span: Span | undefined, convert: (result: T) => R): Promise<R> {
   try {
     return convert(await result);
@@ -23,7 +23,7 @@ export interface MutationContext {
   readonly span: Span | undefined;
 }
 
-/** Returns the object after a plugin's mutation. @throws StatusError of a denial */
+/** Returns the object after the mutation of a plugin. @throws StatusError if the plugin denied the request */
 export function applyMutation(
   before: KubeObject,
   result: KubeObject | AdmissionDecision | undefined,
@@ -39,7 +39,7 @@ export function applyMutation(
   return result;
 }
 
-/** Returns the JSON paths at which two objects differ, for traces: `spec.containers[0].image`. */
+/** Returns the JSON paths at which two objects differ, such as `spec.containers[0].image`, for spans. */
 export function changedPaths(before: unknown, after: unknown): string[] {
   const paths: string[] = [];
   const visit = (a: unknown, b: unknown, path: string): void => {

@@ -22,25 +22,25 @@ import type { Remote } from './remote.ts';
 export interface AggregatorOptions {
   readonly pipeline: RequestHandler & Pick<Pipeline, 'resolveService'>;
   readonly proxy: ReverseProxy;
-  /** The client certificate by which extension API servers authenticate this one as front proxy. */
+  /** The client certificate with which this API server authenticates as front proxy at extension API servers. */
   readonly frontProxy: ProxyClientCertificate;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Time for which OpenAPI documents are cached. */
+/** The time for which OpenAPI documents of extension API servers are cached, in milliseconds. */
 const documentsMs = 60_000;
-/** The user of the aggregator's own requests. */
+/** The user of requests that the aggregator makes itself. */
 const aggregatorIdentity: Identity = { name: 'system:kube-aggregator', groups: ['system:masters'] };
 
-/** Proxies the API groups of extension API servers behind Services, with the identity of the caller (kube-aggregator upstream). */
+/** Proxies requests for the API groups of extension API servers, with the identity of the caller (kube-aggregator upstream). */
 export class Aggregator {
   readonly #options: AggregatorOptions;
   readonly #services: LoopbackInformer<APIService>;
-  /** Started with the first APIService that has a Service. */
+  /** The EndpointSlices of extension API servers. Started with the first APIService that names a Service. */
   readonly #endpoints: LoopbackInformer<EndpointSlice>;
   readonly #availability: AvailabilityController;
-  /** Sends requests of callers in this process. */
+  /** Sends requests of loopback clients to extension API servers. */
   readonly requests: RemoteRequests;
   readonly #listeners: (() => void)[] = [];
   readonly #stop = new AbortController();
@@ -69,7 +69,7 @@ export class Aggregator {
     });
   }
 
-  /** Resolves when all APIServices have been read. Their availability is probed afterwards. */
+  /** Starts to watch APIServices. Resolves when all APIServices have been read; their availability is probed afterwards. */
   start(): Promise<void> {
     return this.#services.start();
   }
@@ -88,7 +88,7 @@ export class Aggregator {
   get services(): ReadonlyMap<string, APIService> {
     return this.#services.objects;
   }
-  /** The API groups of extension API servers, for discovery. A change creates a new array. */
+  /** The API groups of extension API servers, for discovery. A new array after each change. */
   get groups(): AggregatedApis {
     return this.#groups;
   }
@@ -97,25 +97,25 @@ export class Aggregator {
     return this.#remotes.size === 0;
   }
 
-  /** Returns the extension API server of a path, or undefined if this API server serves it. */
+  /** Returns the extension API server that serves a path; undefined if this API server serves the path. */
   find(segments: readonly string[]): Remote | undefined {
     return this.#remotes.size === 0 || segments[0] !== 'apis' || segments.length < 3
       ? undefined
       : this.#remotes.get(`${segments[1]}/${segments[2]}`);
   }
 
-  /** Returns the extension API server of a group and version, or undefined if this API server serves them. */
+  /** Returns the extension API server that serves a group version; undefined if this API server serves the group version. */
   findGroup(group: string, version: string): Remote | undefined {
     return this.#remotes.size === 0 ? undefined : this.#remotes.get(`${group}/${version}`);
   }
 
-  /** Returns the extension API server of an OpenAPI document such as `/openapi/v3/apis/G/V`, or undefined. */
+  /** Returns the extension API server of an OpenAPI v3 document such as `/openapi/v3/apis/GROUP/VERSION`; undefined for any other path. */
   findDocument(path: string): Remote | undefined {
     if (this.#remotes.size === 0 || !path.startsWith('/openapi/v3/apis/')) return undefined;
     return this.#remotes.get(path.slice('/openapi/v3/apis/'.length));
   }
 
-  /** Returns the OpenAPI v2 documents of the extension API servers that respond. Cached for `documentsMs`. */
+  /** Returns the OpenAPI v2 documents of extension API servers, cached for `documentsMs`. Servers that do not respond are omitted. */
   documents(): Promise<readonly AggregatedDocument[]> {
     const now = this.#options.clock.monotonic();
     const groups = this.#groups;
@@ -145,7 +145,7 @@ export class Aggregator {
     return found.flat();
   }
 
-  /** Forwards an authorized request. @throws StatusError `ServiceUnavailable` */
+  /** Forwards an authorized request to an extension API server. @throws StatusError `ServiceUnavailable` if the server cannot be reached */
   async serve({ service }: Remote, exchange: Exchange, identity: Identity, upgrade: UpgradeRequest | undefined): Promise<void> {
     if (!this.#availability.isAvailable(service)) throw serviceUnavailable();
     const target = await this.#target(service, exchange.target, requestHeaders(exchange.headers, identity));
@@ -154,12 +154,12 @@ export class Aggregator {
     else await this.#options.proxy.upgrade(target, exchange, upgrade);
   }
 
-  /** Returns the body of an authorized GET of a caller in this process. @throws StatusError as `RemoteRequests.request` */
+  /** Returns the body of an authorized GET of a loopback client. @throws StatusError as `RemoteRequests.request` does */
   async read(remote: Remote, path: string, identity: Identity): Promise<unknown> {
     return (await this.requests.request(remote, { method: 'GET', path, identity })).value;
   }
 
-  /** Returns a ready endpoint of the APIService's Service, or undefined if there is none. */
+  /** Returns a ready endpoint of the APIService's Service; undefined if there is none. */
   async #target(service: APIService, path: string, headers: ProxyTarget['headers'] = {}): Promise<ProxyTarget | undefined> {
     const { name = '', namespace = '', port = 443 } = service.spec?.service ?? {};
     const found = this.#options.pipeline.resolveService(namespace, name, port);
@@ -176,7 +176,7 @@ export class Aggregator {
     };
   }
 
-  /** Returns the certificates of both sides. The same object while neither changes, so that connections are reused. */
+  /** Returns the certificates of both sides. Returns the same object until a certificate changes, so that connections are reused. */
   async #tls(service: APIService): Promise<ProxyTls> {
     const own = await this.#options.frontProxy.tls();
     let tls = this.#tlsByService.get(service);

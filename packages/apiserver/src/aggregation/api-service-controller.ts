@@ -30,8 +30,8 @@ const customVersionPriority = 100;
 const groupPriorities = new Map(groups.map(({ name }, index) => [name, 18_000 - index * 100]));
 
 /**
- * Maintains an APIService for every group and version that this server serves, including those of custom resources (autoregister controller
- * upstream). APIServices of administrators are not changed.
+ * Creates, updates and deletes the APIServices of the group versions that this server serves itself, including those of custom resources
+ * (autoregister controller upstream). APIServices that administrators created are not changed.
  */
 export class ApiServiceController {
   readonly #options: ApiServiceControllerOptions;
@@ -100,7 +100,7 @@ export class ApiServiceController {
   }
 }
 
-/** Returns the version priority: higher for preferred versions, at least 15 for stable ones. */
+/** Returns the versionPriority of an APIService: higher for preferred versions, at least 15 for stable versions. */
 function versionPriority(group: string, version: string): number {
   const versions = groups.find(({ name }) => name === group)?.versions ?? [];
   const lessPreferred = versions.length - 1 - versions.indexOf(version);

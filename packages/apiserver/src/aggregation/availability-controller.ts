@@ -17,7 +17,7 @@ export interface AvailabilityControllerOptions {
   readonly clock: Clock;
   readonly log: Logger;
   target(service: APIService, path: string, headers?: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
-  /** Called when the discovery or the availability of a server may have changed. */
+  /** Called when the availability or the discovery document of an extension API server may have changed. */
   onDiscovery(): void;
 }
 
@@ -35,12 +35,12 @@ const accept = { accept: 'application/json' };
 const aggregatorUser = { 'x-remote-user': 'system:kube-aggregator', 'x-remote-group': 'system:masters' };
 
 interface TrackedService {
-  /** When it was last probed, in milliseconds of the monotonic clock. */
+  /** The time of the last probe, in milliseconds of the monotonic clock. */
   probedAt: number;
   service: APIService;
   condition: AvailableCondition | undefined;
   discovery: ProbedDiscovery;
-  /** Number of consecutive failures. */
+  /** Number of consecutive probes that failed. */
   failures: number;
   timer: Timer | undefined;
   probing: boolean;
@@ -73,7 +73,7 @@ export class AvailabilityController {
     return this.#trackedServices.get(name)?.discovery ?? {};
   }
 
-  /** Replaces the tracked services. New and changed ones are probed at once. */
+  /** Replaces the APIServices to probe. New and changed APIServices are probed at once. */
   setServices(services: readonly APIService[]): void {
     const names = new Set(services.map(({ metadata }) => metadata?.name ?? ''));
     for (const [name, tracked] of this.#trackedServices)
@@ -108,7 +108,7 @@ export class AvailabilityController {
     }
   }
 
-  /** Probes unavailable services again after a change of endpoints. */
+  /** Probes unavailable extension API servers again. Called when endpoints have changed. */
   probeSoon(): void {
     const now = this.#options.clock.monotonic();
     for (const tracked of this.#trackedServices.values())
@@ -200,7 +200,7 @@ export class AvailabilityController {
     return passedCondition;
   }
 
-  /** Returns the hash of a document in the server's OpenAPI v3 index, or undefined if the index does not list it. */
+  /** Returns the hash of a document in the server's OpenAPI v3 index; undefined if the index does not list the document. */
   async #openApiHash(target: ProxyTarget, document: string): Promise<string | undefined> {
     try {
       const { code, body } = await this.#fetch({
@@ -229,7 +229,7 @@ export class AvailabilityController {
     );
   }
 
-  /** Writes the condition. After a conflict, the event of the other write triggers the next report. */
+  /** Writes the condition Available of an APIService. A conflict is ignored, because the event of the other write causes the next report. */
   async #report(service: APIService, condition: AvailableCondition): Promise<void> {
     const before = service.status?.conditions?.find(({ type }) => type === 'Available');
     if (before?.status === condition.status && before.reason === condition.reason && before.message === condition.message) return;

@@ -1,19 +1,22 @@
 import { X509Certificate } from 'node:crypto';
 
-/** The data of ConfigMap kube-system/extension-apiserver-authentication: how extension API servers authenticate requests that API servers forward. */
+/**
+ * The data of the ConfigMap kube-system/extension-apiserver-authentication, by which extension API servers authenticate requests that API
+ * servers forward.
+ */
 export type AuthenticationConfigData = Readonly<Record<string, string>>;
 
-/** What one API server publishes. Bundles are PEM. */
+/** The part of the authentication data that one API server publishes. CA bundles are in PEM. */
 export interface ClusterAuthenticationInfo {
-  /** CA of the client certificates of users. */
+  /** The CA bundle of the client certificates of users. */
   readonly clientCa: string;
-  /** CA of the front proxies. */
+  /** The CA bundle of the client certificates of front proxies. */
   readonly requestHeaderCa: string;
-  /** Common names of the front proxies. */
+  /** The common names that the client certificates of front proxies must have. */
   readonly requestHeaderAllowedNames: readonly string[];
 }
 
-/** Certificates (PEM) to remove from the lists, also if other servers published them. */
+/** Certificates in PEM that are removed from the bundles, even if another API server published them. */
 export interface RemovedCertificates {
   readonly clientCa: string;
   readonly requestHeaderCa: string;
@@ -33,10 +36,9 @@ const headers: Readonly<Record<string, readonly string[]>> = {
 const none: RemovedCertificates = { clientCa: '', requestHeaderCa: '' };
 
 /**
- * Adds what this API server publishes to what others published, as clusterauthenticationtrust does upstream: API servers with different CAs may
- * share a cluster. Drops certificates that have expired or are `removed`, and values that cannot be parsed.
- *
- * @param now milliseconds since the epoch
+ * Merges the data of this API server into the published data, as clusterauthenticationtrust does upstream: API servers with different CAs
+ * can share a cluster. Removes expired certificates, the certificates in `removed`, and values that cannot be parsed.
+ * @param now milliseconds since the Unix epoch
  */
 export function mergeAuthenticationInfo(
   existing: AuthenticationConfigData,
@@ -53,7 +55,7 @@ export function mergeAuthenticationInfo(
   };
 }
 
-/** Returns the certificates of the first bundle that are not in the second, in PEM. */
+/** Returns the certificates of `bundle` that `others` does not contain, in PEM. */
 export function certificatesWithout(bundle: string, others: string): string {
   const excluded = new Set(certificatesIn(others).map(({ fingerprint256 }) => fingerprint256));
   return certificatesIn(bundle)

@@ -25,12 +25,12 @@ export interface ClusterAuthenticationTrustOptions {
 }
 
 const configMapName = { name: 'extension-apiserver-authentication', namespace: 'kube-system' };
-/** Writes that lose against another server before the run fails and is retried later. */
+/** The number of write conflicts with other API servers after which the run fails and is retried later. */
 const maxConflicts = 10;
 
 /**
- * Publishes how extension API servers authenticate this API server, in ConfigMap kube-system/extension-apiserver-authentication
- * (clusterauthenticationtrust upstream). Adds its data to that of other API servers, and again when the ConfigMap is changed or deleted.
+ * Publishes in ConfigMap kube-system/extension-apiserver-authentication how extension API servers authenticate this API server
+ * (clusterauthenticationtrust upstream). The data of other API servers is kept. Publishes again when the ConfigMap is changed or deleted.
  */
 export class ClusterAuthenticationTrustController {
   readonly #client: LoopbackClient;
@@ -38,7 +38,10 @@ export class ClusterAuthenticationTrustController {
   readonly #runner: CoalescingRunner;
   readonly #clock: Clock;
   readonly #own: ClusterAuthenticationInfo;
-  /** Removed by the first write only: a server that still has these CAs would add them again, and the two would never finish. */
+  /**
+   * The certificates that the first write removes. Later writes do not remove them: an API server that still has these CAs would add them
+   * again, and the two servers would overwrite each other forever.
+   */
   #removed: RemovedCertificates | undefined;
 
   constructor(options: ClusterAuthenticationTrustOptions) {
@@ -64,7 +67,7 @@ export class ClusterAuthenticationTrustController {
     });
   }
 
-  /** Resolves when the ConfigMap has been published, or when the first attempt has failed. */
+  /** Starts to publish. Resolves after the first attempt, even if the attempt fails. */
   async start(): Promise<void> {
     await this.#configMaps.start();
     await this.#runner.trigger();

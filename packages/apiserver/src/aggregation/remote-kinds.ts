@@ -34,8 +34,8 @@ const patchTypes: Readonly<Record<PatchType, string>> = {
 };
 
 /**
- * Adds the kinds of extension API servers to the pipeline for callers in this process. Authenticates and authorizes as for HTTP requests; the
- * extension API server does the rest.
+ * Returns a pipeline for loopback clients that also serves the kinds of extension API servers. The pipeline authorizes requests as for
+ * HTTP; admission and validation run in the extension API server.
  */
 export function withAggregatedKinds(pipeline: RequestHandler, servers: AggregatedServers, authz: readonly Authorizer[]): RequestHandler {
   return {
@@ -49,7 +49,7 @@ export function withAggregatedKinds(pipeline: RequestHandler, servers: Aggregate
   };
 }
 
-/** @throws StatusError Forbidden */
+/** Authorizes a request for an extension API server. @throws StatusError Forbidden if no authorizer allows the request */
 async function authorizeRemote(request: ApiRequest, authz: readonly Authorizer[]): Promise<void> {
   const attributes = attributesOf(request);
   const decision = await runAuthorizers(authz, attributes);
@@ -98,11 +98,11 @@ function listResponseOf(value: Readonly<Record<string, unknown>>, resource: Reso
   };
 }
 
-/** Adds the kind to an item of a typed list, which has none. */
+/** Returns the object with kind and apiVersion, which items of a typed list do not contain. */
 const withTypeMeta = (object: KubeObject | Readonly<Record<string, unknown>>, resource: Resource): KubeObject =>
   (object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object) as KubeObject;
 
-/** Yields the frames. After an abort it throws the reason of the signal; a broken stream means that the server is unavailable. */
+/** Yields the frames of a watch. @throws the reason of the signal after an abort; StatusError ServiceUnavailable if the stream breaks */
 async function* framesOf(body: AsyncIterable<Buffer>, signal: AbortSignal | undefined): AsyncGenerator<readonly WatchFrame[]> {
   try {
     yield* decodeRemoteWatch(body);

@@ -6,10 +6,10 @@ import type { ProxyTarget, ReverseProxy } from '../proxy/reverse-proxy.ts';
 import { anySignal, readBounded, fetchBuffered } from '../proxy/buffered-response.ts';
 import type { Remote } from './remote.ts';
 
-/** An authorized request of a caller in this process to an extension API server. */
+/** An authorized request of a loopback client to an extension API server. */
 export interface RemoteRequest {
   readonly method: string;
-  /** Includes the query. */
+  /** The path with the query. */
   readonly path: string;
   readonly identity: Identity;
   readonly headers?: Readonly<Record<string, string>>;
@@ -19,19 +19,19 @@ export interface RemoteRequest {
 
 export interface RemoteRequestsOptions {
   readonly proxy: Pick<ReverseProxy, 'open'>;
-  /** Aborts all requests. */
+  /** A signal that aborts all requests. */
   readonly stop: AbortSignal;
-  /** Returns the endpoint of a server, or undefined if it is not available. */
+  /** Returns an endpoint of an extension API server; undefined if none is available. */
   target(remote: Remote, path: string, headers: ProxyTarget['headers']): Promise<ProxyTarget | undefined>;
 }
 
 const maxResponseBytes = 64 * 1024 * 1024;
 const responseTimeoutMs = 60_000;
-/** Length of the part of a text response that error messages contain. */
+/** The maximum length of the part of a text response that an error message quotes. */
 const maxMessageLength = 2048;
 export const serviceUnavailable = (): StatusError => failure('ServiceUnavailable', 'service unavailable', {});
 
-/** Sends requests of callers in this process to extension API servers, with the identity of the caller. */
+/** Sends requests of loopback clients to extension API servers, with the identity of the caller. */
 export class RemoteRequests {
   readonly #options: RemoteRequestsOptions;
 
@@ -39,7 +39,11 @@ export class RemoteRequests {
     this.#options = options;
   }
 
-  /** Returns a complete response. @throws StatusError of the response, or `ServiceUnavailable`; the reason of the request's signal */
+  /**
+   * Sends a request and returns the complete response.
+   * @throws StatusError of the server's error response; `ServiceUnavailable` if the server cannot be reached; the reason of the request's
+   * signal
+   */
   async request(remote: Remote, request: RemoteRequest): Promise<{ readonly code: number; readonly value: unknown }> {
     const { method, body, signal } = request;
     const { proxy, stop } = this.#options;
@@ -52,7 +56,10 @@ export class RemoteRequests {
     });
   }
 
-  /** Returns the body of a stream such as a watch. It ends with the request's signal. @throws StatusError as `request` */
+  /**
+   * Sends a request and returns the response body as a stream, for a watch. The stream ends when the request's signal aborts.
+   * @throws StatusError as `request` does
+   */
   async stream(remote: Remote, request: RemoteRequest): Promise<AsyncIterable<Buffer>> {
     const { method, signal } = request;
     const { proxy, stop } = this.#options;
@@ -72,7 +79,7 @@ export class RemoteRequests {
     });
   }
 
-  /** @throws StatusError `ServiceUnavailable` */
+  /** Returns an endpoint of an extension API server. @throws StatusError `ServiceUnavailable` if no endpoint is available */
   async #target(remote: Remote, { path, headers, identity }: RemoteRequest): Promise<ProxyTarget> {
     const sentHeaders = { accept: 'application/json', ...headers, ...requestHeaders({}, identity) };
     const target = await this.#options.target(remote, path, sentHeaders);
@@ -81,7 +88,7 @@ export class RemoteRequests {
   }
 }
 
-/** Runs `work`. Errors other than an abort of the caller mean that the server is unavailable. */
+/** Runs `work` until the signal aborts. Errors other than an abort are converted to `ServiceUnavailable`. */
 async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -92,7 +99,7 @@ async function raceWithAbort<T>(signal: AbortSignal | undefined, work: () => Pro
   }
 }
 
-/** Parses a response as JSON; a proxy in between may have sent text. */
+/** Parses a response as JSON; returns the text if it is not JSON, because an intermediate proxy may have responded. */
 function parsedOrText(content: Buffer): unknown {
   const text = content.toString('utf8');
   try {

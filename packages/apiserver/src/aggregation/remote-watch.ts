@@ -11,8 +11,8 @@ const maxFrameBytes = 16 * 1024 * 1024;
 const types: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']);
 
 /**
- * Decodes the body of an extension API server's watch: one JSON text per line. Yields one batch per chunk, and reads the next chunk when the
- * batch was consumed. Ignores an incomplete last line.
+ * Decodes the body of an extension API server's watch, one JSON text per line. Yields one batch of events per chunk, and reads the next
+ * chunk after the batch was consumed. Ignores an incomplete last line.
  * @throws StatusError of an ERROR event; Error for a line that is not a watch event or is longer than 16 MiB
  */
 export async function* decodeRemoteWatch(body: AsyncIterable<Buffer>): AsyncGenerator<readonly WatchFrame[]> {

@@ -1,6 +1,6 @@
 import type { APIService } from '@oarlock/api/types/apiregistration-v1';
 
-/** One version of an API group that an extension API server serves. */
+/** A group version that an extension API server serves. */
 export interface Remote {
   readonly service: APIService;
   readonly group: string;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ClusterKeys, FrontProxyKeys } from '@oarlock/spi/cluster';
 import type { Identity } from '@oarlock/spi/authn';
 
-/** Returns the front-proxy keys. @throws Error in a process that does not have them, and so cannot run an API server */
+/** Returns the keys of the front proxy. @throws Error if the process does not have the keys; such a process cannot run an API server */
 export function frontProxyKeys({ frontProxy }: ClusterKeys): FrontProxyKeys {
   if (frontProxy === undefined) throw new Error('this process has no front-proxy CA, which an API server requires');
   return frontProxy;
@@ -15,7 +15,7 @@ const escapeHeaderKey = (key: string): string =>
     .replaceAll('%', '%25')
     .replace(nameCharacters, (character) => encodeURIComponent(character));
 
-/** Returns the headers that name the user of a proxied request. Removes headers of these names that the client sent. */
+/** Returns the headers that name the user of a proxied request, and removes headers with these names that the client sent. */
 export function requestHeaders(
   received: IncomingHttpHeaders,
   { name, uid, groups, extra = {} }: Identity,

@@ -3,7 +3,7 @@ import { apiVersionOf } from '@oarlock/api/resource';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { PipelineResponse } from '../request/response.ts';
 
-/** Returns the list object of a response. */
+/** Returns the list object, such as a PodList, of a list response. */
 export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResponse, { kind: 'list' }>) => ({
   kind: `${resource.kind}List`,
   apiVersion: apiVersionOf(resource),
@@ -11,7 +11,7 @@ export const listObjectOf = ({ resource, items, metadata }: Extract<PipelineResp
   items: items.map(({ object }) => object),
 });
 
-/** Returns an object, or a list with its items, without managedFields. */
+/** Returns the object without managedFields; for a list, the list with such items. */
 export function withoutManagedFields(value: unknown): unknown {
   if (!isObject(value)) return value;
   const { metadata, items } = value;
@@ -21,10 +21,10 @@ export function withoutManagedFields(value: unknown): unknown {
   return { ...value, metadata: rest };
 }
 
-/** Encodes a path segment as Go's clients do: colons are not encoded. */
+/** Percent-encodes a path segment as Go clients do, which leave colons unencoded. */
 const segment = (text: string): string => encodeURIComponent(text).replaceAll('%3A', ':');
 
-/** Returns the URI that an in-process request would have over HTTP. */
+/** Returns the request URI that an in-process request would have over HTTP. */
 export function uriOf({ resource, namespace, name, subresource, query, verb }: ApiRequest): string {
   const { group, version, resource: plural } = resource;
   const parts = [

@@ -49,20 +49,20 @@ const policy = z.strictObject({
 type Rule = z.output<typeof rule>;
 type GroupResources = z.output<typeof groupResources>;
 
-/** Which events of a request are recorded, and with which content (RequestAuditConfig upstream). */
+/** The stages of a request that are recorded, and the content of the events (RequestAuditConfig upstream). */
 export interface AuditScope {
   readonly level: AuditLevel;
   readonly omitStages: ReadonlySet<AuditStage>;
   readonly omitManagedFields: boolean;
 }
-/** Returns the scope of a request; undefined if it is not audited. */
+/** Returns the stages and the content to record for a request; undefined if the request is not audited. */
 export type AuditPolicy = (attributes: Attributes) => AuditScope | undefined;
 
 const metadata: AuditScope = { level: 'Metadata', omitStages: new Set(), omitManagedFields: false };
-/** The default policy: every request at level Metadata. */
+/** The audit policy that records every request at level Metadata. */
 export const metadataLevelPolicy: AuditPolicy = () => metadata;
 
-/** Loads a Policy of `audit.k8s.io/v1`. @throws Error that lists the invalid fields of the file */
+/** Loads a Policy of `audit.k8s.io/v1` from a file. @throws Error that lists the invalid fields if the policy is invalid */
 export async function loadAuditPolicy(file: string): Promise<AuditPolicy> {
   const parsed = policy.safeParse(parse(await readFile(file, 'utf8')));
   if (parsed.success) return compile(parsed.data);
@@ -70,10 +70,10 @@ export async function loadAuditPolicy(file: string): Promise<AuditPolicy> {
   throw new Error(`${file} is not a valid audit policy: ${issues.join('; ')}`);
 }
 
-/** Compiles a policy in its document form. @throws ZodError for a policy that is not valid */
+/** Compiles a Policy object. @throws ZodError if the policy is invalid */
 export const compileAuditPolicy = (document: z.input<typeof policy>): AuditPolicy => compile(policy.parse(document));
 
-/** Compiles a policy: the first matching rule applies; a request that matches no rule is not audited. */
+/** Compiles a validated policy. The first rule that matches a request applies; a request that matches no rule is not audited. */
 function compile({ rules, omitStages, omitManagedFields }: z.output<typeof policy>): AuditPolicy {
   const compiled = rules.map((each) => ({
     matches: matcher(each),

@@ -9,19 +9,19 @@ import type { AuditScope } from './audit-policy.ts';
 import { isConfidential } from '../request/confidential.ts';
 import { listObjectOf, withoutManagedFields } from './audit-objects.ts';
 
-/** The attributes of a request that are known before authentication. */
+/** The attributes of a request for audit events that are known before authentication. */
 export interface AuditSubject {
   readonly auditID: string;
   readonly requestURI: string;
   readonly userAgent: string | undefined;
   readonly sourceIPs: readonly string[];
-  /** Milliseconds since the epoch. */
+  /** The time in milliseconds since the Unix epoch at which the request arrived. */
   readonly receivedAt: number;
 }
 
 const maxAnnotations = 64;
 const maxUserAgent = 1024;
-/** Requests that take longer are annotated with their latency, as upstream does. */
+/** The latency in milliseconds above which a request is annotated with its latency, as upstream does. */
 const slowMs = 500;
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -30,24 +30,24 @@ export interface AuditTrailOptions {
   readonly scope: AuditScope;
   /** Passes an event to the sinks. Returns a promise if a sink applies back pressure. */
   readonly record: (event: AuditEvent) => Promise<void> | undefined;
-  /** Milliseconds since the epoch. */
+  /** Returns the time in milliseconds since the Unix epoch. */
   readonly now: () => number;
 }
 
-/** Records the audit events of one request after authentication. Content that the policy excludes is not kept. */
+/** Records the audit events of one request from its authentication on. Content that the policy excludes is not stored. */
 export class AuditTrail {
   readonly #scope: AuditScope;
   readonly #record: (event: AuditEvent) => Promise<void> | undefined;
   readonly #now: () => number;
   readonly #whole: boolean;
-  /** Changed in place and copied for each event: most requests have one. */
+  /** The common part of all events. The object is changed in place and copied for each event, because most requests have one event. */
   readonly #event: Writable<Omit<AuditEvent, 'stage' | 'stageTimestamp'>>;
-  /** Changed in place until an event has them. */
+  /** The annotations. The object is changed in place until an event refers to it. */
   #annotations: Record<string, string> = {};
   #annotationCount = 0;
   #annotationsRecorded = false;
   #isComplete = false;
-  /** True if messages of errors are omitted, because they may quote a confidential body. */
+  /** True if error messages are omitted from events, because they may quote a confidential body. */
   readonly #silent: boolean;
   /** True for watches and streams, whose latency is not recorded. */
   #longRunning = false;
@@ -78,7 +78,7 @@ export class AuditTrail {
     if (objectRef !== undefined) this.#event.objectRef = objectRef;
   }
 
-  /** Records the stage RequestReceived. The request waits for the promise if one is returned. */
+  /** Records the stage RequestReceived. If a promise is returned, the request must wait for it. */
   recordReceived(): Promise<void> | undefined {
     return this.#write('RequestReceived');
   }
@@ -88,7 +88,7 @@ export class AuditTrail {
     if (constraint !== undefined) this.#event.authenticationMetadata = { impersonationConstraint: constraint };
   }
 
-  /** Adds an annotation to the later events. The first value of a key is kept, as upstream does. */
+  /** Adds an annotation to later events. If the key exists, the first value is kept, as upstream does. */
   annotate(key: string, value: string, level?: 'Request'): void {
     if (level === 'Request' && this.#scope.level === 'Metadata') return;
     if (Object.hasOwn(this.#annotations, key) || this.#annotationCount >= maxAnnotations) return;
@@ -99,7 +99,7 @@ export class AuditTrail {
     this.#annotationCount += 1;
   }
 
-  /** Sets the decoded body, which must not change afterwards. */
+  /** Sets the decoded request body, which must not change afterwards. */
   setRequestObject(body: unknown): void {
     if (body === undefined) return;
     const objectRef = this.#event.objectRef && withNameFromBody(this.#event.objectRef, body, this.#silent);
@@ -132,7 +132,7 @@ export class AuditTrail {
       this.#event.responseObject = { kind: 'Status', apiVersion: 'v1', metadata: {}, status, message, reason, details, code };
   }
 
-  /** Records the stage Panic, the last one of a request that an internal error ended. */
+  /** Records the stage Panic, which ends the events of a request with an internal error. */
   recordPanic(fault: unknown): void {
     const message = `APIServer panic'd: ${this.#silent ? 'the message is withheld' : fault instanceof Error ? fault.message : String(fault)}`;
     this.#event.responseStatus = { metadata: {}, status: 'Failure', message, reason: 'InternalError', code: 500 };
@@ -171,7 +171,7 @@ export class AuditTrail {
   }
 }
 
-/** Formats a time as metav1.MicroTime. */
+/** Formats a time in milliseconds as metav1.MicroTime. */
 const microTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, -1)}000Z`;
 
 // assignments instead of conditional spreads, which made half of the cost of an event
@@ -203,8 +203,8 @@ const identityFormats = {
 } as const;
 
 /**
- * Adds the identity of the object in the body to a reference, where the path does not contain it. Of a confidential body, only values of the
- * expected format are added: any other value is content of the body.
+ * Adds to an object reference the identity of the object in the body, if the path does not contain it. From a confidential body, only
+ * values of the expected format are added, because another value could be confidential content.
  */
 function withNameFromBody(ref: AuditObjectRef, body: unknown, isConfidentialBody: boolean): AuditObjectRef | undefined {
   const metadata = isObject(body) ? body['metadata'] : undefined;

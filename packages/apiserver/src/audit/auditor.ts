@@ -17,7 +17,7 @@ import { metadataLevelPolicy, type AuditPolicy } from './audit-policy.ts';
 import { AuditTrail, type AuditSubject } from './audit-trail.ts';
 import type { RequestHandler } from '../request/response.ts';
 
-/** Decides by the policy which requests are audited, and passes their events to all sinks. Exists only if sinks are configured. */
+/** Applies the audit policy: decides which requests are audited, and passes their events to all sinks. Created only if sinks are configured. */
 export class Auditor {
   readonly #sinks: readonly AuditSink[];
   readonly #clock: Clock;
@@ -35,12 +35,12 @@ export class Auditor {
     this.#policy = policy;
   }
 
-  /** Resolves when the sinks that apply back pressure have accepted all events. Undefined if there is nothing to wait for. */
+  /** Resolves when the sinks that apply back pressure have accepted all pending events. Returns undefined if no event is pending. */
   waitForBackPressure(): Promise<unknown> | undefined {
     return this.#pendingRecords.size === 0 ? undefined : Promise.all(this.#pendingRecords);
   }
 
-  /** Returns the trail of a request; undefined if the policy excludes it. */
+  /** Returns the audit trail of a request; undefined if the policy excludes the request. */
   trail(subject: AuditSubject, attributes: Attributes): AuditTrail | undefined {
     const scope = this.#policy(attributes);
     if (scope === undefined) return undefined;
@@ -53,7 +53,7 @@ export class Auditor {
     this.trail(subject, withoutUser)?.recordUnauthenticated(attemptedMethods(exchange.headers), code);
   }
 
-  /** Wraps the pipeline for in-process requests, which are audited as HTTP requests are. */
+  /** Returns a handler that audits in-process requests like HTTP requests and passes them to `pipeline`. */
   auditPipeline(pipeline: RequestHandler): RequestHandler {
     return {
       handle: async (request) => {
@@ -75,7 +75,7 @@ export class Auditor {
     };
   }
 
-  /** Wraps the handler of in-process requests for non-resource paths. */
+  /** Returns a handler that audits in-process requests for non-resource paths and passes them to `answer`. */
   auditPaths(answer: LoopbackPathHandler): LoopbackPathHandler {
     return async (method, path, body, identity) => {
       const attributes: Attributes = { kind: 'path', identity, verb: method.toLowerCase(), path: path.split('?', 1)[0] ?? path };
@@ -124,7 +124,7 @@ export class Auditor {
   }
 }
 
-/** Records the stage RequestReceived. @throws StatusError InternalError if a strict sink failed to record it */
+/** Records the stage RequestReceived. @throws StatusError InternalError if a strict sink failed to record the event */
 export async function recordReceived(trail: AuditTrail): Promise<void> {
   try {
     await trail.recordReceived();
@@ -133,7 +133,10 @@ export async function recordReceived(trail: AuditTrail): Promise<void> {
   }
 }
 
-/** Returns the addresses of a request: those that proxies report, and that of the connection (utilnet.SourceIPs upstream). */
+/**
+ * Returns the IP addresses from which a request came: the ones in the headers of proxies, and the address of the connection
+ * (utilnet.SourceIPs upstream).
+ */
 export function sourceIPs({ headers, connection }: Pick<Exchange, 'headers' | 'connection'>): readonly string[] {
   const forwarded = headers['x-forwarded-for']?.toString() ?? '';
   const real = headers['x-real-ip']?.toString().trim() ?? '';

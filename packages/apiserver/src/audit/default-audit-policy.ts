@@ -1,7 +1,7 @@
 import { compileAuditPolicy, type AuditPolicy } from './audit-policy.ts';
 
 const connects = ['pods/exec', 'pods/attach', 'pods/portforward', 'pods/proxy', 'services/proxy', 'nodes/proxy'];
-/** Resources whose reads are recorded for every caller. */
+/** The resources whose reads are recorded for every user. */
 const sensitive = [
   { group: '', resources: ['secrets', 'serviceaccounts/token', ...connects] },
   { group: 'authentication.k8s.io', resources: ['tokenreviews'] },
@@ -18,7 +18,7 @@ const components = [
 ];
 const componentGroups = ['system:nodes', 'system:serviceaccounts:kube-system'];
 const reads = ['get', 'list', 'watch'];
-/** Requests that the components of a cluster repeat every few seconds on their own objects. */
+/** The requests that components of the cluster repeat every few seconds for their own objects. */
 const heartbeats = [
   { group: 'coordination.k8s.io', resources: ['leases'] },
   { group: '', resources: ['nodes/status', 'pods/status', 'endpoints'] },
@@ -27,9 +27,9 @@ const heartbeats = [
 const ownWrites = { level: 'None' as const, verbs: [...reads, 'create', 'update', 'patch'], resources: heartbeats };
 
 /**
- * The policy of a composition that names neither sinks nor a policy: one event of level Metadata for every write, and for reads of Secrets, tokens,
- * roles and connections to pods. It omits other reads, Events, health checks, and the heartbeats of the cluster's components. Controls 3.2.1 and
- * 3.2.2 of the CIS Kubernetes Benchmark 1.11.
+ * The audit policy of a composition without audit sinks or policy: one event of level Metadata for each write, and for each read of
+ * Secrets, tokens, roles and connections to pods. Omits other reads, Events, health checks, and the heartbeats of the cluster's components.
+ * Meets controls 3.2.1 and 3.2.2 of the CIS Kubernetes Benchmark 1.11.
  */
 export const defaultAuditPolicy: AuditPolicy = compileAuditPolicy({
   apiVersion: 'audit.k8s.io/v1',

@@ -4,7 +4,7 @@ import { anonymous, rejected, type Authenticator, type AuthnResult, type Credent
 import { unauthorized } from '../http/errors.ts';
 import type { ClientConnection } from '../http/client-connection.ts';
 
-/** Returns the credentials of a request: its headers, and the verified certificate of its connection. */
+/** Returns the credentials of a request: the headers, and the verified client certificate of the connection. */
 export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientConnection, path: string): Credentials {
   const bearerToken = bearerTokenOf(headers);
   const certificate = connection.certificate();
@@ -21,7 +21,10 @@ export function credentialsOf(headers: IncomingHttpHeaders, connection: ClientCo
 
 const subprotocolPrefix = 'base64url.bearer.authorization.k8s.io.';
 
-/** Returns the token of `Authorization`, or of the WebSocket subprotocol that browsers use instead. */
+/**
+ * Returns the bearer token of the `Authorization` header, or of the WebSocket subprotocol that browsers use instead; undefined if there is
+ * none.
+ */
 function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   const { authorization } = headers;
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1];
@@ -34,7 +37,7 @@ function bearerTokenOf(headers: IncomingHttpHeaders): string | undefined {
   return token === '' ? undefined : token;
 }
 
-/** The authenticated user, and the annotations for the audit events of the request. */
+/** The authenticated user, and the annotations that authenticators add to the audit events of the request. */
 export interface AuthenticatedRequest {
   readonly identity: Identity;
   readonly annotations: Readonly<Record<string, string>>;
@@ -42,8 +45,9 @@ export interface AuthenticatedRequest {
 const noAnnotations = Object.freeze({});
 
 /**
- * Calls the authenticators in order until one authenticates the sender. Invalid credentials are rejected, never downgraded to anonymous: after a
- * rejection or an error, an anonymous result counts as unauthorized. After an error the next authenticator is called, as in upstream's union.
+ * Calls the authenticators in order until one authenticates the user. Invalid credentials are rejected, never downgraded to anonymous:
+ * after a rejection or an error, an anonymous result counts as unauthorized. After an error the next authenticator is called, as in
+ * upstream's union.
  */
 export async function authenticate(
   chain: readonly Authenticator[],
@@ -63,7 +67,7 @@ export async function authenticate(
   return unauthorized();
 }
 
-/** Calls an authenticator; an error counts as a rejection. */
+/** Calls an authenticator. An exception of the authenticator counts as a rejection. */
 function tryAuthenticator(
   authenticator: Authenticator,
   credentials: Credentials,
@@ -81,7 +85,7 @@ function tryAuthenticator(
   }
 }
 
-/** Adds the group `system:authenticated` if the authenticator did not set it. */
+/** Adds the group `system:authenticated` to a user if the authenticator did not add it. */
 function withAuthenticatedGroup(identity: Identity): Identity {
   const { groups } = identity;
   if (groups.includes('system:authenticated') || groups.includes('system:unauthenticated') || identity.name === anonymous.name)

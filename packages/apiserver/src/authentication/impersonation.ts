@@ -22,16 +22,17 @@ const impersonateAttributes = (resource: string, name: string, more: Partial<Imp
 });
 const authentication = { group: 'authentication.k8s.io', version: 'v1' };
 
-/** The user whose permissions a request has. */
+/** The user that authorizers see for the request. */
 export interface ImpersonationResult {
   readonly identity: Identity;
-  /** The verb of constrained impersonation (KEP-5284) that allowed it. */
+  /** The verb of constrained impersonation (KEP-5284) that allowed the impersonation; absent if another verb did. */
   readonly constraint?: string;
 }
 
 /**
- * Returns the user of the request: the sender, or the user of its `Impersonate-*` headers. The sender needs permission for each part of that user,
- * for this request only (constrained impersonation, KEP-5284) or for all requests. Each value of a repeated header is authorized separately.
+ * Returns the user of the request: the authenticated user, or the impersonated user of the `Impersonate-*` headers. The authenticated user
+ * needs permission for each part of the impersonated user, either for this request only (constrained impersonation, KEP-5284) or for all
+ * requests. Each value of a repeated header is authorized separately.
  */
 export async function impersonate(
   headers: IncomingHttpHeaders,
@@ -48,14 +49,14 @@ export async function impersonate(
   return new Impersonation({ ...requested, user }, sender, chain).authorize(request);
 }
 
-/** One request to impersonate a user. */
+/** The authorization of one request to impersonate a user. */
 class Impersonation {
   readonly #requested: ImpersonatedUserInfo & { readonly user: string };
   readonly #sender: Identity;
   readonly #chain: readonly Authorizer[];
-  /** The namespace and name of an impersonated service account. */
+  /** The match of the namespace and name of an impersonated service account; null for other users. */
   readonly #account: RegExpExecArray | null;
-  /** The name of an impersonated node, or ''. */
+  /** The name of an impersonated node; '' for other users. */
   readonly #node: string;
 
   constructor(requested: ImpersonatedUserInfo & { readonly user: string }, sender: Identity, chain: readonly Authorizer[]) {
@@ -99,7 +100,10 @@ class Impersonation {
     return impersonateAttributes('serviceaccounts', name, { ...groupVersion, namespace });
   }
 
-  /** Returns the first error of the authorization of the user and of each further part. */
+  /**
+   * Returns the error of the first permission that the authenticated user lacks: for the impersonated user or for its groups, UID and extra
+   * values. Undefined if all are allowed.
+   */
   async #authorizationError(
     verb: string,
     groupVersion: Partial<ImpersonateTarget>,
@@ -112,7 +116,10 @@ class Impersonation {
     return undefined;
   }
 
-  /** Returns the modes of constrained impersonation for the user. Nodes and service accounts are impersonated without further parts only. */
+  /**
+   * Returns the modes of constrained impersonation that can allow the impersonated user. Nodes and service accounts can be impersonated
+   * only without groups, UID and extra values.
+   */
   #constraintModes(): readonly string[] {
     const { uid, groups, extra } = this.#requested;
     const isPlain = uid === undefined && groups.length === 0 && Object.keys(extra).length === 0;
@@ -123,7 +130,7 @@ class Impersonation {
   }
 }
 
-/** Returns the checks of the groups, the extra values and the UID. */
+/** Returns the permissions to check for the groups, the extra values and the UID of the impersonated user. */
 const impersonateChecks = (
   { uid, groups, extra }: ImpersonatedUserInfo,
   groupVersion: Partial<ImpersonateTarget>,
@@ -135,7 +142,7 @@ const impersonateChecks = (
   ...(uid === undefined ? [] : [impersonateAttributes('uids', uid, authentication)]),
 ];
 
-/** Reports whether the sender is the service account of a pod on the node. */
+/** Returns true if the authenticated user is the service account of a pod on the node. */
 function runsOn({ name, extra = {} }: Identity, node: string): boolean {
   const only = (key: string) => (extra[key]?.length === 1 ? extra[key][0] : undefined);
   return (
@@ -171,11 +178,11 @@ function impersonationHeadersOf(headers: IncomingHttpHeaders): ImpersonatedUserI
   };
 }
 
-/** Returns the values of a header. HTTP joins repeated headers with commas: a value that contains a comma is authorized as two values. */
+/** Returns the values of a header. HTTP joins repeated headers with commas, so a value that contains a comma is authorized as two values. */
 const valuesOf = (header: string | readonly string[] | undefined): string[] =>
   header === undefined ? [] : typeof header === 'string' ? header.split(',').map((part) => part.trim()) : [...header];
 
-/** Decodes a percent-encoded key; returns it unchanged if it is not valid. */
+/** Decodes a percent-encoded key; returns the key unchanged if it is not valid percent-encoding. */
 function unescapeKey(key: string): string {
   try {
     return decodeURIComponent(key);
@@ -184,7 +191,7 @@ function unescapeKey(key: string): string {
   }
 }
 
-/** Lists the requested parts for an error message. */
+/** Formats the requested parts of the user for an error message. */
 function describe({ uid, groups, extra }: ImpersonatedUserInfo): string {
   return (
     [

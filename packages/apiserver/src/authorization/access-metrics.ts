@@ -1,9 +1,9 @@
 import { Counter, type Registry } from 'prom-client';
 import { PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 
-/** Buckets of upstream's histograms, in seconds: powers of two from one millisecond. */
+/** The buckets of upstream's histograms: powers of two from one millisecond, in seconds. */
 const buckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
-/** Users that upstream counts by name. */
+/** The users that upstream's metrics count by name. */
 const named: ReadonlySet<string> = new Set(['admin', 'client', 'kube_proxy', 'kubelet', 'system:serviceaccount:kube-system:default']);
 const decisions = { allow: 'allowed', deny: 'denied', 'no-opinion': 'no-opinion', error: 'error' } as const;
 
@@ -12,7 +12,7 @@ interface Series {
   readonly seconds: Observer;
 }
 
-/** Counts authentications and authorizations under upstream's metric names. */
+/** The metrics of authentication and authorization, under upstream's names. */
 export class AuthMetrics {
   readonly #authentications: (result: string) => Series;
   readonly #authorizations: (result: string) => Series;
@@ -29,7 +29,7 @@ export class AuthMetrics {
     });
   }
 
-  /** Observes an authentication; `user` is undefined if it failed. */
+  /** Records an authentication. `user` is undefined if the authentication failed. */
   observeAuthentication(user: string | undefined, seconds: number): void {
     if (user !== undefined) this.#users.inc({ username: named.has(user) ? user : user.includes('@') ? 'email_id' : 'other' });
     observe(this.#authentications(user === undefined ? 'failure' : 'success'), seconds);

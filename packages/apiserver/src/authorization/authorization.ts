@@ -6,16 +6,19 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import type { AuthMetrics } from './access-metrics.ts';
 import type { RequestContext } from '../request/request-context.ts';
 
-/** Names of the plugins of a chain, for spans; empty if unknown. */
+/** The names of the authorizer plugins in the order of the chain, for spans; empty if unknown. */
 export type PluginNames = readonly string[];
 
-/** The metrics of authorization and their clock. */
+/** The metrics of authorization, and the clock that measures them. */
 export interface AuthorizationTiming {
   readonly metrics: AuthMetrics;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
-/** Returns the first decision that allows or denies; otherwise no opinion, with the reasons of all authorizers. */
+/**
+ * Calls the authorizers in order and returns the first decision that allows or denies. If none does, returns no opinion with the reasons of
+ * all authorizers.
+ */
 export function runAuthorizers(
   chain: readonly Authorizer[],
   attributes: Attributes,
@@ -71,7 +74,7 @@ export function attributesOf({ verb, resource, subresource, namespace, name: nam
   };
 }
 
-/** Returns upstream's 403 error. */
+/** Returns the error of a request that is not authorized, with upstream's message and code 403. */
 export function forbiddenError(attributes: Attributes, reason: string | undefined): StatusError {
   const { identity, verb } = attributes;
   const suffix = reason === undefined || reason === '' ? '' : `: ${reason}`;
@@ -83,7 +86,7 @@ export function forbiddenError(attributes: Attributes, reason: string | undefine
   return forbidden({ group, resource }, name, `${user} ${what} ${where}${suffix}`);
 }
 
-/** Adds upstream's authorization annotations to the audit event of a request. */
+/** Adds the annotations of the authorization decision to the audit event of a request, as upstream does. */
 export function annotateAuthorizationDecision(
   event: { annotate?(key: string, value: string): void },
   { decision, reason = '' }: Decision,
@@ -92,7 +95,7 @@ export function annotateAuthorizationDecision(
   event.annotate?.('authorization.k8s.io/reason', reason);
 }
 
-/** Authorizes a request. Synchronous if all authorizers are. @throws StatusError Forbidden */
+/** Authorizes a request. Returns a promise only if an authorizer does. @throws StatusError Forbidden if no authorizer allows the request */
 export function authorizeRequest(
   chain: readonly Authorizer[],
   names: PluginNames,
@@ -116,8 +119,8 @@ export function authorizeRequest(
 const collectionVerbs: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection']);
 
 /**
- * Returns the name in a field selector on metadata.name: permission to read a named object includes list and watch of that name. Upstream's
- * `RequestInfo` does the same; deletecollection is excluded.
+ * Returns the name that a field selector requires for metadata.name; otherwise ''. Permission to get an object by name includes list and
+ * watch with this selector, but not deletecollection. Upstream's `RequestInfo` does the same.
  */
 function nameFromFieldSelector(fieldSelector: string | undefined): string {
   if (fieldSelector === undefined || !fieldSelector.includes('metadata.name')) return '';

@@ -19,17 +19,17 @@ export interface BootstrapControllerOptions {
   readonly pipeline: RequestHandler;
   readonly storage: StorageDriver;
   readonly facts: Pick<ClusterFacts, 'kubernetesServiceIP'>;
-  /** The address at which other machines reach this server: an IP address and a port. */
+  /** The IP address and port at which other machines reach this server. */
   readonly address: string;
   readonly port: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** The ConfigMap that records since when the use of legacy service account tokens is tracked (KEP-2799). */
+/** The name of the ConfigMap that contains the time since which the use of legacy service account tokens is tracked (KEP-2799). */
 const trackingOfTokens = { namespace: 'kube-system', name: 'kube-apiserver-legacy-service-account-token-tracking' };
 const systemNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
-/** One key for each running server. A key expires soon after its server stops renewing it. */
+/** The prefix of the keys of running API servers. The key of a server expires soon after the server stops renewing it. */
 const leaseRoot = `${storageRoot}masterleases/`;
 const leaseSeconds = 15;
 const renewIntervalMs = 10_000;
@@ -38,7 +38,7 @@ const maxRetryDelayMs = 5_000;
 
 /**
  * Creates the objects that every cluster has: system namespaces, priority classes, and the Service `kubernetes` with the addresses of all
- * running servers. Several servers may run it at once; every step is idempotent.
+ * running API servers. Several API servers can run the controller concurrently, because every step is idempotent.
  */
 export class BootstrapController {
   readonly #options: BootstrapControllerOptions;
@@ -55,7 +55,7 @@ export class BootstrapController {
     this.#client = new LoopbackClient(options.pipeline);
   }
 
-  /** Resolves when all objects exist, retrying until then. Keeps reconciling afterwards. */
+  /** Creates the objects, with retries, and resolves when all of them exist. Afterwards reconciles them periodically. */
   async start(signal?: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     for (let wait = minRetryDelayMs; ; wait = Math.min(wait * 2, maxRetryDelayMs)) {
@@ -71,7 +71,7 @@ export class BootstrapController {
     this.#schedule();
   }
 
-  /** Removes this server's address from the Service, unless it is the last one. */
+  /** Removes the address of this server from the endpoints of the Service `kubernetes`, unless it is the last address. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the API server is stopping'));
     this.#timer?.cancel();
@@ -141,7 +141,7 @@ export class BootstrapController {
     );
   }
 
-  /** Runs in the background: admission may reject the object or be slow. */
+  /** Creates the tracking ConfigMap in the background, because admission may reject the object or be slow. */
   #track(): void {
     if (this.#tracking) return;
     this.#tracking = true;
@@ -212,7 +212,7 @@ export class BootstrapController {
     }
   }
 
-  /** Creates an object, or updates it if `seen` differs from `wanted`. */
+  /** Creates the object `wanted` if none exists, and updates the existing object `seen` if it differs. */
   async #updateIfDifferent<T extends KubeObject>(
     resource: Resource<T>,
     object: T,

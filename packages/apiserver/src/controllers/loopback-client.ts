@@ -7,7 +7,7 @@ import type { RequestHandler } from '../request/response.ts';
 /** The identity of the API server's requests to itself. */
 export const apiserverIdentity: Identity = { name: 'system:apiserver', groups: ['system:masters', 'system:authenticated'] };
 
-/** Sends requests of the API server to itself, with admission and validation, for one object each. */
+/** A client for the API server's requests to itself, one object per request. Admission and validation run as for other clients. */
 export class LoopbackClient {
   readonly #pipeline: RequestHandler;
 
@@ -53,7 +53,7 @@ export class LoopbackClient {
   }
 }
 
-/** Returns an error handler that ignores these reasons, such as a conflict with a concurrent write. */
+/** Returns an error handler that ignores StatusErrors with these reasons, such as Conflict, and rethrows other errors. */
 export const ignoreReasons =
   (...reasons: readonly StatusReason[]) =>
   (error: unknown): undefined => {

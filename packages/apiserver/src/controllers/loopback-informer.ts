@@ -7,13 +7,13 @@ import type { WatchFrame, RequestHandler } from '../request/response.ts';
 
 export interface LoopbackInformerOptions {
   readonly pipeline: RequestHandler;
-  /** Limits the objects to one namespace; default: all. */
+  /** The namespace of the cached objects; all namespaces if absent. */
   readonly namespace?: string;
-  /** Limits the objects to those that it selects. */
+  /** The field selector of the cached objects; all objects if absent. */
   readonly fieldSelector?: string;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called after every batch of changes once the initial list is complete; `deleted` holds the last state of deleted objects. */
+  /** Called after each batch of changes that follows the initial list. `deleted` contains the last state of deleted objects. */
   onChange(deleted: readonly KubeObject[]): void;
 }
 
@@ -34,12 +34,12 @@ export class LoopbackInformer<T extends KubeObject> {
     this.#options = options;
   }
 
-  /** The objects by `namespace/name`, or `name`. */
+  /** The cached objects, by `namespace/name`, or by `name` for cluster-scoped objects. */
   get objects(): ReadonlyMap<string, T> {
     return this.#objects;
   }
 
-  /** Resolves when the initial list is complete. */
+  /** Starts the watch. Resolves when the initial list is complete. */
   start(): Promise<void> {
     return new Promise((resolve) => {
       this.#running = this.#runWatch(resolve);

@@ -17,7 +17,7 @@ import type { RequestHandler } from '../request/response.ts';
 
 export interface ServiceCidrControllerOptions {
   readonly pipeline: RequestHandler;
-  /** The ranges of the default ServiceCIDR. */
+  /** The IP ranges of the default ServiceCIDR. */
   readonly cidrs: readonly string[];
   readonly clock: Clock;
   readonly log: Logger;
@@ -34,8 +34,8 @@ const terminating = {
 };
 
 /**
- * Reconciles ServiceCIDRs and IPAddresses (KEP-1880): creates the default ServiceCIDR, sets the Ready condition, blocks the deletion of a
- * ServiceCIDR while addresses need it, restores missing IPAddresses of Services, and removes the allocator's orphaned ones.
+ * Reconciles ServiceCIDRs and IPAddresses (KEP-1880): creates the default ServiceCIDR, sets the condition Ready, protects a ServiceCIDR
+ * with a finalizer while allocated addresses need it, restores missing IPAddresses of Services, and deletes orphaned IPAddresses.
  */
 export class ServiceCidrController {
   readonly #options: ServiceCidrControllerOptions;
@@ -44,7 +44,7 @@ export class ServiceCidrController {
   readonly #requests: LoopbackClient;
   readonly #runner: CoalescingRunner;
   #deletedAddresses: IPAddress[] = [];
-  /** True once the state at the start has been reconciled. */
+  /** True after the initial state has been reconciled. */
   #synced = false;
 
   constructor(options: ServiceCidrControllerOptions) {
@@ -66,7 +66,7 @@ export class ServiceCidrController {
     });
   }
 
-  /** Resolves after the first reconciliation, also if it failed and will be retried. */
+  /** Starts the controller. Resolves after the first reconciliation, even if it failed and will be retried. */
   async start(): Promise<void> {
     await Promise.all([this.#cidrs.start(), this.#addresses.start()]);
     await this.#runner.trigger();
@@ -100,7 +100,10 @@ export class ServiceCidrController {
     }
   }
 
-  /** Returns true if an address is in this range and in no other range that remains. */
+  /**
+   * Returns true if an IPAddress would have no range without this ServiceCIDR: it is in this range and in no range of a remaining
+   * ServiceCIDR.
+   */
   #hasOrphanedAddresses(cidr: ServiceCIDR): boolean {
     const rangesOf = (value: ServiceCIDR) => (value.spec?.cidrs ?? []).map((text) => new IPRange(text));
     const own = rangesOf(cidr);
@@ -121,14 +124,17 @@ export class ServiceCidrController {
     await this.#update(cidr, 'status', { status: { ...cidr.status, conditions: [...others, { ...condition, lastTransitionTime: at }] } });
   }
 
-  /** Recreates the IPAddress of a Service that was deleted while the Service uses the address. */
+  /** Recreates an IPAddress that was deleted while its Service still uses the address. */
   async #restore({ metadata, spec }: IPAddress): Promise<void> {
     const ip = metadata?.name ?? '';
     if (this.#addresses.objects.has(ip) || !(await this.#isInUse(ip, spec?.parentRef))) return;
     await this.#createIfMissing(ipAddresses, addressObject(ip, spec?.parentRef ?? { name: '', resource: '' }));
   }
 
-  /** Deletes IPAddresses of missing Services and creates missing ones. Objects written in one commit with their Service are consistent. */
+  /**
+   * Deletes the IPAddresses of Services that do not exist, and creates missing IPAddresses. IPAddresses that are committed together with
+   * their Service are always consistent.
+   */
   async #repair(): Promise<void> {
     const all = await this.#options.pipeline.handle({
       verb: 'list',
@@ -158,7 +164,7 @@ export class ServiceCidrController {
     }
   }
 
-  /** Returns true if the Service that an IPAddress refers to uses the address. */
+  /** Returns true if the Service that the IPAddress refers to exists and uses the address. */
   async #isInUse(ip: string, parent: ParentReference | undefined): Promise<boolean> {
     const { resource = '', namespace = '', name = '' } = parent ?? {};
     if (resource !== 'services' || name === '') return false;
@@ -179,7 +185,7 @@ export class ServiceCidrController {
     await this.#requests.create(resource, object).catch(ignoreReasons('AlreadyExists'));
   }
 
-  /** Updates a ServiceCIDR; a concurrent change triggers its own event, so conflicts are ignored. */
+  /** Updates a ServiceCIDR. A conflict is ignored, because the concurrent change causes another reconciliation. */
   async #update(object: ServiceCIDR, subresource: string, parts: object): Promise<void> {
     await this.#requests.update(serviceCIDRs, { ...object, ...parts }, subresource).catch(ignoreReasons('Conflict', 'NotFound'));
   }

@@ -19,14 +19,14 @@ import { withTypedMetadata } from './internal/typed-metadata.ts';
 export interface CustomObjectDecoding {
   readonly type: MediaType;
   readonly expected: GroupVersionKind;
-  /** Returns the declared fields for strict decoding. */
+  /** Returns the fields that the schema declares, for strict decoding. */
   readonly fields: () => Schema;
   readonly fieldValidation: FieldValidation;
 }
 
 /**
- * Decodes a custom resource from a request body. Unknown fields are pruned later and reported here according to fieldValidation.
- * @throws StatusError BadRequest with Kubernetes' message
+ * Decodes a custom resource from a request body. Unknown fields are reported according to fieldValidation; pruning removes them later.
+ * @throws StatusError BadRequest with Kubernetes' message if the body is malformed
  */
 export function decodeCustomObject(bytes: Buffer, { type, expected, fields, fieldValidation }: CustomObjectDecoding): DecodedObject {
   const { value, text, duplicates, unrecognized } = parseObject(bytes, { type, expected, exact: true });
@@ -53,13 +53,13 @@ export function decodeCustomObject(bytes: Buffer, { type, expected, fields, fiel
   return { object, warnings: errors.flatMap(warningsOf) };
 }
 
-/** Validates apiVersion. @throws StatusError BadRequest if the object has another version than the request */
+/** Validates the apiVersion of an object. @throws StatusError BadRequest if the object and the request have different versions */
 function checkVersion({ apiVersion = '' }: KubeObject, expected: GroupVersionKind): void {
   if (apiVersion === apiVersionOf(expected)) return;
   throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
 }
 
-/** Sorts errors as Kubernetes does: duplicate fields, unknown metadata fields, fields unknown to the schema. */
+/** Sorts strict decoding errors as Kubernetes does: duplicate fields, unknown metadata fields, other unknown fields. */
 export function sortedErrors(errors: readonly string[]): readonly string[] {
   const rank = (error: string) => (error.startsWith('unknown field "metadata.') ? 1 : error.startsWith('unknown field ') ? 2 : 0);
   const ranked = (wanted: number) => errors.filter((error) => rank(error) === wanted);

@@ -28,10 +28,10 @@ const verbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', '
 const terminatingVerbs = ['delete', 'deletecollection', 'get', 'list', 'watch'];
 const subresourceVerbs = ['get', 'patch', 'update'];
 
-/** An established definition whose objects are served. */
+/** An established CustomResourceDefinition whose objects are served. */
 interface ServedDefinition {
   readonly definition: CustomResourceDefinition;
-  /** Compares equal if nothing relevant for serving has changed. */
+  /** A value that is equal for two versions of the definition if they are served in the same way. */
   readonly publicationMark: string;
   readonly store: StoredKind;
   readonly converter: Converter;
@@ -41,23 +41,23 @@ interface ServedDefinition {
 export interface CustomResourcesOptions {
   readonly cache: WatchCache;
   readonly webhooks: ConversionWebhooks;
-  /** The names of resources that are never served from a definition. */
+  /** The built-in resources, which a definition cannot replace. */
   readonly builtin: ReadonlySet<string>;
-  /** Called when the served kinds change. */
+  /** Called when the served kinds have changed. */
   readonly onChange: () => void;
   readonly metrics?: RuleMetrics | undefined;
 }
 
 /**
- * Serves the kinds of CustomResourceDefinitions, from Established until deletion. Follows the events of the cached definitions; a schema is
+ * Serves the kinds of CustomResourceDefinitions, from the condition Established until deletion. Follows the cached definitions; a schema is
  * parsed when its kind is first used.
  */
 export class CustomResources {
   readonly #webhooks: ConversionWebhooks;
   readonly #cache: WatchCache;
-  /** By `plural.group`. */
+  /** The served definitions, by `plural.group`. */
   readonly #served = new Map<string, ServedDefinition>();
-  /** By `group/version/plural`. */
+  /** The served kinds, by `group/version/plural`. A function creates the kind on first use. */
   readonly #kinds = new Map<string, ServedKind | (() => ServedKind)>();
   readonly #builtin: ReadonlySet<string>;
   readonly #onChange: () => void;
@@ -71,7 +71,7 @@ export class CustomResources {
     this.#onChange = onChange;
   }
 
-  /** Returns the kinds sorted by group and name, newest versions first. The array is replaced whenever the kinds change. */
+  /** Returns the served kinds sorted by group and name, newest versions first. The result is a new array after each change. */
   kinds(): readonly Kind[] {
     return [...this.#served.values()]
       .flatMap(({ kinds }) => kinds)
@@ -91,14 +91,14 @@ export class CustomResources {
     return servedKind;
   }
 
-  /** Returns any served version of a definition, for callers that do not depend on the object's form. */
+  /** Returns a served kind of the definition in any version, for callers that do not depend on the form of objects; undefined if not served. */
   servedKindOf({ metadata }: CustomResourceDefinition): ServedKind | undefined {
     const served = this.#served.get(metadata?.name ?? '');
     const kind = served?.kinds[0];
     return kind && this.find(kind.group, kind.version, kind.resource);
   }
 
-  /** Replaces all definitions, before their objects are loaded. */
+  /** Replaces all definitions. Called before their objects are loaded. */
   reset(items: readonly Item[]): void {
     const names = new Set(items.map(({ key }) => key));
     for (const name of this.#served.keys()) if (!names.has(name)) this.#remove(name);
@@ -176,7 +176,7 @@ const compareText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 interface PublishedVersion {
   readonly definition: CustomResourceDefinition;
   readonly version: CustomResourceDefinitionVersion;
-  /** True for the version that clients prefer. */
+  /** True for the version of the group that discovery prefers. */
   readonly preferred: boolean;
   readonly mark: string;
   readonly schema: () => SchemaNode;

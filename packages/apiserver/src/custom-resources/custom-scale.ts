@@ -21,7 +21,8 @@ const gvk = { group: 'autoscaling', version: 'v1', kind: 'Scale' } as const;
 const scaleKind = { gvk, schema: schemaOf(gvk), apiVersion: 'autoscaling/v1' };
 
 /**
- * Builds the Scale of a custom resource from the paths in its definition. @throws StatusError InternalError if the object has no replicas
+ * Returns the Scale of a custom resource, whose fields are read at the paths in the definition.
+ * @throws StatusError InternalError if the object has no replicas
  */
 export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresourceScale): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
@@ -45,7 +46,7 @@ export function scaleOfCustom(object: KubeObject, paths: CustomResourceSubresour
   };
 }
 
-/** Handles GET, PUT and PATCH of the scale subresource of a custom resource, which changes only the replicas. */
+/** Handles GET, PUT and PATCH of the scale subresource of a custom resource. Writes change only the replicas. */
 export async function customScale(scope: RequestScope, paths: CustomResourceSubresourceScale): Promise<PipelineResponse> {
   const { registry, kind, context } = scope;
   const { request } = context;
@@ -76,7 +77,7 @@ export async function customScale(scope: RequestScope, paths: CustomResourceSubr
   return objectResponse(scaleOfCustom(item.object, paths), context, { code: 200, revision: item.revision });
 }
 
-/** Validates a new Scale of the object with the given uid. @throws StatusError Invalid, Conflict */
+/** Validates a new Scale. @throws StatusError Invalid if a field is invalid; Conflict if the Scale has another uid than the object */
 function checkScale({ kind, context }: RequestScope, scale: Scale, ownUid: string | undefined): void {
   const { name } = context.request;
   const replicas = scale.spec?.replicas ?? 0;

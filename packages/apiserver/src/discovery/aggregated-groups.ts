@@ -1,20 +1,20 @@
 import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
-/** One version of a group that another API server serves. */
+/** A group version that an extension API server serves. */
 export interface AggregatedApi {
   readonly group: string;
   readonly version: string;
   readonly groupPriority: number;
   readonly versionPriority: number;
   readonly available: boolean;
-  /** The `resources` of its last APIResourceList; absent until the server has responded once. */
+  /** The `resources` of the server's last APIResourceList; absent until the server has responded once. */
   readonly resources?: readonly AggregatedResource[];
-  /** The hash of its OpenAPI v3 document, if it has one. */
+  /** The hash of the group version's OpenAPI v3 document; absent if there is no document. */
   readonly openApiHash?: string;
 }
 export type AggregatedApis = readonly AggregatedApi[];
 
-/** An entry of an APIResourceList. The name of a subresource is `resource/subresource`. */
+/** An entry of an APIResourceList. The name of a subresource has the form `resource/subresource`. */
 export interface AggregatedResource {
   readonly name: string;
   readonly singularName?: string;
@@ -33,7 +33,7 @@ interface Version {
   readonly version: string;
 }
 
-/** Orders versions by priority, then by stability (GA before beta before alpha). */
+/** Orders versions by versionPriority, then by stability: GA before beta before alpha. */
 const byPreference = (a: AggregatedApi, b: AggregatedApi): number =>
   b.versionPriority - a.versionPriority || compareKubeAwareVersions(a.version, b.version);
 
@@ -47,8 +47,8 @@ function groupApis(apis: AggregatedApis): readonly (readonly [string, readonly A
 }
 
 /**
- * Merges aggregated APIs into the legacy discovery documents: their groups into `/apis`, and a document for `/apis/GROUP` of each, whether
- * its server responds or not.
+ * Adds the groups of extension API servers to the legacy discovery documents: to `/apis`, and as a document `/apis/GROUP` for each group,
+ * even if the server does not respond.
  */
 export function withAggregatedGroups(documents: ReadonlyMap<string, Json>, apis: AggregatedApis): ReadonlyMap<string, Json> {
   if (apis.length === 0) return documents;
@@ -69,7 +69,10 @@ export function withAggregatedGroups(documents: ReadonlyMap<string, Json>, apis:
   return result;
 }
 
-/** Merges aggregated APIs into aggregated discovery (KEP-3352). A version whose server does not respond is `Stale`. */
+/**
+ * Adds the group versions of extension API servers to aggregated discovery (KEP-3352). A version whose server does not respond is marked as
+ * `Stale`.
+ */
 export function withAggregatedDiscovery(document: Json, apis: AggregatedApis): Json {
   if (apis.length === 0) return document;
   interface Item {
@@ -92,7 +95,7 @@ export function withAggregatedDiscovery(document: Json, apis: AggregatedApis): J
   return { ...document, items };
 }
 
-/** Converts an APIResourceList to `APIResourceDiscovery` entries, which contain their subresources. */
+/** Converts the resources of an APIResourceList to APIResourceDiscovery entries, which contain their subresources. */
 function discovered(group: string, version: string, resources: readonly AggregatedResource[]): readonly Json[] {
   const kindOf = (resource: AggregatedResource) => ({
     group: resource.group ?? group,

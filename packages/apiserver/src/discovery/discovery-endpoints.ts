@@ -11,7 +11,7 @@ type AggregatedVersion = 'v2' | 'v2beta1';
 const jsonForm: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };
 const binaryForm: NegotiatedFormat = { ...jsonForm, format: 'protobuf' };
 
-/** Serves the discovery documents. They are built on first request and rebuilt when the served kinds change. */
+/** Serves the discovery documents. A document is built on first request, and again after the served kinds have changed. */
 export class DiscoveryEndpoints {
   readonly #served: () => readonly Kind[];
   readonly #serverAddress: () => string;
@@ -21,7 +21,7 @@ export class DiscoveryEndpoints {
   #legacyDocuments: ReadonlyMap<string, object> = new Map();
   #documents = new Map<string, StaticDocument>();
 
-  /** `remote` returns a new array whenever the APIs of other servers change. */
+  /** Creates the endpoints. `remote` must return a new array whenever the APIs of extension API servers change. */
   constructor(served: () => readonly Kind[], serverAddress: () => string, remote: () => AggregatedApis = () => noRemoteGroups) {
     this.#served = served;
     this.#serverAddress = serverAddress;
@@ -35,12 +35,12 @@ export class DiscoveryEndpoints {
     return this.#current().has(path);
   }
 
-  /** Returns the document at a path as JSON, for loopback clients. */
+  /** Returns the discovery document at a path as JSON, for loopback clients; undefined if there is none. */
   value(path: string): object | undefined {
     return this.#current().get(path);
   }
 
-  /** Sends a document. `negotiated` is called only if the client does not request aggregated discovery. */
+  /** Sends a discovery document. Calls `negotiated` only if the client does not request aggregated discovery. */
   async send(exchange: Exchange, path: string, negotiated: () => NegotiatedFormat): Promise<void> {
     const plain = this.#current().get(path);
     const aggregated = path === '/api' || path === '/apis' ? wantsAggregatedDiscovery(exchange.headers.accept) : undefined;
@@ -86,7 +86,7 @@ interface AggregatedForm {
   readonly form: NegotiatedFormat;
 }
 
-/** Returns the version and format of aggregated discovery if the client prefers it to the legacy documents. */
+/** Returns the version and format of aggregated discovery if the client prefers it to the legacy documents; otherwise undefined. */
 function wantsAggregatedDiscovery(accept: string | undefined): AggregatedForm | undefined {
   if (accept === undefined || !accept.includes('APIGroupDiscoveryList')) return undefined;
   for (const { type, subtype, parameters } of parseAccept(accept)) {

@@ -3,7 +3,7 @@ import { groups, type Kind, type Subresource } from '@oarlock/api/kinds';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
-/** The inputs of the discovery documents. */
+/** The inputs from which discovery documents are built. */
 export interface DiscoveryInput {
   readonly served: readonly Kind[];
   /** The `host:port` at which clients reach the server. */
@@ -20,7 +20,7 @@ const connectVerbs: Readonly<Record<string, readonly string[]>> = { proxy: ['cre
 const verbsOf = ({ name, verbs }: Subresource): readonly string[] =>
   verbs.includes('connect') ? (connectVerbs[name] ?? ['create', 'get']) : verbs;
 
-/** Returns the groups in discovery order with their served versions, most preferred first. Groups without served kinds are omitted. */
+/** Returns the groups in discovery order with their served versions, most preferred first. A group without served kinds is omitted. */
 export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
   const found = new Map<string, Map<string, Kind[]>>();
   for (const kind of served) {
@@ -44,7 +44,7 @@ export function servedGroups(served: readonly Kind[]): readonly ServedGroup[] {
   });
 }
 
-/** Returns one document per path: `/api`, `/apis`, `/api/v1`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
+/** Returns the legacy discovery documents by path: `/api`, `/apis`, `/api/v1`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
 export function discoveryDocuments({ served, serverAddress }: DiscoveryInput): ReadonlyMap<string, Json> {
   const documents = new Map<string, Json>();
   const addresses = [{ clientCIDR: '0.0.0.0/0', serverAddress }];
@@ -100,7 +100,7 @@ function apiResources(kind: Kind): readonly Json[] {
 
 const isForeignKind = (sub: Subresource, group: string, version: string) => sub.group !== group || sub.version !== version;
 
-/** Returns an opaque hash that changes when the storage version of the resource changes. */
+/** Returns a storageVersionHash, which changes when the storage version of the resource changes. */
 function storageVersionHash(of: Kind): string {
   const { group, version, kind } = of;
   return createHash('sha256')

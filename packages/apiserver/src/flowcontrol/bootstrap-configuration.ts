@@ -64,7 +64,7 @@ const schema = ({ name, priorityLevel, matchingPrecedence, by }: SchemaHead, rul
   },
 });
 
-/** The mandatory objects. The configuration controller restores them when they are deleted or changed. */
+/** The mandatory priority levels, which the configuration controller restores after a change or deletion. */
 export const mandatoryPriorityLevels: readonly PriorityLevelConfiguration[] = [
   level('exempt', { type: 'Exempt', exempt: { nominalConcurrencyShares: 0, lendablePercent: 0 } }),
   level('catch-all', {
@@ -77,7 +77,7 @@ export const mandatoryFlowSchemas: readonly FlowSchema[] = [
   schema({ name: 'catch-all', priorityLevel: 'catch-all', matchingPrecedence: 10_000, by: 'ByUser' }, everything(everyone)),
 ];
 
-/** The suggested objects. Administrators may change them after removing the autoupdate annotation. */
+/** The suggested priority levels. Administrators can change them after they remove the autoupdate annotation. */
 export const suggestedPriorityLevels: readonly PriorityLevelConfiguration[] = [
   queued('system', { shares: 30, lendablePercent: 33, queues: 64, handSize: 6 }),
   queued('node-high', { shares: 40, lendablePercent: 25, queues: 64, handSize: 6 }),

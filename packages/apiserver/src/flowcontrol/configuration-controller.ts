@@ -23,8 +23,8 @@ const autoUpdate = 'apf.kubernetes.io/autoupdate-spec';
 type ConfigurationObject = FlowSchema | PriorityLevelConfiguration;
 
 /**
- * Creates the bootstrap objects of priority and fairness, restores the mandatory ones, applies the configuration, and reports in the condition
- * `Dangling` of each FlowSchema whether its priority level exists (apf_controller upstream).
+ * Creates the bootstrap configuration of API Priority and Fairness, restores mandatory objects, applies the configuration, and sets the
+ * condition `Dangling` of each FlowSchema, which tells whether its priority level is missing (apf_controller upstream).
  */
 export class FlowControlConfigurationController {
   readonly #options: FlowControlConfigurationOptions;
@@ -86,7 +86,10 @@ export class FlowControlConfigurationController {
     if (this.#complete) for (const schema of schemas.values()) await this.#report(schema, levels);
   }
 
-  /** Creates or restores a bootstrap object. A suggested object without the autoupdate annotation belongs to an administrator and is kept. */
+  /**
+   * Creates or restores a bootstrap object. A suggested object without the autoupdate annotation is not changed, because an administrator
+   * has taken it over.
+   */
   async #ensureObject(
     resource: Resource,
     bootstrap: ConfigurationObject,
@@ -124,7 +127,10 @@ export class FlowControlConfigurationController {
 const allPresent = (objects: readonly ConfigurationObject[], existing: ReadonlyMap<string, unknown>): boolean =>
   objects.every(({ metadata }) => existing.has(metadata?.name ?? ''));
 
-/** Returns true if `actual` contains all fields of `expected` with the same values. Defaulting may have added further fields. */
+/**
+ * Returns true if `actual` contains all fields of `expected` with equal values. `actual` may contain more fields, because defaults were
+ * applied.
+ */
 function covers(actual: unknown, expected: unknown): boolean {
   if (Array.isArray(expected))
     return Array.isArray(actual) && actual.length === expected.length && expected.every((item, i) => covers(actual[i], item));

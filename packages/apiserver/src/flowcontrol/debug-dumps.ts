@@ -6,7 +6,7 @@ import type { PriorityLevel, Rejection } from './priority-level.ts';
 const prefix = '/debug/api_priority_and_fairness/';
 type Row = readonly (string | number | boolean)[];
 
-/** Returns the debug tables of upstream's priority and fairness, by path. */
+/** Returns the debug pages of API Priority and Fairness by path, with the same tables as upstream. */
 export function flowControlDumps(fairness: PriorityAndFairness, clock: Clock): ReadonlyMap<string, () => string> {
   const levels = () => [...fairness.levels].sort((a, b) => (a.name < b.name ? -1 : 1));
   return new Map([
@@ -99,7 +99,7 @@ function requestRows({ name, queues }: PriorityLevel, clock: Clock): readonly Ro
   );
 }
 
-/** Formats rows as aligned columns that end with commas. */
+/** Formats rows as aligned columns, each followed by a comma. */
 function table(columns: readonly string[], rows: readonly Row[]): string {
   const texts = [columns, ...rows.map((row) => row.map(String))].map((row) =>
     row.map((cell, i) => (i === columns.length - 1 ? cell : `${cell},`)),

@@ -15,7 +15,7 @@ export interface FlowSchemaMatcher {
 }
 
 type Names = (name: string) => boolean;
-/** Returns a predicate of the names in a list. `*` matches all names. */
+/** Returns a predicate that is true for the names in the list, or for every name if the list contains `*`. */
 function nameMatcher(list: readonly string[] | undefined): Names {
   if (list === undefined || list.length === 0) return () => false;
   if (list.includes('*')) return () => true;
@@ -76,7 +76,7 @@ function compileRule({ subjects, resourceRules = [], nonResourceRules = [] }: Ru
   };
 }
 
-/** Compiles FlowSchemas in the order in which requests are matched: by precedence, then by name. */
+/** Compiles FlowSchemas and sorts them in matching order: by matchingPrecedence, then by name. */
 export function flowSchemaMatchers(schemas: Iterable<FlowSchema>): readonly FlowSchemaMatcher[] {
   const precedence = ({ spec }: FlowSchema) => spec?.matchingPrecedence ?? 1000;
   const nameOf = ({ metadata }: FlowSchema) => metadata?.name ?? '';

@@ -2,14 +2,17 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { FlowCounters, PriorityAndFairness } from './priority-and-fairness.ts';
 import type { PriorityLevel } from './priority-level.ts';
 
-/** Buckets of upstream's histogram, in seconds. */
+/** The buckets of upstream's histogram of waiting times, in seconds. */
 const waitBuckets = [0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30];
 const perFlow = ['priority_level', 'flow_schema'] as const;
 const prefix = 'apiserver_flowcontrol_';
 
 const labelsOf = ({ level, schema }: FlowCounters) => ({ priority_level: level.name, flow_schema: schema });
 
-/** Registers upstream's metrics of API priority and fairness. Except for waiting times, they are read from the levels at each scrape. */
+/**
+ * Registers upstream's metrics of API Priority and Fairness. All metrics except waiting times are read from the priority levels at each
+ * scrape.
+ */
 export function registerFlowControlMetrics(registry: Registry, fairness: PriorityAndFairness): void {
   registerWaitDuration(registry, fairness);
   registerFlowGauges(registry, fairness);

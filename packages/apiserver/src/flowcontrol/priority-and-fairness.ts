@@ -9,11 +9,11 @@ import { PriorityLevel, type Rejection } from './priority-level.ts';
 import type { Queue } from './queue-set.ts';
 import { fairAllocation } from './work-estimator.ts';
 
-/** The seats of one executing request. */
+/** The execution seats that one request occupies. */
 export interface ExecutionSeat {
   readonly flowSchemaUid: string;
   readonly priorityLevelUid: string;
-  /** Releases the seats. Further calls do nothing. */
+  /** Releases the seats. Further calls have no effect. */
   release(): void;
 }
 
@@ -29,9 +29,9 @@ export interface FlowCounters {
 export interface FlowControlRequest {
   readonly info: RequestInfo;
   readonly identity: Identity;
-  /** Estimated work, in seats. */
+  /** The estimated work of the request in seats. */
   readonly seats: number;
-  /** Called only if the request is queued. */
+  /** Returns the signal that cancels the wait. Called only if the request is queued. */
   signal(): AbortSignal;
 }
 
@@ -42,8 +42,8 @@ const tooManyRequests = (): StatusError =>
   failure('TooManyRequests', 'Too many requests, please try again later.', { retryAfterSeconds: 1 });
 
 /**
- * API priority and fairness (KEP-1040): a request belongs to the first FlowSchema that matches it, and thereby to a priority level. Each level
- * has a share of all execution seats; other levels borrow the seats that it does not need.
+ * API Priority and Fairness (KEP-1040). The first FlowSchema that matches a request determines its priority level. Each level has a share
+ * of all execution seats, and can borrow seats that other levels do not need.
  */
 export class PriorityAndFairness {
   readonly #clock: Clock;
@@ -53,10 +53,14 @@ export class PriorityAndFairness {
   #levels = new Map<string, PriorityLevel>();
   readonly #counts = new Map<string, FlowCounters>();
   #timer: Timer | undefined;
-  /** Called with the time that a request spent in a queue, in seconds, and whether it was executed afterwards. */
+  /** Called when a request leaves a queue, with its waiting time in seconds and whether it is executed. */
   onQueueWait: ((flow: FlowCounters, executed: boolean, seconds: number) => void) | undefined;
 
-  /** `seats`: execution seats of all levels. `waitMs`: maximum time of a request in a queue. */
+  /**
+   * Creates the flow control.
+   * @param seats the execution seats of all levels together
+   * @param waitMs the maximum time of a request in a queue
+   */
   constructor(seats: number, waitMs: number, clock: Clock) {
     this.#clock = clock;
     this.#seats = seats;
@@ -71,7 +75,7 @@ export class PriorityAndFairness {
     return this.#counts.values();
   }
 
-  /** Replaces the configuration. Mandatory objects are added if they are absent; schemas of an absent level match nothing. */
+  /** Replaces the configuration. Absent mandatory objects are added. A FlowSchema whose priority level does not exist matches no request. */
   configure(schemas: readonly FlowSchema[], levels: readonly PriorityLevelConfiguration[]): void {
     const configured = new Map([...mandatoryPriorityLevels, ...levels].map((level) => [level.metadata?.name ?? '', level]));
     const before = this.#levels;
@@ -103,7 +107,10 @@ export class PriorityAndFairness {
     this.#timer?.cancel();
   }
 
-  /** Acquires seats for a request, without a promise if seats are free. @throws StatusError `TooManyRequests` */
+  /**
+   * Acquires execution seats for a request. Returns a promise only if the request is queued.
+   * @throws StatusError `TooManyRequests` if the request is rejected
+   */
   acquire(request: FlowControlRequest): ExecutionSeat | Promise<ExecutionSeat> {
     const { info, identity } = request;
     for (const [matcher, counts] of this.#matchers) if (matcher.matches(info, identity)) return this.#acquireFrom(matcher, counts, request);
@@ -157,7 +164,7 @@ export class PriorityAndFairness {
     return tooManyRequests();
   }
 
-  /** Recomputes the limits of all levels from their demand: levels lend the seats that they did not need. */
+  /** Recomputes the seat limits of all priority levels from their demand: levels lend the seats that they did not need. */
   adjustConcurrencyLimits(): void {
     const levels = [...this.#levels.values()];
     const limited = levels.filter(({ exempt }) => !exempt);

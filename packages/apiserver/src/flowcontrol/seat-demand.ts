@@ -4,7 +4,10 @@ export interface DemandStatistics {
   readonly high: number;
 }
 
-/** The demand of a priority level over a period: seats in use and seats that queued requests need (an integrator upstream). */
+/**
+ * Measures the seat demand of a priority level over a period: the seats in use and the seats that queued requests need (integrator
+ * upstream).
+ */
 export class SeatDemand {
   #value = 0;
   #since: number;
@@ -13,7 +16,7 @@ export class SeatDemand {
   #high = 0;
   #began: number;
 
-  /** All times are in milliseconds of the monotonic clock. */
+  /** Creates the measurement. All times are in milliseconds of the monotonic clock. */
   constructor(now: number) {
     this.#since = now;
     this.#began = now;
@@ -28,7 +31,7 @@ export class SeatDemand {
     if (value > this.#high) this.#high = value;
   }
 
-  /** Returns the statistics of the current period and begins the next one. */
+  /** Returns the statistics of the current period, and starts the next period. */
   reset(now: number): DemandStatistics {
     this.set(this.#value, now);
     const period = Math.max(1, now - this.#began);

@@ -1,4 +1,4 @@
-/** Returns a hash of 53 bits (two FNV-1a hashes). */
+/** Returns a 53-bit hash of a text, which combines two FNV-1a hashes. */
 export function flowHash(text: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;
@@ -11,8 +11,8 @@ export function flowHash(text: string): number {
 }
 
 /**
- * Returns `handSize` different indexes below `deckSize`, chosen by a hash: flows with different hashes rarely share all of them (shufflesharding
- * upstream). The digits of the hash in the bases `deckSize`, `deckSize - 1`, ... select the indexes.
+ * Returns `handSize` different indexes below `deckSize`, chosen by a hash, so that flows with different hashes rarely share all indexes
+ * (shufflesharding upstream). The digits of the hash in the bases `deckSize`, `deckSize - 1`, ... select the indexes.
  */
 export function shuffleShard(hash: number, deckSize: number, handSize: number): readonly number[] {
   const hand: number[] = [];

@@ -1,4 +1,4 @@
-/** The bounds of a level's seats, and the seats that it would need. */
+/** The minimum and maximum number of seats of a priority level, and the number that it demands. */
 export interface ConcurrencyClaim {
   readonly lowerBound: number;
   readonly upperBound: number;
@@ -6,8 +6,8 @@ export interface ConcurrencyClaim {
 }
 
 /**
- * Allocates seats in proportion to each claim's target, within its bounds (computeConcurrencyAllocation upstream; KEP-1040, borrowing). Finds
- * the common factor by bisection.
+ * Returns the seats of each claim: in proportion to its target, within its bounds (computeConcurrencyAllocation upstream; KEP-1040,
+ * borrowing). The common factor is found by bisection.
  */
 export function fairAllocation(total: number, claims: readonly ConcurrencyClaim[]): readonly number[] {
   const at = (factor: number) =>
@@ -27,7 +27,7 @@ export function fairAllocation(total: number, claims: readonly ConcurrencyClaim[
 const objectsPerSeat = 100;
 const maxSeats = 10;
 
-/** Returns the seats of a list, or of a watch with initial events (listWorkEstimator upstream). */
+/** Returns the estimated seats of a list, or of a watch that sends initial events (listWorkEstimator upstream). */
 export function estimateListWork(
   verb: 'list' | 'watch',
   query: Readonly<Record<string, string | undefined>>,

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 
-/** An entry of a doubly linked list in the order of `at`. */
+/** An entry of a doubly linked list that is sorted by `at`. */
 interface DeadlineEntry {
   readonly at: number;
   readonly fire: () => void;
@@ -10,8 +10,8 @@ interface DeadlineEntry {
 }
 
 /**
- * Deadlines of one duration. They expire in the order in which they are set, so one timer for the first serves all. Nearly all
- * are cancelled before, which costs no timer.
+ * A queue of deadlines with the same duration. Deadlines expire in the order in which they are set, so one timer for the first deadline is enough.
+ * Most deadlines are cancelled before they expire, which does not touch the timer.
  */
 export class DeadlineQueue {
   readonly #clock: Clock;
@@ -20,13 +20,16 @@ export class DeadlineQueue {
   #last: DeadlineEntry | undefined;
   #armed = false;
 
-  /** `ms`: the duration of each deadline. */
+  /** Creates a queue. `ms` is the duration of each deadline. */
   constructor(clock: Clock, ms: number) {
     this.#clock = clock;
     this.#ms = ms;
   }
 
-  /** Calls `fire` once at the deadline, unless the timer is cancelled before. `now` is monotonic. */
+  /**
+   * Sets a deadline: `fire` is called once at the deadline, unless the returned timer is cancelled before. `now` is in milliseconds of the monotonic
+   * clock.
+   */
   set(fire: () => void, now: number = this.#clock.monotonic()): Timer {
     const entry: DeadlineEntry = { at: now + this.#ms, fire, before: this.#last, after: undefined, listed: true };
     if (this.#last === undefined) this.#first = entry;

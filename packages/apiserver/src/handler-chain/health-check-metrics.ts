@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { HealthCheckResult } from './health-endpoints.ts';
 
-/** Registers the metrics of health checks. Returns a function that records a result. */
+/** Registers the metrics of health checks, and returns a function that records a result. */
 export function healthCheckObserver(registry: Registry): (result: HealthCheckResult) => void {
   const registers = [registry];
   const last = new Gauge({

@@ -4,7 +4,7 @@ import { isTrue, type Query } from '../http/path.ts';
 
 export interface HealthCheck {
   readonly name: string;
-  /** The endpoints that run the check: /livez and /healthz, /readyz. */
+  /** The endpoints that include the check: `live` for /livez and /healthz, `ready` for /readyz. */
   readonly live: boolean;
   readonly ready: boolean;
   check(): Health | Promise<Health>;
@@ -26,14 +26,14 @@ export interface HealthEndpointsOptions {
   checks(): readonly HealthCheck[];
   readonly clock: Clock;
   onFailure(name: string, reason: string): void;
-  /** Called with each result. */
+  /** Called with the result of each check. */
   readonly observe?: (result: HealthCheckResult) => void;
 }
 
 const checkTimeoutMs = 5_000;
 const healthy: Health = { healthy: true };
 
-/** Serves /healthz, /livez and /readyz. Reasons of failures are logged but not sent, because callers need not be authenticated. */
+/** Serves /healthz, /livez and /readyz. The reasons of failures are logged but not sent, because clients need not be authenticated. */
 export class HealthEndpoints {
   readonly #options: HealthEndpointsOptions;
 
@@ -52,7 +52,7 @@ export class HealthEndpoints {
     ]);
   }
 
-  /** Runs the checks of an endpoint. @param path a path for which `has` returns true */
+  /** Runs the checks of an endpoint and returns the response. @param path a path for which `has` returns true */
   async answer(path: string, query: Query): Promise<HealthResponse> {
     const root = Object.keys(endpoints).find((endpoint) => path === endpoint || path.startsWith(`${endpoint}/`)) as keyof typeof endpoints;
     const endpoint = endpoints[root];
@@ -107,7 +107,7 @@ export class HealthEndpoints {
     return result;
   }
 
-  /** A check that throws or exceeds its timeout is unhealthy. */
+  /** Runs a check. A check that throws or exceeds its timeout counts as unhealthy. */
   async #runWithTimeout(check: HealthCheck): Promise<Health> {
     try {
       const result = check.check();
@@ -130,5 +130,5 @@ function withTimeout(result: Promise<Health>, clock: Clock): Promise<Health> {
   });
 }
 
-/** Always healthy: it only shows that the server responds. */
+/** The health check `ping`, which always succeeds: a response shows that the server responds. */
 export const ping: HealthCheck = { name: 'ping', live: true, ready: true, check: () => healthy };

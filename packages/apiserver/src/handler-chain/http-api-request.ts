@@ -16,15 +16,15 @@ export interface ApiRequestOptions {
   readonly query: Query;
   readonly identity: Identity;
   readonly authentication: NonNullable<ApiRequest['authentication']>;
-  /** Called with the warnings of decoding the body. */
+  /** Called with each warning that decoding the body causes. */
   warn(message: string): void;
   readonly audit: Pick<AuditTrail, 'annotate' | 'setRequestObject'> | undefined;
 }
 
 /**
- * Creates the request that the pipeline handles. The body has been received, but is decoded when it is first read: the pipeline rejects
- * callers without permission before that.
- * @throws StatusError `UnsupportedMediaType`, `RequestEntityTooLarge`, `BadRequest`
+ * Creates the request that the pipeline handles from an HTTP request. The body has been received but is decoded on first access, because the
+ * pipeline rejects unauthorized requests before that.
+ * @throws StatusError `UnsupportedMediaType`, `RequestEntityTooLarge` or `BadRequest` if the body cannot be accepted
  */
 export async function newApiRequest(options: ApiRequestOptions): Promise<ApiRequest> {
   const { exchange, route, query, warn, audit } = options;
@@ -50,7 +50,7 @@ export async function newApiRequest(options: ApiRequestOptions): Promise<ApiRequ
   return request;
 }
 
-/** One object shape for all requests. Properties that few handlers read are getters. */
+/** The ApiRequest of an HTTP request. All requests have the same object shape; properties that few handlers read are getters. */
 class HttpApiRequest implements ApiRequest {
   readonly verb: ApiRequest['verb'];
   readonly resource: ApiRequest['resource'];
@@ -106,7 +106,7 @@ class HttpApiRequest implements ApiRequest {
   }
 }
 
-/** Converts the deprecated paths that watch one object to a field selector. */
+/** Returns the query of a request. A deprecated watch path that names one object is converted to a field selector. */
 function queryOf({ watchedName }: Route, { first }: Query): ApiRequest['query'] {
   if (watchedName === undefined) return first;
   const { fieldSelector = '' } = first;

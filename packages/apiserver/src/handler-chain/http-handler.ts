@@ -23,13 +23,13 @@ import { ResourceHandler, type ResourceHandlerOptions } from './resource-handler
 export interface HttpHandlerOptions extends RequestFilterOptions, ResourceHandlerOptions {
   readonly pipeline: HttpPipeline;
   readonly paths: PathEndpoints;
-  /** Serves the API groups of aggregated API servers. */
+  /** The aggregator, which serves the API groups of extension API servers. */
   readonly aggregator?: Pick<Aggregator, 'find' | 'findDocument' | 'serve'>;
   readonly metrics: RequestMetrics;
   readonly requestTimeoutMs: number;
 }
 
-/** Runs the stages of a request in their order. */
+/** Handles HTTP requests: runs the filters and the handlers in order. */
 export class HttpHandler {
   readonly #options: HttpHandlerOptions;
   readonly #filters: RequestFilters;
@@ -49,7 +49,7 @@ export class HttpHandler {
     this.#deadlines = new DeadlineQueue(options.clock, options.requestTimeoutMs);
   }
 
-  /** Handles a request. Never rejects: errors are sent to the client. */
+  /** Handles a request. Never rejects, because errors are sent to the client. */
   async handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void> {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
@@ -83,12 +83,12 @@ export class HttpHandler {
     }
   }
 
-  /** Number of requests in progress. */
+  /** The number of requests in progress. */
   get active(): number {
     return this.#active.size;
   }
 
-  /** Ends watches and streams, rejects new requests, and resolves when the requests in progress have ended. */
+  /** Ends watches and streams, rejects new requests, and resolves when all requests in progress have ended. */
   async drain(): Promise<void> {
     this.#draining = true;
     for (const exchange of this.#longRunning) exchange.cancel(shuttingDown());
@@ -98,7 +98,7 @@ export class HttpHandler {
       });
   }
 
-  /** @throws StatusError `BadRequest` */
+  /** Parses the target of a request and finds its route. @throws StatusError `BadRequest` if the target is malformed */
   #parse(exchange: Exchange, state: InFlightRequest, upgrade: UpgradeRequest | undefined): ParsedRequest {
     const target = parseTarget(exchange.target);
     state.target = target;
@@ -135,7 +135,10 @@ export class HttpHandler {
     }
   }
 
-  /** Responds with 504 and cancels the request at its deadline. @throws StatusError `BadRequest` */
+  /**
+   * Starts the deadline of a request, at which the server responds with 504 and cancels the request.
+   * @throws StatusError `BadRequest` if the timeout in the query is invalid
+   */
   #startDeadline({ exchange, target }: ParsedRequest): Timer {
     const { clock, requestTimeoutMs } = this.#options;
     const limit = requestDeadlineMs(requestTimeoutMs, target.query.first['timeout']);
@@ -179,7 +182,7 @@ export class HttpHandler {
     });
   }
 
-  /** Forwards a request to an aggregated API server after authentication and authorization. Watches have no deadline. */
+  /** Forwards a request to an extension API server after authentication and authorization. Watches have no deadline. */
   async #handleAggregated(request: ParsedRequest, remote: Remote): Promise<void> {
     const { exchange, upgrade, state, info } = request;
     const isWatch = info.kind === 'resource' && info.verb === 'watch';

@@ -12,7 +12,7 @@ export class InFlightCounter {
     return this.#mutating;
   }
 
-  /** Counts a request until the returned function is called, which also releases its seat; further calls have no effect. */
+  /** Counts a request as in progress until the returned function is called, which also releases the seat. Further calls have no effect. */
   add(readOnly: boolean, seat: ExecutionSeat): () => void {
     if (readOnly) this.#readOnly += 1;
     else this.#mutating += 1;

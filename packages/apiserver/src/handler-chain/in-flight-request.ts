@@ -5,27 +5,27 @@ import type { RequestTarget } from '../http/path.ts';
 import type { RequestInfo } from '../http/request-info.ts';
 import type { Route } from '../http/routes.ts';
 
-/** The state of a request in the handler chain. */
+/** The state of one request in the handler chain. */
 export interface InFlightRequest {
   readonly auditId: string;
-  /** Milliseconds since the Unix epoch. */
+  /** The time of arrival in milliseconds since the Unix epoch. */
   readonly receivedAt: number;
   audit?: AuditTrail | undefined;
   target?: RequestTarget;
   route?: Route;
   readonly warnings: string[];
-  /** Releases the request's seat of flow control. */
+  /** Releases the request's seat in API Priority and Fairness. */
   release?: () => void;
 }
 
 /** A request whose target has been parsed. */
 export interface ParsedRequest {
   readonly exchange: Exchange;
-  /** Present if the client requests an upgrade. */
+  /** The upgrade that the client requests; undefined for other requests. */
   readonly upgrade: UpgradeRequest | undefined;
   readonly state: InFlightRequest;
   readonly target: RequestTarget;
   readonly info: RequestInfo;
-  /** The route, or the error of a path without one; undefined for paths that are not of a resource. */
+  /** The route of a resource path, or the error if no resource is served at the path; undefined for non-resource paths. */
   readonly found: Route | StatusError | undefined;
 }

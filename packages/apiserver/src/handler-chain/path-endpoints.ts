@@ -18,7 +18,7 @@ import { methodNotAllowed, pathNotFound } from '../http/routes.ts';
 import { metricsText } from '../metrics/metrics-text.ts';
 import type { OpenApiEndpoints } from '../openapi/openapi-endpoints.ts';
 
-/** A request for a path, without HTTP. */
+/** A request for a non-resource path, independent of HTTP. */
 export interface PathRequest {
   readonly method: string;
   readonly target: RequestTarget;
@@ -33,18 +33,18 @@ export interface PathEndpointsOptions {
   readonly handlers: readonly PathHandler[];
   readonly version: string;
   registries(): readonly Registry[];
-  /** Debug pages by path, generated for each request. */
+  /** The debug pages by path. A page is generated for each request. */
   readonly pages?: ReadonlyMap<string, () => string>;
 }
 
-/** Serves all paths that are not of a resource. The caller has authorized the request. */
+/** Serves all non-resource paths, such as discovery, OpenAPI, health and metrics. The caller has authorized the request. */
 export class PathEndpoints {
   readonly #options: PathEndpointsOptions;
   readonly #exactHandlers = new Map<string, PathHandler>();
   readonly #prefixHandlers: { readonly prefix: string; readonly handler: PathHandler }[] = [];
   readonly #version: Readonly<Record<string, string>>;
 
-  /** @throws Error if two handlers have the same path */
+  /** Creates the endpoints. @throws Error if two handlers have the same path */
   constructor(options: PathEndpointsOptions) {
     this.#options = options;
     this.#version = versionInfo(options.version);
@@ -58,7 +58,7 @@ export class PathEndpoints {
     this.#prefixHandlers.sort((a, b) => b.prefix.length - a.prefix.length);
   }
 
-  /** @throws StatusError */
+  /** Handles an HTTP request for a non-resource path. @throws StatusError if the request is rejected */
   async send(exchange: Exchange, target: RequestTarget, identity: Identity): Promise<void> {
     const { discovery, openApi, health } = this.#options;
     const { path, query } = target;
@@ -101,7 +101,7 @@ export class PathEndpoints {
       );
   }
 
-  /** Serves callers without HTTP. @throws StatusError */
+  /** Returns the result of a request for a non-resource path without HTTP, for loopback clients. @throws StatusError if the request is rejected */
   async value({ method, target, body, identity }: PathRequest): Promise<unknown> {
     const { path, query } = target;
     const handler = this.#handlerOf(path);
@@ -141,7 +141,10 @@ export class PathEndpoints {
   }
 }
 
-/** Returns the handler of paths for the loopback client, authorized as over HTTP. It also reads from aggregated API servers. */
+/**
+ * Returns the handler of non-resource paths for the loopback client. Requests are authorized as over HTTP, and can also read from extension API
+ * servers.
+ */
 export function loopbackPathHandler(
   paths: PathEndpoints,
   authz: readonly Authorizer[],
@@ -170,7 +173,7 @@ async function jsonBody(exchange: Exchange): Promise<unknown> {
   }
 }
 
-/** Returns the `version.Info` of apimachinery. */
+/** Returns the `version.Info` object of apimachinery, which `/version` serves. */
 function versionInfo(gitVersion: string): Readonly<Record<string, string>> {
   const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(gitVersion) ?? [];
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;

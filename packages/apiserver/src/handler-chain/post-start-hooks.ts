@@ -3,13 +3,13 @@ import type { Health } from '@oarlock/spi/role';
 import type { HealthCheck } from './health-endpoints.ts';
 
 interface PostStartHook {
-  /** The health checks of upstream's hooks that this hook corresponds to. */
+  /** The names of upstream's post-start hooks that this hook implements. Each name is a health check. */
   readonly checks: readonly string[];
-  /** Resources without which the hook does not run. */
+  /** The resources that the server must serve for the hook to run. */
   readonly requiredResources: readonly string[];
 }
 
-/** The hooks that run once the server listens, in upstream's order. */
+/** The hooks that run after the server listens, in upstream's order. */
 const hooks = {
   fairness: {
     checks: ['poststarthook/priority-and-fairness-config-consumer', 'poststarthook/priority-and-fairness-config-producer'],
@@ -39,7 +39,7 @@ export type PostStartHookName = keyof typeof hooks;
 const healthy: Health = { healthy: true };
 const notFinished: Health = { healthy: false, reason: 'not finished' };
 
-/** Records which hooks have completed. Each is a health check of /livez and /readyz, as upstream's post-start hooks are. */
+/** Records which post-start hooks have completed. Each hook is a health check of /livez and /readyz, as upstream. */
 export class PostStartHooks {
   readonly #served: () => readonly Kind[];
   readonly #done = new Set<PostStartHookName>();
@@ -55,7 +55,7 @@ export class PostStartHooks {
     );
   }
 
-  /** Marks the hook as completed when `work` resolves. Rejects if `work` rejects. */
+  /** Marks the hook as completed when `work` resolves. Rejects if `work` rejects; the hook is not completed then. */
   async run(name: PostStartHookName, work: Promise<unknown>): Promise<void> {
     await work;
     this.#done.add(name);

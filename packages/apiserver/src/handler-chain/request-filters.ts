@@ -23,7 +23,7 @@ import { isReadOnly } from '../http/request-metrics.ts';
 export interface RequestFilterOptions {
   readonly authn: readonly Authenticator[];
   readonly authz: readonly Authorizer[];
-  /** Absent if there is no audit sink. */
+  /** The auditor; undefined if no audit sink is configured. */
   readonly auditor?: Auditor | undefined;
   readonly access?: AuthMetrics;
   readonly fairness: PriorityAndFairness;
@@ -33,14 +33,17 @@ export interface RequestFilterOptions {
   readonly pipeline: Pick<HttpPipeline, 'count'>;
 }
 
-/** The stages before a request is handled: authentication, auditing, impersonation, flow control and authorization. */
+/** The filters before a request is handled: authentication, auditing, impersonation, flow control and authorization. */
 export class RequestFilters {
   readonly #options: RequestFilterOptions;
   constructor(options: RequestFilterOptions) {
     this.#options = options;
   }
 
-  /** Authenticates the sender, begins the audit trail, and returns the impersonated user or the sender. @throws StatusError `Unauthorized`, `Forbidden` */
+  /**
+   * Authenticates the request, begins its audit trail, and returns the impersonated user, or the authenticated user without impersonation.
+   * @throws StatusError `Unauthorized` if the credentials are invalid; `Forbidden` if the impersonation is not allowed
+   */
   async authenticate(request: ParsedRequest): Promise<Identity> {
     const { exchange, state, target, info } = request;
     const { authn, authz, auditor, log, access, clock } = this.#options;
@@ -64,7 +67,7 @@ export class RequestFilters {
     return user.identity;
   }
 
-  /** Begins the audit trail of a request when the auditor has capacity for its events. */
+  /** Begins the audit trail of a request after waiting until the audit sinks accept events. */
   async #beginAudit(auditor: Auditor, request: ParsedRequest, sender: Identity): Promise<void> {
     await auditor.waitForBackPressure();
     const trail = auditor.trail(auditSubjectOf(request), attributesOf(request.info, sender));
@@ -72,7 +75,7 @@ export class RequestFilters {
     if (trail !== undefined) await recordReceived(trail);
   }
 
-  /** @throws StatusError `Forbidden` */
+  /** Authorizes a request. @throws StatusError `Forbidden` if no authorizer allows the request */
   async authorize({ audit }: InFlightRequest, info: RequestInfo, identity: Identity): Promise<void> {
     const attributes = attributesOf(info, identity);
     const { authz, access, clock } = this.#options;
@@ -83,7 +86,10 @@ export class RequestFilters {
     if (decision.decision !== 'allow') throw forbiddenError(attributes, decision.reason);
   }
 
-  /** Waits for a seat of flow control, which `state.release` gives back. @throws StatusError `TooManyRequests` */
+  /**
+   * Waits for a seat in API Priority and Fairness; `state.release` releases the seat.
+   * @throws StatusError `TooManyRequests` if the request is rejected
+   */
   async admitToFlowControl({ exchange, state, target, info }: ParsedRequest, identity: Identity): Promise<void> {
     const { fairness, inFlight, pipeline } = this.#options;
     const seats =
@@ -97,7 +103,7 @@ export class RequestFilters {
   }
 }
 
-/** Names the FlowSchema and priority level of the request, for administrators. */
+/** Sets the response headers with the UIDs of the FlowSchema and the priority level of the request. */
 function setFlowControlHeaders(exchange: Exchange, { flowSchemaUid: schemaUid, priorityLevelUid: levelUid }: ExecutionSeat): void {
   if (schemaUid !== '') exchange.setHeader('X-Kubernetes-PF-FlowSchema-UID', schemaUid);
   if (levelUid !== '') exchange.setHeader('X-Kubernetes-PF-PriorityLevel-UID', levelUid);
@@ -113,7 +119,7 @@ const auditSubjectOf = ({ exchange, state: { auditId, receivedAt } }: ParsedRequ
 
 const maxAuditIdLength = 64;
 
-/** Returns the audit ID that the client sent, or a new one. */
+/** Returns the audit ID that the client sent, or a new audit ID. */
 export function auditIdOf({ headers }: Exchange): string {
   const sent = headers['audit-id'];
   return typeof sent === 'string' && /^[\w-]+$/.test(sent) ? sent.slice(0, maxAuditIdLength) : randomUUID();

@@ -2,7 +2,10 @@ import { badRequest } from '@oarlock/api/status';
 import { parseDuration } from '@oarlock/api/values/duration';
 import { ParseError } from '@oarlock/api/values/parse-error';
 
-/** Returns the timeout of a request: that of its `timeout` parameter, at most the server's limit. @throws StatusError `BadRequest` */
+/**
+ * Returns the timeout of a request in milliseconds: the value of its `timeout` parameter, but at most `limitMs`.
+ * @throws StatusError `BadRequest` if the parameter is not a valid duration
+ */
 export function requestDeadlineMs(limitMs: number, timeout: string | undefined): number {
   if (timeout === undefined || timeout === '') return limitMs;
   try {

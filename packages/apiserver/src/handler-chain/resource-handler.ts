@@ -28,15 +28,15 @@ export interface ResourceRequest {
   readonly request: ParsedRequest;
   readonly route: Route;
   readonly identity: Identity;
-  /** When authentication began and ended, in milliseconds since the Unix epoch. */
+  /** The times in milliseconds since the Unix epoch at which authentication began and ended. */
   readonly authentication: NonNullable<ApiRequest['authentication']>;
-  /** Converts an error of a watch that has begun. */
+  /** Converts an error of a watch whose response has begun to a StatusError. */
   statusOf(error: unknown): StatusError;
 }
 
 const plainJson: NegotiatedFormat = { format: 'json', transform: undefined, version: 'v1', pretty: false };
 
-/** Passes requests for resources to the pipeline and sends its responses. */
+/** Passes requests for resources to the pipeline, and sends the responses of the pipeline to the client. */
 export class ResourceHandler {
   readonly #options: ResourceHandlerOptions;
 
@@ -44,7 +44,7 @@ export class ResourceHandler {
     this.#options = options;
   }
 
-  /** @throws StatusError */
+  /** Handles a request for a resource. @throws StatusError if the request is rejected */
   async handle(resourceRequest: ResourceRequest): Promise<void> {
     const { request, route, identity, authentication } = resourceRequest;
     const { exchange, state, target } = request;
@@ -117,7 +117,7 @@ export class ResourceHandler {
   }
 }
 
-/** Returns the exchange for a streamed response: over a WebSocket if the client requests one. */
+/** Returns the exchange for a streamed response, which uses a WebSocket if the client requests one. */
 function streamExchange({ exchange, upgrade }: ParsedRequest, form: { readonly text: boolean }): Exchange {
   return upgrade !== undefined && wantsWebSocket(exchange) ? webSocketExchange(exchange, upgrade, form) : exchange;
 }

@@ -17,7 +17,7 @@ import { admit, mutate, newCreateOperation, prepareNew, validateNew, type Prepar
 const maxNameAttempts = 8;
 const maxAllocationAttempts = 64;
 
-/** Handles POST to a collection. */
+/** Handles POST to a collection of objects. */
 export async function create(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   checkWriteOptions(request.query, 'CreateOptions');
@@ -33,7 +33,7 @@ export async function create(registry: RegistryDependencies, kind: ServedKind, c
   };
 }
 
-/** Creates an object from a decoded body. The result is a DerivedObject if the request is a dry run. */
+/** Creates an object from a decoded body, and returns the created object. For a dry run the result is a DerivedObject, which is not stored. */
 async function createObject(operation: WriteOperation, body: KubeObject): Promise<Item | DerivedObject> {
   const { kind, context } = operation;
   const { request } = context;
@@ -78,7 +78,7 @@ async function createWithGeneratedName(
 
 const loneSurrogates = /\p{Surrogate}/gu;
 
-/** Replaces lone surrogates in names, as Go's JSON decoder does: names become storage keys. */
+/** Replaces lone surrogates in metadata.name and metadata.generateName as Go's JSON decoder does, because names become storage keys. */
 function withValidUnicodeName(object: KubeObject): KubeObject {
   const { name = '', generateName = '' } = object.metadata ?? {};
   const [text, prefix] = [name.replace(loneSurrogates, '\ufffd'), generateName.replace(loneSurrogates, '\ufffd')];
@@ -86,7 +86,7 @@ function withValidUnicodeName(object: KubeObject): KubeObject {
   return withMetadata(object, { ...(text !== name && { name: text }), ...(prefix !== generateName && { generateName: prefix }) });
 }
 
-/** Prepares, validates and commits a named object; returns undefined if an object of that name exists. */
+/** Prepares, validates and commits a named object; returns undefined if an object with this name exists. */
 async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promise<Item | DerivedObject | undefined> {
   const { kind, context } = unnamed;
   const name = admitted.metadata?.name ?? '';
@@ -108,7 +108,10 @@ async function createNamed(unnamed: WriteOperation, admitted: KubeObject): Promi
   throw failure('InternalError', 'Internal error occurred: concurrent requests reserved the allocations of the object on every attempt');
 }
 
-/** Commits a new object; returns undefined if the key exists, 'taken' if another request took one of its allocations. */
+/**
+ * Commits a new object. Returns undefined if the key exists, and `taken` if another request took an address or port that was allocated to the
+ * object.
+ */
 async function commitNew(
   { registry: { objects }, kind, context }: WriteOperation,
   key: string,
@@ -120,7 +123,10 @@ async function commitNew(
   return objects.create(storedKind, key, encoded, context, { ttlSeconds: strategy.ttlSeconds, reservation: allocation });
 }
 
-/** Sets the namespace of the request on an object. @throws StatusError BadRequest if the object has another namespace or name */
+/**
+ * Sets the namespace of the request on an object without a namespace.
+ * @throws StatusError BadRequest if the object has another namespace or name than the request
+ */
 export function withRequestNamespace(
   kind: ServedKind,
   object: KubeObject,

@@ -16,10 +16,10 @@ import type { RequestScope } from '../registry/request-scope.ts';
 
 const orphanFinalizer = 'orphan';
 const foregroundFinalizer = 'foregroundDeletion';
-/** How many objects of a collection are deleted concurrently. */
+/** The number of objects of a collection that are deleted concurrently. */
 const deleteCollectionWorkers = 16;
 
-/** The deletion of one object. */
+/** A request to delete one object. */
 export interface DeleteOperation extends RequestScope {
   readonly namespace: string;
   readonly name: string;
@@ -27,7 +27,7 @@ export interface DeleteOperation extends RequestScope {
 }
 
 export interface DeleteResult {
-  /** The object after the deletion or after the change of its metadata. */
+  /** The last state of a deleted object, or the object whose metadata the request changed. */
   readonly item: EncodedObject;
   readonly deleted: boolean;
 }
@@ -80,14 +80,14 @@ export async function deleteCollection(
 }
 
 /**
- * Deletes an object, or marks it if finalizers, a grace period or foreground deletion of dependents hold it.
+ * Deletes an object. If finalizers, a grace period or foreground deletion of dependents prevent that, only sets deletionTimestamp.
  *
- * A deletion runs these steps in order, and repeats all of them on the newest object until no concurrent write interferes:
+ * A deletion runs these steps in order. If a concurrent write interferes, all steps are repeated on the newest object:
  *
- *   checkPreconditions -> admit -> prepareDeletion -> releaseAllocations -> commit -> encode
+ * checkPreconditions -> admit -> prepareDeletion -> releaseAllocations -> commit -> encode
  *
- * The forms of the object are those of a WriteOperation: `stored` (marked as being deleted, in the storage version) and `returned` (the same
- * in the served version).
+ * The object has the same forms as in a WriteOperation: `stored` (marked as being deleted, in the storage version) and `returned` (in the served
+ * version).
  */
 export async function deleteNamed(operation: DeleteOperation): Promise<DeleteResult> {
   const { kind, context } = operation;
@@ -109,15 +109,15 @@ export async function deleteNamed(operation: DeleteOperation): Promise<DeleteRes
   return { item: await toServed(kind, item, context.request), deleted };
 }
 
-/** The effect of a DELETE on the current object. */
+/** The effect of a DELETE request on the current object. */
 interface PreparedDeletion {
   readonly action: 'put' | 'delete' | 'keep';
   readonly stored: KubeObject;
-  /** Writes to commit with the deletion. */
+  /** The writes that are committed together with the deletion. */
   readonly allocation?: Allocation | undefined;
 }
 
-/** Runs the steps of a deletion up to the commit. */
+/** Runs the steps of a deletion before the commit, and returns the effect. */
 async function decideDeletion(operation: DeleteOperation, current: Item | undefined): Promise<PreparedDeletion> {
   const { kind, context, options } = operation;
   if (current === undefined) throw notFound(kind.resource, operation.name);
@@ -140,7 +140,7 @@ function toWriteDecision({ action, stored, allocation }: PreparedDeletion): Writ
   }
 }
 
-/** Runs validating admission. @throws StatusError of the first denial */
+/** Runs validating admission for the deletion. @throws StatusError of the first plugin that denies the request */
 async function admit({ registry, kind, context, options, name }: DeleteOperation, current: Item): Promise<void> {
   await registry.admission.validate(context, {
     operation: 'DELETE',
@@ -152,7 +152,7 @@ async function admit({ registry, kind, context, options, name }: DeleteOperation
   });
 }
 
-/** Returns the writes that release what is allocated to the object, such as the cluster IPs of a Service. */
+/** Returns the writes that release the allocations of the object, such as the cluster IPs of a Service; undefined if there are none. */
 function releaseAllocations(
   { kind, context }: DeleteOperation,
   { object }: Item,
@@ -187,11 +187,11 @@ function checkPreconditions(
 
 interface DeletionInput {
   readonly options: DeleteOptions;
-  /** Milliseconds since the epoch. */
+  /** The time in milliseconds since the Unix epoch. */
   readonly now: number;
 }
 
-/** Returns the effect of a DELETE on the current object (rest.BeforeDelete and the finalizer rules of registry.Store). */
+/** Returns the effect of a DELETE request on the current object (rest.BeforeDelete and the finalizer rules of registry.Store upstream). */
 function prepareDeletion(strategy: Strategy, current: KubeObject, { options, now }: DeletionInput): PreparedDeletion {
   const { deletionTimestamp } = current.metadata ?? {};
   const graceful = beginGracefulDeletion(strategy, current, { options, now });
@@ -210,8 +210,8 @@ function prepareDeletion(strategy: Strategy, current: KubeObject, { options, now
 }
 
 /**
- * Marks the object with its grace period if the kind has graceful deletion. Returns undefined if it has none or the period is over, and
- * `unchanged` if a pending grace period is not shortened.
+ * Returns the object with its grace period set. Returns undefined if the kind has no graceful deletion or the period is over, and `unchanged` if the
+ * request does not shorten a pending grace period.
  */
 function beginGracefulDeletion(
   strategy: Strategy,
@@ -231,7 +231,7 @@ function beginGracefulDeletion(
   return { object: markDeleting(current, formatTime(beganAt + requested * 1000), requested), periodSeconds: requested };
 }
 
-/** Sets the finalizers for orphaning or foreground deletion, which the garbage collector acts on. */
+/** Returns the object with the finalizer for orphaning or foreground deletion, which the garbage collector handles. */
 function withGarbageCollectionFinalizers(strategy: Strategy, object: KubeObject, options: DeleteOptions): KubeObject {
   const before = object.metadata?.finalizers ?? [];
   const { defaultGarbageCollectionPolicy: defaultPolicy = 'background' } = strategy;
@@ -246,7 +246,7 @@ function withGarbageCollectionFinalizers(strategy: Strategy, object: KubeObject,
   return withMetadata(object, { finalizers: finalizers.length === 0 ? undefined : finalizers });
 }
 
-/** Returns the finalizer that the delete options request: '' for background deletion, undefined if they request no policy. */
+/** Returns the finalizer for the propagation policy of the delete options: '' for background deletion, undefined if the options have no policy. */
 function requestedFinalizer({ orphanDependents, propagationPolicy }: DeleteOptions): string | undefined {
   if (orphanDependents !== undefined) return orphanDependents ? orphanFinalizer : '';
   switch (propagationPolicy) {

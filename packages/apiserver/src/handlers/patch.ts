@@ -25,7 +25,7 @@ import { checkWriteOptions } from '../request/request-options.ts';
 import type { PipelineResponse } from '../request/response.ts';
 import { withDefaults, type ServedKind } from '../registry/served-kind.ts';
 
-/** Handles PATCH of an object, or of a subresource of the object's kind. */
+/** Handles PATCH of an object or of a subresource of the same kind. */
 export async function patch(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   if (request.patchType === 'apply') return apply(registry, kind, context);
@@ -49,7 +49,7 @@ export async function patch(registry: RegistryDependencies, kind: ServedKind, co
   });
 }
 
-/** Handles server-side apply (KEP-555). */
+/** Handles PATCH with an apply configuration (server-side apply, KEP-555). */
 async function apply(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   checkWriteOptions(request.query, 'PatchOptions', true);
@@ -101,13 +101,16 @@ export function patchTypeOf(type: PatchType | undefined, { schema }: Pick<Served
 export interface Patch {
   readonly type: Exclude<PatchType, 'apply'>;
   readonly body: unknown;
-  /** How to treat fields that the kind does not declare; they are ignored if absent. */
+  /** The handling of fields that the kind does not declare; the fields are dropped if absent. */
   readonly fieldValidation?: FieldValidation | undefined;
-  /** '' or absent for the object itself. */
+  /** The subresource of the request; '' or absent for the object itself. */
   readonly subresource?: string;
 }
 
-/** Applies a patch and converts the result to the types of the kind. @throws StatusError BadRequest, Invalid */
+/**
+ * Applies a patch to an object, and converts the result to the types of the kind.
+ * @throws StatusError BadRequest if the patch is malformed; Invalid if it cannot be applied
+ */
 export function applyPatch(
   kind: Pick<ServedKind, 'gvk' | 'schema' | 'apiVersion'>,
   old: KubeObject,
@@ -148,7 +151,7 @@ export function applyPatch(
   return object;
 }
 
-/** How to treat fields that the kind does not declare. */
+/** The handling of fields that the kind does not declare. */
 interface FieldValidation {
   readonly reject: boolean;
   warn(message: string): void;
@@ -177,7 +180,10 @@ function requireMergePatchObject(body: unknown): unknown {
   return body;
 }
 
-/** Rejects fields of a patched custom resource that its schema does not declare; built-in kinds are checked in applyPatch. @throws StatusError BadRequest */
+/**
+ * Rejects or warns about fields of a patched custom resource that its schema does not declare. Built-in kinds are checked in applyPatch.
+ * @throws StatusError BadRequest if fieldValidation is Strict and there are such fields
+ */
 function rejectUnknownFields(kind: ServedKind, context: RequestContext, object: KubeObject): KubeObject {
   const { fieldValidation = 'Warn' } = context.request.query;
   if (kind.customResource === undefined || fieldValidation === 'Ignore') return object;

@@ -29,20 +29,20 @@ import {
   type WriteOperation,
 } from './write-operation.ts';
 
-/** A request that updates an object, and how it computes the object: from a PUT body, a patch, an applied configuration or a Scale. */
+/** A request that updates an object. `newObject` computes the new object from a PUT body, a patch, an apply configuration or a Scale. */
 export interface UpdateRequest extends RequestScope {
   /** The strategy of the subresource; undefined for the object itself. */
   readonly subresource?: SubresourceStrategy | undefined;
   readonly optionsKind: 'UpdateOptions' | 'PatchOptions';
   /** Returns the new object in the served version. `old` is undefined if the object does not exist. */
   newObject(old: KubeObject | undefined): KubeObject;
-  /** True if the update may create the object. */
+  /** True if the request may create the object. */
   readonly allowCreate: boolean;
-  /** True if `newObject` sets the field managers itself. */
+  /** True if `newObject` updates managedFields itself. */
   readonly tracksFields?: boolean;
 }
 
-/** Handles PUT of an object, or of a subresource of the object's kind. */
+/** Handles PUT of an object or of a subresource of the same kind. */
 export async function update(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   checkWriteOptions(request.query, 'UpdateOptions');
@@ -67,20 +67,23 @@ export async function update(registry: RegistryDependencies, kind: ServedKind, c
   });
 }
 
-/** Returns the cached object: a loopback client may have sent parts of it, which are not decoded again. */
+/**
+ * Returns the cached object; undefined if the cache does not contain it in the served version. A body from a loopback client may share
+ * parts with the cached object; shared parts are not decoded again.
+ */
 function cachedObject(kind: ServedKind, namespace: string, name: string): KubeObject | undefined {
   return kind.toServedItem === undefined && kind.customResource === undefined
     ? kind.cache.get(keyOf(kind, namespace, name))?.object
     : undefined;
 }
 
-/** Runs an update and returns the response. */
+/** Runs an update and returns the response with the updated object. */
 export async function writeUpdate(update: UpdateRequest): Promise<PipelineResponse> {
   const { item, created } = await updateObject(update);
   return { kind: 'object', code: created ? 201 : 200, item, warnings: update.context.warnings };
 }
 
-/** Runs an update; repeats all of its steps on the newest object until no concurrent write interferes. */
+/** Runs an update. If a concurrent write interferes, all steps are repeated on the newest object. */
 export async function updateObject(update: UpdateRequest): Promise<{ readonly item: EncodedObject; readonly created: boolean }> {
   const { kind, context } = update;
   const { request } = context;
@@ -116,7 +119,7 @@ type UpdateDecision =
   | Extract<WriteDecision, { readonly action: 'put' }>
   | (Extract<WriteDecision, { readonly action: 'delete' }> & { readonly last: KubeObject });
 
-/** Runs the steps of an update of an existing object. */
+/** Runs the steps of an update of an existing object before the commit. */
 async function updateExisting(update: UpdateRequest, current: Item): Promise<UpdateDecision> {
   const { registry, kind, context, subresource } = update;
   const { request } = context;
@@ -153,7 +156,7 @@ async function updateExisting(update: UpdateRequest, current: Item): Promise<Upd
   return { action: 'put', object, ttlSeconds: kind.strategy.ttlSeconds, reservation: allocation };
 }
 
-/** Returns true if the object is being deleted and this update removes the last finalizer that held it. */
+/** Returns true if the object is being deleted and this update removes the last finalizer that prevented its removal. */
 function isFinalizedBy({ strategy }: ServedKind, stored: KubeObject, old: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = old.metadata ?? {};
   return (
@@ -164,7 +167,10 @@ function isFinalizedBy({ strategy }: ServedKind, stored: KubeObject, old: KubeOb
   );
 }
 
-/** Checks uid and resourceVersion; returns the object with the resourceVersion that it replaces. @throws StatusError Conflict, Invalid */
+/**
+ * Checks the preconditions uid and resourceVersion, and returns the new object with the resourceVersion of the current object.
+ * @throws StatusError Conflict if a precondition fails; Invalid if the resourceVersion is required and absent
+ */
 function checkPreconditions(
   { kind: { strategy, resource }, context, optionsKind }: UpdateRequest,
   admitted: KubeObject,
@@ -192,7 +198,7 @@ function checkPreconditions(
   return admitted;
 }
 
-/** Creates the object of an update, for kinds that allow it and for server-side apply. */
+/** Creates the object of an update, for kinds with allowCreateOnUpdate and for server-side apply. */
 async function createOnUpdate(update: UpdateRequest): Promise<UpdateDecision> {
   const { registry, kind, context } = update;
   const { request } = context;

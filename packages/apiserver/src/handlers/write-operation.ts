@@ -16,35 +16,35 @@ import type { RequestScope } from '../registry/request-scope.ts';
 /**
  * The values that the steps of one write share. A write runs these steps in order:
  *
- *   decode -> trackFields -> mutate -> prepare -> validate -> admit -> commit -> encode
+ * decode -> trackFields -> mutate -> prepare -> validate -> admit -> commit -> encode
  *
- * The object changes its form on the way: `submitted` (decoded, with its managers), `admitted` (after mutating admission), `stored` (as the
- * strategy prepared it, in the storage version of built-in kinds) and `returned` (the same in the served version). A step returns a promise
- * only if a plugin, an allocator or a webhook makes it wait.
+ * The object has these forms: `submitted` (decoded, with managedFields), `admitted` (after mutating admission), `stored` (after the strategy, in the
+ * storage version for built-in kinds) and `returned` (the same object in the served version). A step returns a promise only if a plugin, an
+ * allocator or a webhook does.
  */
 export interface WriteOperation extends RequestScope {
-  /** The attributes of both admission phases, without the object. */
+  /** The attributes of mutating and validating admission, without the object. */
   readonly attributes: Omit<AdmissionAttributes, 'object'>;
-  /** The strategy of the subresource that the write goes through; undefined for the object itself. */
+  /** The strategy of the subresource that is written; undefined for the object itself. */
   readonly subresource?: SubresourceStrategy | undefined;
 }
 
-/** Returns the operation that creates an object. */
+/** Returns the write operation of a request that creates an object. */
 export function newCreateOperation(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): WriteOperation {
   const options = writeOptions(context.request.query, 'CreateOptions');
   return { registry, kind, context, attributes: { operation: 'CREATE', resource: kind.resource, old: undefined, options } };
 }
 
-/** An object after its strategy, before validation. */
+/** An object that its strategy has prepared and that has not been validated. */
 export interface PreparedObject {
   readonly stored: KubeObject;
   readonly returned: KubeObject;
   readonly strategyContext: StrategyContext;
-  /** Writes to commit with the object. */
+  /** The writes that are committed together with the object. */
   readonly allocation: Allocation | undefined;
 }
 
-/** Runs mutating admission. @throws StatusError of the first denial */
+/** Runs mutating admission. @throws StatusError of the first plugin that denies the request */
 export function mutate(operation: WriteOperation, submitted: KubeObject): KubeObject | Promise<KubeObject> {
   const { registry, kind, context, attributes } = operation;
   if (!registry.admission.mutates(attributes.operation, kind.resource, context.request.subresource)) return submitted;
@@ -59,7 +59,7 @@ function conformMutated(kind: ServedKind, mutated: KubeObject, submitted: KubeOb
   return withDefaults(kind, restoreUndecodableManagers(conformAdmitted(mutated, submitted, kind), submitted));
 }
 
-/** Prepares a new object: server-owned fields with a new uid, the strategy's changes, allocations. */
+/** Prepares a new object: sets the fields that the server owns, including a new uid, calls the strategy, and allocates addresses and ports. */
 export function prepareNew({ registry, kind, context }: WriteOperation, admitted: KubeObject): PreparedObject | Promise<PreparedObject> {
   const strategyContext = newStrategyContext(context);
   const uid = registry.random.uuid();
@@ -72,7 +72,7 @@ export function prepareNew({ registry, kind, context }: WriteOperation, admitted
   return allocated instanceof Promise ? allocated.then(finish) : finish(allocated);
 }
 
-/** Prepares an update of `old`. An update through a subresource allocates nothing. */
+/** Prepares an update of `old`. An update through a subresource makes no allocations. */
 export function prepareExisting(
   { kind, context, subresource }: WriteOperation,
   admitted: KubeObject,
@@ -92,12 +92,12 @@ export function prepareExisting(
   return allocated instanceof Promise ? allocated.then(finish) : finish(allocated);
 }
 
-/** Converts a stored object of a built-in kind to the served version. */
+/** Returns a stored object of a built-in kind in the served version. */
 export function toServedVersion({ conversion }: ServedKind, stored: KubeObject): KubeObject {
   return conversion?.fromStored(stored) ?? stored;
 }
 
-/** Validates a new object. @throws StatusError Invalid */
+/** Validates a new object. @throws StatusError Invalid if there are errors */
 export function validateNew(operation: WriteOperation, name: string, prepared: PreparedObject): void {
   const { kind, context } = operation;
   const { stored, returned, strategyContext } = prepared;
@@ -107,15 +107,18 @@ export function validateNew(operation: WriteOperation, name: string, prepared: P
   ]);
 }
 
-/** The current object in both versions that an update compares with. */
+/** The current object, in the two versions that an update is compared with. */
 export interface ExistingObject {
-  /** In the version of `PreparedObject.stored`. */
+  /** The current object in the version of `PreparedObject.stored`. */
   readonly stored: KubeObject;
-  /** In the served version. */
+  /** The current object in the served version. */
   readonly returned: KubeObject;
 }
 
-/** Validates an update. An update through a subresource does not call the kind's strategy. @throws StatusError Invalid */
+/**
+ * Validates an update. For an update through a subresource, the strategy of the kind is not called.
+ * @throws StatusError Invalid if there are errors
+ */
 export function validateExisting(operation: WriteOperation, prepared: PreparedObject, old: ExistingObject): void {
   const { kind, context, subresource } = operation;
   const { stored, returned, strategyContext } = prepared;
@@ -127,12 +130,12 @@ export function validateExisting(operation: WriteOperation, prepared: PreparedOb
   ]);
 }
 
-/** Runs validating admission. @throws StatusError of the first denial */
+/** Runs validating admission. @throws StatusError of the first plugin that denies the request */
 export function admit({ registry, context, attributes }: WriteOperation, { returned }: PreparedObject): void | Promise<void> {
   return registry.admission.validate(context, { ...attributes, object: returned });
 }
 
-/** Runs validation in its span. @throws StatusError Invalid */
+/** Runs a validation in a trace span. @throws StatusError Invalid if there are errors */
 export function throwIfInvalid(
   { kind, context }: Pick<RequestScope, 'kind' | 'context'>,
   name: string,

@@ -1,40 +1,43 @@
 import { X509Certificate, type KeyObject } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 
-/** The extended key usage of TLS clients (RFC 5280, section 4.2.1.12). */
+/** The extended key usage of TLS client certificates (RFC 5280, section 4.2.1.12). */
 const clientAuth = '1.3.6.1.5.5.7.3.2';
 const anyUsage = '2.5.29.37.0';
 
-/** CA bundles in PEM, by what their certificates prove. */
+/** The CA bundles, in PEM, of the two kinds of client certificates. */
 export interface ClientAuthorities {
-  /** The cluster CA: its client certificates authenticate users. */
+  /** The cluster CA. Its client certificates authenticate users. */
   readonly cluster: string;
-  /** The front-proxy CA: its client certificates authenticate proxies, which name the user in headers. */
+  /** The front-proxy CA. Its client certificates authenticate proxies, which name the user in request headers. */
   readonly frontProxy: string;
 }
 
-/** Returns the CAs that the TLS handshake accepts and names to clients: the union. Each use of a certificate verifies it against its own CA. */
+/**
+ * Returns the CAs that the TLS handshake accepts and sends to clients: both bundles. Each use of a certificate verifies the certificate against the
+ * CA of that use.
+ */
 export const handshakeAuthorities = ({ cluster, frontProxy }: ClientAuthorities): string[] =>
   [cluster, frontProxy].filter((each) => each !== '');
 
 export interface VerifiedCertificate {
   readonly certificate: X509Certificate;
-  /** The dates within which both the certificate and its CA are valid, in milliseconds since the Unix epoch. */
+  /** The period in which both the certificate and its CA are valid, in milliseconds since the Unix epoch. */
   readonly notBefore: number;
   readonly notAfter: number;
 }
 
-/** The client certificate of a connection, by the CA that issued it. */
+/** The client certificate of a connection, stored under the CA that issued it. */
 export interface VerifiedCertificates {
   readonly cluster: VerifiedCertificate | undefined;
   readonly frontProxy: VerifiedCertificate | undefined;
 }
 
 /**
- * Verifies client certificates against each CA separately: issuer and usage.
+ * Verifies the issuer and the usage of client certificates against each CA separately.
  *
- * The handshake accepts certificates of both CAs; a resumed session only keeps that result, and OpenSSL reports a session without a certificate as
- * authorized. Verification therefore runs once per connection; callers check the dates with each request.
+ * The handshake accepts certificates of both CAs. A resumed TLS session only keeps that result, and OpenSSL reports a session without a certificate
+ * as authorized, so the certificate is verified once per connection. Callers check the validity period for each request.
  */
 export class ClientCertificateVerifier {
   readonly #cluster: AuthorityPool;
@@ -59,7 +62,10 @@ class AuthorityPool {
     this.#authorities = certificatesOf(bundle).map((certificate) => ({ certificate, key: certificate.publicKey }));
   }
 
-  /** Returns the certificate if a CA of this pool issued it for TLS clients. The CAs issue directly: there are no intermediate certificates. */
+  /**
+   * Returns the verified certificate if a CA of this bundle issued it for TLS clients; otherwise undefined. Intermediate certificates are not
+   * supported.
+   */
   verify(certificate: X509Certificate): VerifiedCertificate | undefined {
     if (certificate.ca || !certificate.keyUsage?.some((usage) => usage === clientAuth || usage === anyUsage)) return undefined;
     const issuer = this.#authorities.find(

@@ -1,15 +1,15 @@
 import type { X509Certificate } from 'node:crypto';
 import type { ClientClass } from './client-class.ts';
 
-/** The properties that all requests of one connection share. */
+/** The properties of a connection that all its requests share. */
 export interface ClientConnection {
   readonly remoteAddress: string | undefined;
-  /** The highest class of the requests on this connection so far. */
+  /** The highest class of a request on this connection so far. */
   readonly clientClass: ClientClass;
-  /** Returns the client certificate if the cluster CA issued it, while it is valid. */
+  /** Returns the client certificate if the cluster CA issued it and it is currently valid; otherwise undefined. */
   certificate(): X509Certificate | undefined;
-  /** Returns the client certificate if the front-proxy CA issued it, while it is valid. */
+  /** Returns the client certificate if the front-proxy CA issued it and it is currently valid; otherwise undefined. */
   frontProxyCertificate(): X509Certificate | undefined;
-  /** Raises the class of the connection after a request has been authenticated. A lower class has no effect. */
+  /** Raises the class of the connection after a request has been authenticated. Has no effect if the current class is higher. */
   raiseClass(clientClass: ClientClass): void;
 }

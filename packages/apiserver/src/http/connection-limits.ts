@@ -1,40 +1,46 @@
 /**
- * Bounds on what a client may hold without making progress. Durations are in milliseconds. "net/http" and "x/net/http2" are Go's
- * packages, "kube-apiserver" is `pkg/server/secure_serving.go` of k8s.io/apiserver.
+ * The limits on connections and memory that a client can hold without progress. Durations are in milliseconds. "net/http" and "x/net/http2" are
+ * packages of Go; "kube-apiserver" is `pkg/server/secure_serving.go` of k8s.io/apiserver.
  */
 export interface ConnectionLimits {
-  /** TCP connections at a time, of all clients. Upstream has no bound but that of file descriptors. */
+  /** Maximum number of TCP connections of all clients. Upstream is limited only by the number of file descriptors. */
   readonly maxConnections: number;
-  /** Part of `maxConnections` that only clients of class `system` can hold permanently. */
+  /** The part of `maxConnections` that only clients of class `system` can hold permanently. */
   readonly reservedConnections: number;
-  /** Connections of one source (an IPv4 address or an IPv6 /64 network) on which no request has been authenticated yet. */
+  /** Maximum number of connections of one source (an IPv4 address or an IPv6 /64 network) on which no request has been authenticated yet. */
   readonly maxUnauthenticatedPerSource: number;
-  /** From the TCP connection to the end of the TLS handshake. net/http uses ReadHeaderTimeout. */
+  /** Maximum time from the TCP connection to the end of the TLS handshake. Go: net/http uses ReadHeaderTimeout. */
   readonly handshakeTimeoutMs: number;
-  /** From the end of the handshake to the client's HTTP/2 preface and SETTINGS. x/net/http2: prefaceTimeout. */
+  /** Maximum time from the end of the handshake to the client's HTTP/2 preface and SETTINGS. Go: x/net/http2, prefaceTimeout. */
   readonly prefaceTimeoutMs: number;
-  /** From the first byte of an HTTP/1.1 request head to its end; on a new connection from the end of the handshake. kube-apiserver: ReadHeaderTimeout. */
+  /**
+   * Maximum time from the first byte of an HTTP/1.1 request head to its end; on a new connection from the end of the handshake. kube-apiserver:
+   * ReadHeaderTimeout.
+   */
   readonly headerTimeoutMs: number;
-  /** Between two parts of a request body that the server reads as a whole. */
+  /** Maximum time between two parts of a request body that the server reads completely before it handles the request. */
   readonly bodyTimeoutMs: number;
-  /** From the end of the last request to the end of the connection. Frames other than requests do not extend it. kube-apiserver: IdleTimeout. */
+  /** Maximum time without requests. HTTP/2 frames other than requests do not extend it. kube-apiserver: IdleTimeout. */
   readonly idleTimeoutMs: number;
-  /** From the end of a complete response to the time that the client has received it. The request timeout of kube-apiserver covers it. */
+  /**
+   * Maximum time from the end of a complete response until the client has received it. Upstream, the request timeout of kube-apiserver includes this
+   * time.
+   */
   readonly responseTimeoutMs: number;
-  /** Between two parts of a streamed response that the client receives. Time without data to send does not count. */
+  /** Maximum time between two parts of a streamed response that the client receives. Time without data to send does not count. */
   readonly stalledStreamTimeoutMs: number;
-  /** From GOAWAY or the end of the last response to the end of the TCP connection. x/net/http2: goAwayTimeout. */
+  /** Maximum time from GOAWAY or the end of the last response to the end of the TCP connection. Go: x/net/http2, goAwayTimeout. */
   readonly closeTimeoutMs: number;
   /**
-   * Burst of HTTP/2 frames PING, SETTINGS and RST_STREAM on one connection. Less than NGHTTP2_DEFAULT_STREAM_RESET_BURST (1000), beyond
-   * which nghttp2 sends GOAWAY and ignores the client, but Node keeps the connection.
+   * Burst of HTTP/2 frames PING, SETTINGS and RST_STREAM on one connection. Must be less than NGHTTP2_DEFAULT_STREAM_RESET_BURST (1000): beyond that
+   * limit, nghttp2 sends GOAWAY and ignores the client, but Node.js keeps the connection open.
    */
   readonly controlFrameBurst: number;
-  /** Rate of these frames per second that the server accepts permanently. NGHTTP2_DEFAULT_STREAM_RESET_RATE. */
+  /** Rate per second of the frames that `controlFrameBurst` counts. Equal to NGHTTP2_DEFAULT_STREAM_RESET_RATE. */
   readonly controlFramesPerSecond: number;
 }
 
-/** The limits that have no key in the configuration. */
+/** The limits that cannot be configured. */
 const fixedLimits = {
   prefaceTimeoutMs: 10_000,
   closeTimeoutMs: 1_000,
@@ -54,7 +60,7 @@ export interface ConnectionConfig {
   readonly stalledStreamTimeoutSeconds: number;
 }
 
-/** Defaults of `ConnectionConfig`, of kube-apiserver where it has the same limit. */
+/** The default limits. Equal to those of kube-apiserver if kube-apiserver has the limit. */
 export const defaultConnectionConfig: ConnectionConfig = {
   max: 8192,
   reserved: 512,

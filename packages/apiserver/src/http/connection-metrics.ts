@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { ClientClass } from './client-class.ts';
 
-/** Why the server closed a connection, or one HTTP/2 stream of it, before the client did. */
+/** The reason why the server closed a connection, or one HTTP/2 stream, before the client did. */
 export type CloseReason =
   | 'handshake-timeout'
   | 'preface-timeout'
@@ -15,11 +15,11 @@ export type CloseReason =
   | 'source-limit'
   | 'total-limit';
 
-/** Counts connections, and those that the server closed. */
+/** The metrics of open connections, and of connections that the server closed. */
 export class ConnectionMetrics {
   readonly #closed: Counter<'reason'>;
 
-  /** `count` returns the open connections of a class. */
+  /** Registers the metrics. `count` returns the number of open connections of a class. */
   constructor(registry: Registry, count: (clientClass: ClientClass) => number) {
     this.#closed = new Counter({
       name: 'apiserver_connections_closed_total',

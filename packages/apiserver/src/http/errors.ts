@@ -7,11 +7,11 @@ import { errorName, stackWithoutMessage } from '../request/confidential.ts';
 export interface FailedRequest {
   readonly method: string;
   readonly path: string | undefined;
-  /** True if messages of errors may quote confidential bodies. */
+  /** True if error messages may quote confidential bodies. */
   readonly isConfidential: boolean;
 }
 
-/** Returns the error that the client receives: a StatusError unchanged, any other error as `InternalError`, which is also logged. */
+/** Returns the error to send to the client: a StatusError unchanged, any other error as `InternalError`. The other error is logged. */
 export function statusOf(error: unknown, log: Logger, { method, path, isConfidential }: FailedRequest): StatusError {
   if (error instanceof StatusError) return error;
   log.error({ method, path, ...(isConfidential ? { error: stackWithoutMessage(error) } : { err: error }) }, 'request failed');
@@ -23,7 +23,7 @@ export function internalError(message: string, cause?: unknown): StatusError {
   return new StatusError(status, cause === undefined ? undefined : { cause });
 }
 
-/** Converts the error response of another server to a StatusError. */
+/** Converts the error response of another API server to a StatusError. */
 export function remoteRejection(code: number, answer: unknown): StatusError {
   if (isObject(answer) && answer['kind'] === 'Status') return new StatusError(answer as unknown as Status);
   const reason = (Object.keys(statusCodes) as StatusReason[]).find((known) => statusCodes[known] === code) ?? 'InternalError';
@@ -37,5 +37,5 @@ export const shuttingDown = (): StatusError => failure('ServiceUnavailable', 'th
 export const entityTooLarge = (limit: number): StatusError =>
   failure('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`);
 
-/** The body of `http.NotFound`, with which upstream responds to paths without an API. */
+/** The body of Go's `http.NotFound`, with which upstream responds to unknown paths. */
 export const plainNotFound = '404 page not found\n';

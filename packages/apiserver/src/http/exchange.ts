@@ -5,50 +5,53 @@ import type { ClientConnection } from './client-connection.ts';
 
 export type HeaderValue = string | readonly string[];
 
-/** One request and its response, independent of the version of HTTP. */
+/** An HTTP request and its response, independent of the HTTP version. */
 export interface Exchange {
   readonly method: string;
-  /** Path and query as the client sent them. */
+  /** The path and query as the client sent them. */
   readonly target: string;
-  /** Names in lower case. */
+  /** The request headers, by name in lower case. */
   readonly headers: IncomingHttpHeaders;
   readonly connection: ClientConnection;
-  /** Aborts if the client disconnects before the response is complete, and when `cancel` is called. Created on first use. */
+  /** Aborts if the client disconnects before the response is complete, or when `cancel` is called. Created on first use. */
   readonly signal: AbortSignal;
-  /** `fresh`: no response yet. `open`: the response head is sent and its body is streamed. `sent`: the response is complete. */
+  /** The state of the response. `fresh`: not begun. `open`: the head is sent, the body is streamed. `sent`: complete. */
   readonly state: 'fresh' | 'open' | 'sent';
-  /** Of the response; 0 while the state is `fresh`. */
+  /** The status code of the response; 0 while the state is `fresh`. */
   readonly statusCode: number;
   /** Bytes of the response body written to the connection so far. */
   readonly bytesSent: number;
-  /** Aborts the signal and stops reading the request body. */
+  /** Aborts `signal` with this reason, and stops reading the request body. */
   cancel(reason: unknown): void;
   setHeader(name: string, value: HeaderValue): void;
-  /** Returns the request body as a stream, for forwarding; undefined if there is none. Call it at most once, and not with `readBody`. */
+  /** Returns the request body as a stream, for forwarding; undefined if there is no body. Call it at most once, and not together with `readBody`. */
   requestStream(): Readable | undefined;
   /**
-   * Returns the whole body, which counts towards the bound of all bodies until `releaseBody`.
-   * @throws StatusError `RequestEntityTooLarge` beyond `limit` bytes; `TooManyRequests` beyond the bound of all bodies; `BadRequest` if the
-   * client ends early; the reason of `cancel`
+   * Returns the complete request body. The body counts towards the limit of all buffered bodies until `releaseBody` is called.
+   * @throws StatusError `RequestEntityTooLarge` if the body exceeds `limit` bytes; `TooManyRequests` if all bodies together exceed their limit;
+   * `BadRequest` if the client ends the body early; the reason of `cancel`
    */
   readBody(limit: number): Promise<Buffer>;
-  /** Ends the accounting of the body. Called at the end of the request. */
+  /** Stops counting the body towards the limit of all buffered bodies. Called at the end of the request. */
   releaseBody(): void;
-  /** Sends head and body. Does nothing if a response has begun. */
+  /** Sends a complete response. Does nothing if a response has begun. */
   send(code: number, body: Buffer | string): void;
-  /** Sends the head and returns a stream for the body. If a response has begun, the stream is closed. */
+  /** Sends the response head and returns a stream for the body. If a response has already begun, returns a closed stream. */
   openStream(code: number): ResponseStream;
-  /** Resets the response: the client sees an error, not an end. */
+  /** Resets the response, so that the client sees an error instead of a complete response. */
   abort(): void;
 }
 
-/** The body of a streamed response. Writes after the client has disconnected are dropped. */
+/** The body of a streamed response. Data that is written after the client has disconnected is dropped. */
 export interface ResponseStream {
-  /** Writes the chunks together. False: wait for `waitForDrain` before the next write. The chunks are not copied and must not change. */
+  /**
+   * Writes the chunks together. Returns false if the caller should wait for `waitForDrain` before the next write. The chunks are not copied and must
+   * not change.
+   */
   write(chunks: readonly Buffer[]): boolean;
-  /** True if each chunk is delivered as one message, so that chunks must not be split. Absent: false. */
+  /** True if each chunk is delivered as one message, so that the caller must not split chunks. Default: false. */
   readonly isMessageBased?: boolean;
-  /** Resolves when the stream accepts more data, and when the client has disconnected. */
+  /** Resolves when the stream accepts more data or the client has disconnected. */
   waitForDrain(): Promise<void>;
   readonly closed: boolean;
   end(): void;
@@ -60,17 +63,20 @@ export const byteLength = (chunks: readonly Buffer[]): number => {
   return bytes;
 };
 
-/** A stream that drops everything. */
+/** A response stream that drops all data. */
 export const closedStream: ResponseStream = { closed: true, write: () => true, waitForDrain: () => Promise.resolve(), end() {} };
 
-/** Creates the signal of an exchange on first use, because most handlers do not need one. */
+/** The abort signal of an exchange, created on first use because most handlers do not need it. */
 export class LazySignal {
   readonly #onDisconnect: (listener: () => void) => void;
   #abort: AbortController | undefined;
   #reason: unknown;
   #cancelled = false;
 
-  /** `onDisconnect` is called at most once; it calls its listener when the client disconnects, at once if it already has. */
+  /**
+   * Creates the signal. `onDisconnect` is called at most once; it registers a listener for the client's disconnection, which is called at once if
+   * the client has already disconnected.
+   */
   constructor(onDisconnect: (listener: () => void) => void) {
     this.#onDisconnect = onDisconnect;
   }
@@ -96,10 +102,10 @@ export class LazySignal {
   }
 }
 
-/** A request to upgrade the connection to a byte stream. */
+/** A request to upgrade the connection from HTTP to a byte stream. */
 export interface UpgradeRequest {
   readonly socket: Duplex;
   readonly head: Buffer;
-  /** Records that the exchange was answered with this code: HTTP no longer applies to the connection. */
+  /** Marks the exchange as answered with this status code. Afterwards the connection does not use HTTP. */
   begin(code: number): void;
 }

@@ -1,22 +1,22 @@
 import { badRequest, failure } from '@oarlock/api/status';
 
-/** Bound of a request target, in characters: more than the selectors and exec commands of known clients need. */
+/** The maximum length of a request target in characters. Sufficient for the selectors and exec commands of known clients. */
 const maxTargetLength = 32 * 1024;
 const maxSegments = 64;
 const maxParameters = 1024;
 
-/** The parts of a request target, decoded exactly once. */
+/** The parts of a request target (path and query), decoded exactly once. */
 export interface RequestTarget {
-  /** Segments of the path, without an empty first or last one. */
+  /** The segments of the path, without empty first and last segments. */
   readonly segments: readonly string[];
   /** The decoded path without the query; a trailing slash is kept. */
   readonly path: string;
   readonly query: Query;
-  /** The part after `/proxy` of a pod, service or node, not decoded, for the backend: '' or a path with a leading slash. */
+  /** The part of a proxy path after `/proxy`, not decoded, for the backend: '' or a path with a leading slash. Absent for other paths. */
   readonly rest?: string;
 }
 
-/** The parameters of a request: first values by name, for `ApiRequest.query`, and all values, for lists such as `command`. */
+/** The query parameters: the first value of each, for `ApiRequest.query`, and all values, for lists such as `command`. */
 export interface Query {
   readonly first: Readonly<Record<string, string | undefined>>;
   all(name: string): readonly string[];
@@ -27,13 +27,13 @@ const nothing: Readonly<Record<string, string | undefined>> = Object.freeze(Obje
 const none: readonly string[] = Object.freeze([]);
 const noQuery: Query = { first: nothing, all: () => none };
 
-/** Matches a path up to `/proxy`, after which the backend's path begins. */
+/** Matches the part of a proxy path up to `/proxy`. The path of the backend follows. */
 const proxyPath = /^\/api\/v1\/(?:namespaces\/[^/]+\/(?:pods|services)|nodes)\/[^/]+\/proxy(?=\/|$)/;
 
 /**
- * Splits and decodes a request target. It is decoded once and not normalized: targets that another parser could resolve to a different
- * resource (dot segments, empty segments, encoded slashes, NUL, escapes that remain after decoding) are rejected.
- * @throws StatusError `BadRequest`; code 414 if the target is too long
+ * Splits and decodes a request target. The target is decoded once and not normalized. A target that another parser could resolve to a different
+ * resource is rejected: dot segments, empty segments, encoded slashes, NUL, or escapes that remain after decoding.
+ * @throws StatusError `BadRequest` for such a target; a StatusError with code 414 if the target is too long
  */
 export function parseTarget(target: string): RequestTarget {
   if (target.length > maxTargetLength)
@@ -77,7 +77,10 @@ function parseSegment(raw: string): string {
   return segment;
 }
 
-/** Returns the error of `IsValidPathSegmentName` of apimachinery, or one for empty segments and control characters. */
+/**
+ * Returns the error of a path segment that `IsValidPathSegmentName` of apimachinery rejects, that is empty, or that contains control characters;
+ * undefined if the segment is valid.
+ */
 function segmentError(segment: string): string | undefined {
   if (segment === '') return 'may not be empty';
   if (segment === '.' || segment === '..') return `may not be '${segment}'`;
@@ -98,7 +101,7 @@ function parseQuery(text: string): Query {
   return { first, all: (name) => parameters.getAll(name) };
 }
 
-/** Parses a boolean parameter as Kubernetes does: all values except 'false' and '0' are true, also the empty string. */
+/** Parses a boolean query parameter as Kubernetes does: every value except 'false' and '0' is true, including the empty string. */
 export function isTrue(value: string | undefined): boolean {
   return value !== undefined && value !== '0' && value.toLowerCase() !== 'false';
 }

@@ -1,12 +1,12 @@
 import { failure } from '@oarlock/api/status';
 
 /**
- * Bound of the request bodies that the server holds at once, in bytes. Larger than one body of the maximum size for each of 85 clients; decoding
- * takes several times a body's size, so that 600 seats with bodies of 3 MiB each would exhaust the memory of the process.
+ * The maximum number of bytes of request bodies that the server buffers at once. Sufficient for a body of the maximum size from each of 85 clients.
+ * Decoding takes several times the size of a body, so 600 concurrent requests with bodies of 3 MiB would exhaust the memory of the process.
  */
 export const maxBufferedBodyBytes = 256 * 1024 * 1024;
 
-/** Counts the bytes of request bodies from their arrival to the end of their requests, over all connections. */
+/** Counts the bytes of request bodies of all connections, each from its arrival to the end of its request. */
 export class RequestBodyMemory {
   readonly maxBytes: number;
   #bytes = 0;
@@ -19,7 +19,7 @@ export class RequestBodyMemory {
     return this.#bytes;
   }
 
-  /** Counts received bytes. @throws StatusError `TooManyRequests` if the bound is reached; the bytes are then not counted */
+  /** Counts received bytes. @throws StatusError `TooManyRequests` if the limit is reached; the bytes are not counted in this case */
   add(bytes: number): void {
     if (this.#bytes + bytes > this.maxBytes)
       throw failure('TooManyRequests', 'Too many requests, please try again later.', { retryAfterSeconds: 1 });
@@ -31,7 +31,7 @@ export class RequestBodyMemory {
   }
 }
 
-/** The share of one request. */
+/** The bytes that one request has added to the count. */
 export class BodyReservation {
   readonly #memory: RequestBodyMemory;
   #bytes = 0;
@@ -40,7 +40,7 @@ export class BodyReservation {
     this.#memory = memory;
   }
 
-  /** @throws StatusError `TooManyRequests` */
+  /** Counts received bytes of this request. @throws StatusError `TooManyRequests` if the limit of all bodies is reached */
   add(bytes: number): void {
     this.#memory.add(bytes);
     this.#bytes += bytes;

@@ -30,7 +30,7 @@ import type { Route } from './routes.ts';
 import { mediaTypeOf, protobufType } from '../negotiation/negotiation.ts';
 import { groupsPreservingNumbers } from '../registry/served-kind.ts';
 
-/** Maximum size of a request body in bytes: upstream's limit. */
+/** The maximum size of a request body in bytes, as upstream. */
 export const maxBodyBytes = 3 * 1024 * 1024;
 
 const bodyTypes: Readonly<Record<string, MediaType>> = {
@@ -52,14 +52,17 @@ const unsupported = (accepted: readonly string[]): StatusError =>
     `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`,
   );
 
-/** Returns the media type of a body in JSON or YAML. @throws StatusError `UnsupportedMediaType` */
+/** Returns the media type of a request body that is not a patch. @throws StatusError `UnsupportedMediaType` if the content type is not supported */
 export function requestBodyType(contentType: string | undefined): MediaType {
   const type = mediaTypeOf(contentType);
   if (!Object.hasOwn(bodyTypes, type)) throw unsupported(['application/json', 'application/yaml', protobufType]);
   return bodyTypes[type] as MediaType;
 }
 
-/** Returns the type of a patch. Custom resources have no strategic merge patch, because they have no Go types. @throws StatusError `UnsupportedMediaType` */
+/**
+ * Returns the patch type of a content type. Strategic merge patch is not supported for custom resources, because they have no Go types.
+ * @throws StatusError `UnsupportedMediaType` if the patch type is not supported
+ */
 export function requestPatchType(contentType: string | undefined, kind: Kind): PatchType {
   const type = mediaTypeOf(contentType);
   const accepted = publishedSchemaOf(kind) === undefined ? patchTypes : customPatchTypes;
@@ -68,22 +71,22 @@ export function requestPatchType(contentType: string | undefined, kind: Kind): P
 }
 
 const anyMap = 'map[string]interface {}';
-/** A prefix of upstream's error messages for objects, which those for patches do not have. */
+/** The prefix of upstream's error messages for bodies that are not patches. */
 const jsonFault = "couldn't get version/kind; json parse error: ";
 
 export interface RequestBodyContext {
   readonly route: Route;
   readonly query: Query;
   readonly contentType: string | undefined;
-  /** Present if the body is protobuf: the decoder has large tables and is loaded on first use. */
+  /** The protobuf decoder, for a protobuf body. The decoder has large tables and is loaded on first use. */
   readonly protobuf: ((bytes: Buffer) => KubeObject) | undefined;
-  /** Called for unknown and duplicate fields under `fieldValidation=Warn`, the default. */
+  /** Called for unknown and duplicate fields if `fieldValidation` is Warn, the default. */
   warn(message: string): void;
 }
 
 /**
- * Decodes a body to an object of the expected kind, a patch, or options. Options of deletions may be in the query instead.
- * @throws StatusError `BadRequest`, `UnsupportedMediaType`
+ * Decodes a request body: an object of the expected kind, a patch, or options. DeleteOptions may be in the query instead.
+ * @throws StatusError `BadRequest` if the body is malformed; `UnsupportedMediaType`
  */
 export function decodeRequestBody(bytes: Buffer, { route, query, contentType, protobuf, warn }: RequestBodyContext): unknown {
   const { verb, kind, subresource, optionsKind } = route;
@@ -113,7 +116,7 @@ export function decodeRequestBody(bytes: Buffer, { route, query, contentType, pr
   return published === undefined ? markConforming(object, schemaOf(expected)) : object;
 }
 
-/** The type that each patch is decoded to, and upstream's prefixes for errors. */
+/** The type to which each kind of patch is decoded, and the prefixes of upstream's error messages. */
 const patchForms: Readonly<
   Record<PatchType, { readonly list: boolean; readonly into: string; readonly fault: string; readonly mismatch: string }>
 > = {
@@ -129,8 +132,8 @@ const patchForms: Readonly<
 };
 
 /**
- * Parses a patch. `exact`: keeps integers that a double cannot represent, for kinds without Go types.
- * @throws StatusError `BadRequest`
+ * Parses a patch. `exact` keeps integers that a double cannot represent, for kinds without Go types.
+ * @throws StatusError `BadRequest` if the patch is malformed
  */
 function parsePatch(bytes: Buffer, type: PatchType, exact: boolean): unknown {
   const { list, into, fault, mismatch } = patchForms[type];
@@ -161,7 +164,10 @@ const anyFields: Schema = {
   },
 };
 
-/** Reports duplicate keys of a patch, of which parsing keeps only the last. @throws StatusError `BadRequest`, `Invalid` under `fieldValidation=Strict` */
+/**
+ * Reports duplicate keys in a patch, of which parsing keeps only the last.
+ * @throws StatusError `BadRequest` or `Invalid` if `fieldValidation` is Strict and a key is duplicate
+ */
 function checkDuplicates(bytes: Buffer, type: PatchType, { query, warn }: Pick<RequestBodyContext, 'query' | 'warn'>): void {
   const validation = query.first['fieldValidation'] || 'Warn';
   if (validation === 'Ignore') return;
@@ -178,7 +184,7 @@ function checkDuplicates(bytes: Buffer, type: PatchType, { query, warn }: Pick<R
   for (const warning of duplicates.flatMap(warningsOf)) warn(warning);
 }
 
-/** Detects JSON that a client has declared as YAML, because the JSON parser is a thousand times faster. */
+/** Returns the media type JSON for a body that is declared as YAML but contains JSON, because the JSON parser is a thousand times faster. */
 function toJsonBytes(bytes: Buffer, type: MediaType): MediaType {
   return type === 'application/yaml' && bytes[0] === 0x7b && isJson(bytes) ? 'application/json' : type;
 }
@@ -192,7 +198,7 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
-/** Decodes DeleteOptions. Clients send them with the API version of the deleted object. */
+/** Decodes DeleteOptions. Clients may send DeleteOptions with the apiVersion of the deleted object. */
 function deleteOptions(bytes: Buffer, type: MediaType): unknown {
   const value = withTypeMeta(parseBody(bytes, type));
   const { kind = '', apiVersion = '' } = value as KubeObject;

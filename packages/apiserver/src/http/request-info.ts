@@ -2,7 +2,7 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Attributes } from '@oarlock/spi/authz';
 import { isTrue, type Query, type RequestTarget } from './path.ts';
 
-/** The meaning of a method and a path, whether or not a resource is served there: `RequestInfo` of Kubernetes. */
+/** The meaning of a method and a path, whether a resource is served at the path or not (RequestInfo upstream). */
 export type RequestInfo = NonResourceInfo | ResourceInfo;
 export interface NonResourceInfo {
   readonly kind: 'path';
@@ -11,16 +11,16 @@ export interface NonResourceInfo {
 }
 export interface ResourceInfo {
   readonly kind: 'resource';
-  /** get, list, watch, create, update, patch, delete, deletecollection; '' for other methods. */
+  /** The API verb: get, list, watch, create, update, patch, delete or deletecollection; '' for other methods. */
   readonly verb: string;
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** The namespace in the path; for a Namespace its own name, so that roles in it apply to it. */
+  /** The namespace in the path. For a request for a Namespace, the name of the Namespace, so that roles in the namespace apply. */
   readonly namespace: string;
   readonly name: string;
-  /** The segments after a subresource, for proxies. */
+  /** The path segments after the subresource, for proxies. */
   readonly rest: readonly string[];
   /** True if the path has the deprecated prefix `/watch/`. */
   readonly watchPrefix: boolean;
@@ -72,7 +72,7 @@ function verbOf(method: string, name: string, query: Query): string {
   return verb === 'delete' ? 'deletecollection' : verb;
 }
 
-/** Returns the attributes that authorizers decide on. */
+/** Returns the attributes by which authorizers decide on the request. */
 export function attributesOf(info: RequestInfo, identity: Identity): Attributes {
   if (info.kind === 'path') return { kind: 'path', identity, verb: info.verb, path: info.path };
   const { verb, group, version, resource, subresource, namespace, name } = info;

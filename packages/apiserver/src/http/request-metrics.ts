@@ -3,18 +3,18 @@ import type { Route } from './routes.ts';
 import { deprecationWarning } from '../registry/served-kind.ts';
 import { readCounter, PrecomputedHistogram, type Observer } from '../metrics/histogram.ts';
 
-/** Buckets of upstream's histogram of request durations, in seconds. */
+/** The buckets of upstream's histogram of request durations, in seconds. */
 const durationBuckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
-/** Buckets of upstream's histogram of response sizes, in bytes. */
+/** The buckets of upstream's histogram of response sizes, in bytes. */
 const sizeBuckets = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/** Buckets of upstream's histogram of watch list durations, in seconds. */
+/** The buckets of upstream's histogram of watch list durations, in seconds. */
 const watchListBuckets = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
 const sizeLabels = ['verb', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const requestLabels = ['verb', 'dry_run', 'group', 'version', 'resource', 'subresource', 'scope', 'component'] as const;
 const readOnly: ReadonlySet<string> = new Set(['GET', 'LIST', 'WATCH', 'HEAD']);
-/** Bound of label sets, because the verb and the resource of a request come from the client. */
+/** The maximum number of label sets. Clients choose the verb and the resource of a request, and could otherwise create any number. */
 const maxSeries = 10_000;
-/** Labels of upstream's build information; empty where they describe a compilation. */
+/** The labels of upstream's build information. Labels that describe a compilation are empty. */
 const buildLabels = {
   git_commit: '',
   git_tree_state: '',
@@ -28,7 +28,7 @@ interface Series {
   readonly labels: Readonly<Record<string, string>>;
   count: number;
   readonly seconds: Observer;
-  /** Absent for requests other than reads, as upstream. */
+  /** The histogram of response sizes; undefined for requests other than reads, as upstream. */
   readonly bytes: Observer | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface RequestObservation {
   readonly bytes: number;
 }
 
-/** Numbers of requests in progress. */
+/** The numbers of requests in progress. */
 export interface InFlightCounts {
   mutating(): number;
   readOnly(): number;
@@ -61,7 +61,7 @@ export class RequestMetrics {
   readonly #watchListSeries = new Map<string, Observer>();
   readonly #series = new Map<string, Series>();
   readonly #observers = new Map<string, Pick<Series, 'seconds' | 'bytes'>>();
-  /** Requests beyond `maxSeries` label sets. */
+  /** The series of requests whose labels exceed `maxSeries` label sets. */
   #otherSeries: Series | undefined;
 
   constructor(registry: Registry, inFlight: InFlightCounts, version: string) {
@@ -117,7 +117,10 @@ export class RequestMetrics {
     return series;
   }
 
-  /** All codes of one `request` key share the histograms of durations and sizes. */
+  /**
+   * Creates the series of a label set. Label sets that differ only in the status code (`request` is equal) share the histograms of durations and
+   * sizes.
+   */
   #newSeries(labels: Readonly<Record<string, string>>, code: number, request: string): Series {
     let observers = this.#observers.get(request);
     if (observers === undefined) {
@@ -132,7 +135,7 @@ export class RequestMetrics {
     return { labels: { ...labels, code: String(code) }, count: 0, ...observers };
   }
 
-  /** Returns a function that counts events sent to a watch. */
+  /** Returns a function that counts the events that are sent to a watch. */
   watchEventObserver({ resource: { group, version, resource } }: Route): (events: number) => void {
     const counter = this.#watchEvents.labels({ group, version, resource });
     return (events) => {
@@ -140,7 +143,7 @@ export class RequestMetrics {
     };
   }
 
-  /** Records the time after which a watch with `sendInitialEvents` has sent the initial events. */
+  /** Records the time until a watch with `sendInitialEvents` has sent the initial events. */
   observeWatchList(route: Route, seconds: number): void {
     const { group, version, resource } = route.resource;
     const scope = scopeOf(route);
@@ -150,7 +153,7 @@ export class RequestMetrics {
     series.observe(seconds);
   }
 
-  /** Counts a long-running request until the returned function is called. */
+  /** Counts a long-running request as in progress until the returned function is called. */
   countLongRunning(verb: string, route: Route): () => void {
     const { group, version, resource } = route.resource;
     const gauge = this.#longRunning.labels({
@@ -256,7 +259,7 @@ function registerInFlight(registry: Registry, inFlight: InFlightCounts): void {
 const scopeOf = (route: Route | undefined): string =>
   route === undefined ? '' : route.name !== '' || route.verb === 'create' ? 'resource' : route.namespace !== '' ? 'namespace' : 'cluster';
 
-/** Returns the verb label of a request: its method, or the API verb where one method has several. */
+/** Returns the verb label of a request: the HTTP method, or the API verb if a method has several API verbs. */
 export function reportedVerb(method: string, route: Route | undefined): string {
   if (route === undefined) return method;
   if (route.subresource?.verbs.includes('connect') === true) return 'CONNECT';

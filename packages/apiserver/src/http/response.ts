@@ -15,12 +15,15 @@ import type { PipelineResponse } from '../request/response.ts';
 import type { IncludeObject } from '../negotiation/response-encoding.ts';
 
 const includes: readonly IncludeObject[] = ['None', 'Metadata', 'Object'];
-/** Clients that show responses to people; `pretty` is their default, as upstream. */
+/** Matches the user agents of clients that show responses to people. As upstream, JSON is indented for these clients by default. */
 const plainAgents = /^(?:curl|wget|mozilla\/5\.0)/i;
-/** Bound of all warnings of one response, in characters (upstream: truncateAtTotalRunes). */
+/** The maximum length of all warnings of one response, in characters (truncateAtTotalRunes upstream). */
 const maxWarningLength = 4096;
 
-/** Returns the format of the response to a request for a resource. @throws StatusError `NotAcceptable`, `BadRequest` */
+/**
+ * Returns the negotiated format of the response to a request for a resource.
+ * @throws StatusError `NotAcceptable` if the client accepts no offered format; `BadRequest`
+ */
 export function negotiateForRoute(
   exchange: Pick<Exchange, 'headers'>,
   query: Query,
@@ -32,10 +35,13 @@ export function negotiateForRoute(
   return accepted;
 }
 
-/** Reviews are not stored or listed, so they have no table columns. */
+/** Returns true for review resources, which are not stored or listed and therefore have no table columns. */
 const isReview = ({ verbs }: Route['kind']): boolean => !verbs.includes('get') && !verbs.includes('list');
 
-/** Returns the format of a response from the request's headers and parameters. @throws StatusError `NotAcceptable` */
+/**
+ * Returns the negotiated format of a response, from the headers and parameters of the request.
+ * @throws StatusError `NotAcceptable` if the client accepts no offered format
+ */
 export function negotiateRequest({ headers }: Pick<Exchange, 'headers'>, query: Query, offer: OfferedForms = 'nothing'): NegotiatedFormat {
   const accepted = negotiateAccept(headers.accept, offer);
   const { pretty } = query.first;
@@ -51,14 +57,14 @@ export interface ResponseContext {
   readonly query: Query;
   readonly clock: Clock;
   readonly warnings: readonly string[];
-  /** Called once by each watch. Returns a function that receives the number of events sent. */
+  /** Called once per watch. Returns a function that is called with the number of events sent. */
   newEventObserver(): (events: number) => void;
   /** Called when a watch has sent its initial events. */
   readonly onInitialEventsSent?: (() => void) | undefined;
   statusOf(error: unknown): StatusError;
 }
 
-/** Sends the response of the pipeline, except proxied ones. */
+/** Sends a response of the pipeline to the client. Does not handle proxied responses. */
 export async function sendResponse(
   response: Exclude<PipelineResponse, { kind: 'kubelet' | 'proxy' }>,
   context: ResponseContext,
@@ -147,7 +153,7 @@ function includeObjectOf(query: Query): IncludeObject {
   return known;
 }
 
-/** Adds `Warning` headers (RFC 7234, section 5.5) as Kubernetes sends them. Their total length is bounded, because clients bound the response head. */
+/** Adds `Warning` headers (RFC 7234, section 5.5) as Kubernetes does. Their total length is limited, because clients limit the response head. */
 export function addWarnings(exchange: Exchange, warnings: readonly string[]): void {
   if (warnings.length === 0) return;
   const values: string[] = [];
@@ -162,12 +168,12 @@ export function addWarnings(exchange: Exchange, warnings: readonly string[]): vo
   exchange.setHeader('Warning', values);
 }
 
-/** Loads the encoder for an error in the format that the client accepts. */
+/** Loads the encoder for an error response in the format that the client accepts. */
 export async function preloadStatusEncoding({ headers }: Pick<Exchange, 'headers'>): Promise<void> {
   if (headers.accept?.includes('protobuf') === true) await loadCodec();
 }
 
-/** Sends an error as `Status`. Of the negotiated response only the format applies, not transformations. */
+/** Sends an error as a `Status` in the negotiated format. Transformations such as Table do not apply. */
 export function sendStatus(exchange: Exchange, { status }: StatusError): void {
   if (exchange.state !== 'fresh') {
     if (exchange.state === 'open') exchange.abort(); // the client must not treat the partial response as complete
@@ -186,7 +192,7 @@ function formatOf(exchange: Exchange): Pick<NegotiatedFormat, 'format' | 'pretty
   }
 }
 
-/** Sends a value that is not encoded yet. */
+/** Encodes a value in the negotiated format and sends it. */
 export function sendValue(
   exchange: Exchange,
   { code, value }: { readonly code: number; readonly value: object | Status },

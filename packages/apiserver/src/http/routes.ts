@@ -5,7 +5,7 @@ import type { ApiVerb } from '@oarlock/spi/loopback';
 import { publishedSchemaOf } from '../custom-resources/published-kind.ts';
 import type { ResourceInfo } from './request-info.ts';
 
-/** A request for a served resource. */
+/** The served resource and the verb that a request is for. */
 export interface Route {
   readonly verb: ApiVerb;
   readonly kind: Kind;
@@ -13,11 +13,11 @@ export interface Route {
   readonly subresource: Subresource | undefined;
   readonly namespace: string;
   readonly name: string;
-  /** Kind of the options in the query, if the subresource has options: `PodExecOptions`. */
+  /** The kind of the options in the query, such as `PodExecOptions`; undefined if the subresource has no options. */
   readonly optionsKind: string | undefined;
-  /** The object name in a deprecated watch path. */
+  /** The object name in a deprecated watch path; undefined for other paths. */
   readonly watchedName: string | undefined;
-  /** True if the request timeout does not apply. */
+  /** True for long-running requests, to which the request timeout does not apply. */
   readonly longRunning: boolean;
 }
 
@@ -36,10 +36,10 @@ export const pathNotFound = (): StatusError => failure('NotFound', 'the server c
 export const methodNotAllowed = (): StatusError =>
   failure('MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
 
-/** Finds the served resource of a path. */
+/** Finds the served resource for a path. */
 export class Routes {
   readonly #byGroupVersion = new Map<string, Map<string, RoutedKind>>();
-  /** Group versions with built-in kinds. */
+  /** The group versions that contain built-in kinds. */
   readonly #builtin = new Set<string>();
 
   constructor(served: readonly Kind[]) {
@@ -56,7 +56,7 @@ export class Routes {
     }
   }
 
-  /** Returns the route, or the error of upstream's routes; undefined if upstream responds with a plain 404 page. */
+  /** Returns the route of a request. If there is none, returns the error of upstream, or undefined if upstream responds with a plain 404 page. */
   find(method: string, info: ResourceInfo): Route | StatusError | undefined {
     const groupVersion = `${info.group}/${info.version}`;
     const served = this.#byGroupVersion.get(groupVersion)?.get(info.resource);
@@ -66,7 +66,10 @@ export class Routes {
   }
 }
 
-/** Custom resources have no routes upstream: one handler serves their whole path and dispatches by verb. */
+/**
+ * Returns the route of a request for a custom resource. Upstream registers no routes for custom resources: one handler serves the whole path and
+ * dispatches by verb.
+ */
 function customRoute(served: RoutedKind, method: string, info: ResourceInfo): Route | StatusError | undefined {
   const { kind, resource, subresources } = served;
   const { verb, namespace, name } = info;
@@ -95,7 +98,7 @@ const unsupportedVerb = ({ group, resource }: Resource, verb: string): StatusErr
     kind: resource,
   });
 
-/** Returns true if the path has a namespace exactly if the kind requires one. */
+/** Returns true if the path contains a namespace and the kind is namespaced, or neither. */
 function scopedNames(kind: Kind, { namespace, name, resource, subresource }: ResourceInfo): boolean {
   if (!kind.namespaced) return namespace === '' || (resource === 'namespaces' && kind.group === '' && namespace === name);
   return namespace !== '' || (name === '' && subresource === '');

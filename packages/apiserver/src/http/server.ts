@@ -30,39 +30,41 @@ import { RequestBodyMemory } from './request-body-memory.ts';
 export interface HttpServerOptions {
   readonly pair: KeyPair;
   readonly clientAuthorities: ClientAuthorities;
-  /** Requests in progress on one connection. */
+  /** The maximum number of concurrent requests on one connection. */
   readonly maxStreamsPerConnection: number;
   readonly limits: ConnectionLimits;
   readonly clock: Clock;
   readonly log: Logger;
   readonly registry: Registry;
-  /** Bounds the request bodies of all connections. */
+  /** Limits the total size of the request bodies of all connections. */
   readonly bodies?: RequestBodyMemory;
   handle(exchange: Exchange, upgrade?: UpgradeRequest): Promise<void>;
 }
 
-/** Bytes of a request head. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less. */
+/**
+ * The maximum size of a request head in bytes. kube-apiserver accepts 1 MiB (net/http: DefaultMaxHeaderBytes); tokens and long selectors need less.
+ */
 const maxHeaderBytes = 96 * 1024;
 const maxHeaderPairs = 256;
-/** Idle time before the first TCP keepalive probe, in milliseconds (Go: defaultTCPKeepAliveIdle). Detects clients that have vanished. */
+/** The idle time before the first TCP keepalive probe in milliseconds, which detects clients that have vanished (Go: defaultTCPKeepAliveIdle). */
 const keepAliveDelayMs = 15_000;
-/** How long `close` waits for clients to receive responses, in milliseconds. */
+/** The time in milliseconds that `close` waits for clients to receive responses. */
 const closeLingerMs = 1_000;
-/** About the time from a connection to its first request, in milliseconds: synchronous work yields more often meanwhile. */
+/** The approximate time from a new connection to its first request in milliseconds, during which synchronous work yields more often. */
 const greetingMs = 50;
-/** HTTP/2 flow-control windows, in bytes. */
+/** The HTTP/2 flow-control windows of streams and connections, in bytes. */
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
-/** Bound of the memory of one HTTP/2 session, in MB, which includes responses that its client does not receive. */
+/** The maximum memory of one HTTP/2 session in MB, including responses that the client has not received. */
 const maxSessionMemory = 64;
 
-/** Serves HTTP/2, HTTP/1.1 and upgrades on one TLS port. */
+/** An HTTPS server for HTTP/2, HTTP/1.1 and upgraded connections on one port. */
 export class HttpServer {
   readonly #server: Http2SecureServer;
   readonly #options: HttpServerOptions;
   readonly #certificates: ClientCertificateVerifier;
   readonly #connections: ConnectionTable;
-  /** By TLS socket (HTTP/1.1) and by session (HTTP/2). */
+  /** The connection of each TLS socket (HTTP/1.1) and of each session (HTTP/2). */
   readonly #connectionOf = new WeakMap<object, Connection>();
   readonly #bodies: RequestBodyMemory;
   #stopping = false;
@@ -86,7 +88,7 @@ export class HttpServer {
     this.#listenForRequests();
   }
 
-  /** Rejects if the address is not available. */
+  /** Starts to listen. Rejects if the address is not available. */
   async listen(address: string, port: number): Promise<AddressInfo> {
     this.#server.listen({ host: address, port, backlog: 1024 });
     await once(this.#server, 'listening');
@@ -96,7 +98,7 @@ export class HttpServer {
     return this.#server.address() as AddressInfo;
   }
 
-  /** Uses this certificate for new connections. */
+  /** Replaces the serving certificate for new connections. */
   setCertificate({ certificate, key }: KeyPair): void {
     this.#server.setSecureContext({
       cert: certificate,
@@ -106,7 +108,7 @@ export class HttpServer {
     });
   }
 
-  /** Accepts no more connections and releases the port. Requests in progress continue; HTTP/2 clients receive GOAWAY. */
+  /** Stops accepting connections and releases the port. Requests in progress continue; HTTP/2 clients receive GOAWAY. */
   stopAccepting(): void {
     if (this.#stopping) return;
     this.#stopping = true;
@@ -114,7 +116,7 @@ export class HttpServer {
     for (const connection of this.#connections) connection.drain();
   }
 
-  /** Resolves when every connection is closed. Clients have a short time to receive their responses. */
+  /** Closes all connections. Clients have `closeLingerMs` to receive their responses. Resolves when every connection is closed. */
   async close(): Promise<void> {
     this.stopAccepting();
     const connections = [...this.#connections];
@@ -231,7 +233,7 @@ export class HttpServer {
     void this.#options.handle(exchange);
   }
 
-  /** Serves a request to upgrade. Until the handler calls `begin` it may send an ordinary response, which is the last of its connection. */
+  /** Handles a request to upgrade. Until the handler calls `begin`, it may send an ordinary response, after which the connection ends. */
   #serveUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', () => {
       socket.destroy();
@@ -293,13 +295,13 @@ function newServer({ pair, clientAuthorities, maxStreamsPerConnection }: HttpSer
   });
 }
 
-/** Applies the bound of HTTP/2 heads to HTTP/1.1. */
+/** Returns true if an HTTP/1.1 request has more headers than HTTP/2 requests may have. */
 const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaderPairs;
 
 const errorResponse = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
 const errorStatuses: Readonly<Record<string, string>> = { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large' };
 
-/** Responds to a request that cannot be parsed, if possible, and closes the connection. */
+/** Responds to a request that cannot be parsed, if the socket is writable, and closes the connection. */
 function rejectConnection(error: Error, socket: Duplex): void {
   if (!socket.writable) {
     socket.destroy();

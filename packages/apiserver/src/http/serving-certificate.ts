@@ -4,10 +4,10 @@ import { hostname, networkInterfaces } from 'node:os';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { CertificateRequest, ClusterFacts, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
-/** Delay after a failed renewal, and the shortest time to the next one, in milliseconds. */
+/** The delay after a failed renewal, and the minimum time until the next renewal, in milliseconds. */
 const retryMs = 60_000;
 
-/** Returns a request for a certificate with the names and addresses of the server. */
+/** Returns a certificate request with the host names and IP addresses of the server. */
 export function servingCertificateRequest(facts: ClusterFacts, extra: readonly (string | undefined)[]): CertificateRequest {
   const names = new Set([
     'kubernetes',
@@ -29,7 +29,7 @@ export function servingCertificateRequest(facts: ClusterFacts, extra: readonly (
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '');
 
-/** The serving certificate, renewed when a fifth of its lifetime is left. */
+/** The serving certificate of the server, which is renewed when a fifth of its lifetime is left. */
 export class ServingCertificate {
   readonly #keys: ClusterKeys;
   readonly #request: CertificateRequest;
@@ -42,7 +42,7 @@ export class ServingCertificate {
     this.#clock = clock;
   }
 
-  /** Returns the first pair. Calls `onRenew` with each later pair, and `onFailure` if a renewal fails, until `stop`. */
+  /** Returns the first certificate and key. Until `stop`, calls `onRenew` with each later pair, and `onFailure` if a renewal fails. */
   async start(onRenew: (pair: KeyPair) => void, onFailure: (error: unknown) => void): Promise<KeyPair> {
     const pair = await this.#keys.issue(this.#request);
     this.#renewAfter(this.#renewalDelayMs(pair), onRenew, onFailure);

@@ -8,12 +8,12 @@ import { minGzipBytes } from './internal/body-writer.ts';
 const compress = promisify(gzip);
 const expand = promisify(gunzip);
 
-/** A document that does not change, with its entity tag. */
+/** An immutable document with its entity tag. */
 export interface StaticDocument {
   readonly contentType: string;
   readonly etag: string;
   readonly bytes: Buffer;
-  /** True if `bytes` are compressed with gzip. */
+  /** True if `bytes` contains the document compressed with gzip. */
   readonly compressed: boolean;
 }
 
@@ -23,12 +23,12 @@ export function staticDocument(contentType: string, content: string | Buffer): S
   return { contentType, etag: etagOf(content), bytes: Buffer.from(content), compressed: false };
 }
 
-/** Returns a document of which only the compressed bytes are kept, for large documents with few readers. */
+/** Returns a document that is kept only in compressed form, for large documents that are rarely read. */
 export async function compressedDocument(contentType: string, content: Buffer, etag = etagOf(content)): Promise<StaticDocument> {
   return { contentType, etag, bytes: await compress(content, { level: constants.Z_DEFAULT_COMPRESSION }), compressed: true };
 }
 
-/** Sends a document, or 304 if `If-None-Match` has its tag. The caller sets other headers. */
+/** Sends a document, or 304 if the `If-None-Match` header contains its entity tag. The caller sets other headers. */
 export async function sendDocument(exchange: Exchange, { contentType, etag, bytes, compressed }: StaticDocument): Promise<void> {
   exchange.setHeader('ETag', etag);
   exchange.setHeader('Vary', compressed || bytes.length > minGzipBytes ? 'Accept, Accept-Encoding' : 'Accept');

@@ -3,11 +3,11 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { closedStream, type Exchange, type ResponseStream } from './exchange.ts';
 
-/** Subprotocols of streamed responses: binary messages, and text messages in base64. */
+/** The WebSocket subprotocols of streamed responses: binary messages, or text messages in base64. */
 const protocols = ['binary.k8s.io', 'base64.binary.k8s.io'] as const;
-/** Bound of a client message, in bytes: clients only send close frames. */
+/** The maximum size of a client message in bytes. Clients only send close frames. */
 const maxReceived = 64 * 1024;
-/** Buffered bytes beyond which `write` returns false. */
+/** The number of buffered bytes above which `write` returns false. */
 const maxBuffered = 256 * 1024;
 
 const servers = new WebSocketServer({ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: maxReceived });
@@ -23,12 +23,12 @@ interface Upgrade {
   begin(code: number): void;
 }
 
-/** Returns true if the client requests the response as messages of a WebSocket. */
+/** Returns true if the client requests the response as WebSocket messages. */
 export const wantsWebSocket = ({ headers }: Pick<Exchange, 'headers'>): boolean => headers.upgrade?.toLowerCase() === 'websocket';
 
 /**
- * Returns an exchange that sends a streamed response, a log or a watch, as messages of a WebSocket. The connection is upgraded when the
- * response begins with code 200; other responses are sent without an upgrade.
+ * Returns an exchange that sends a streamed response, such as a log or a watch, as WebSocket messages. The connection is upgraded when a response
+ * with code 200 begins; other responses are sent without an upgrade.
  */
 export function webSocketExchange(exchange: Exchange, upgrade: Upgrade, { text }: { readonly text: boolean }): Exchange {
   return {

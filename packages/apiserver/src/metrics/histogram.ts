@@ -2,14 +2,14 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 
 type Labels = Readonly<Record<string, string>>;
 
-/** One series of a metric. Observing adds numbers, without the lookup by labels that prom-client does for each value. */
+/** One series of a metric. Observing a value does not look up the labels, which prom-client does for each value. */
 export interface Observer {
   observe(value: number): void;
 }
 
 interface Row {
   readonly labels: Labels;
-  /** Counts by bucket, not cumulative; the last one is that of values above all bounds. */
+  /** The number of values in each bucket, not cumulative. The last count is that of values above all bounds. */
   readonly counts: Float64Array;
   sum: number;
 }
@@ -18,17 +18,17 @@ interface HistogramOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];
-  /** Upper bounds, ascending. */
+  /** The upper bounds of the buckets, ascending. */
   readonly buckets: readonly number[];
   readonly registry: Registry;
 }
 
-/** A histogram for hot paths: the caller resolves a series once by its labels and keeps it. */
+/** A histogram for hot paths. The caller resolves a series by its labels once and keeps it. */
 export class PrecomputedHistogram extends Histogram {
   readonly #bounds: readonly number[];
   readonly #name: string;
   readonly #rows: Row[] = [];
-  /** Supplies the metadata of the metric; has no values. */
+  /** A histogram of prom-client without values, which supplies the metadata of the metric. */
   readonly #empty: Histogram;
 
   constructor({ name, help, labelNames, buckets, registry }: HistogramOptions) {
@@ -39,7 +39,7 @@ export class PrecomputedHistogram extends Histogram {
     this.#name = name;
   }
 
-  /** Returns the series of some labels. Call it once for each set of labels. */
+  /** Returns the series of a label set. The caller should call it once per label set and keep the result. */
   series(labels: Labels): Observer {
     const row: Row = { labels, counts: new Float64Array(this.#bounds.length + 1), sum: 0 };
     this.#rows.push(row);
@@ -70,13 +70,13 @@ export class PrecomputedHistogram extends Histogram {
     return { ...(await this.#empty.get()), values };
   }
 
-  /** Called by the registry instead of `get` if it exists. */
+  /** Returns the values of the metric. If this method exists, the registry calls it instead of `get`. */
   getForPromString(): ReturnType<Histogram['get']> {
     return this.get();
   }
 }
 
-/** Registers a counter whose values are read from their source at each scrape. */
+/** Registers a counter whose values are read by `read` at each scrape. */
 export function readCounter(
   registry: Registry,
   options: { readonly name: string; readonly help: string; readonly labelNames: readonly string[] },

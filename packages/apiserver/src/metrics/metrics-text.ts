@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
 
-/** Returns the metrics of several registries in the text format. Samples of the same name are grouped, as the format requires. */
+/** Returns the metrics of several registries in the Prometheus text format. Samples with the same name are grouped, as the format requires. */
 export async function metricsText(registries: readonly Registry[]): Promise<{ readonly contentType: string; readonly text: string }> {
   const texts = new Map<string, string[]>();
   for (const registry of new Set(registries)) {

@@ -3,8 +3,8 @@ import { groupResource } from '@oarlock/api/resource';
 import { Gauge, type Registry } from 'prom-client';
 
 /**
- * Registers the number of stored objects by resource, listableKinds when metrics are read: as `apiserver_resource_objects`, and under the
- * former name that dashboards use.
+ * Registers the number of stored objects by resource, which is computed at each scrape: as `apiserver_resource_objects`, and under the former name,
+ * which dashboards use.
  */
 export function registerObjectCountMetrics(
   registry: Registry,

@@ -11,22 +11,22 @@ interface SummaryOptions {
 }
 
 const windowSize = 1024;
-/** The default objectives of summaries in k8s.io/component-base. */
+/** The default quantiles of summaries in k8s.io/component-base. */
 const quantiles = [0.5, 0.9, 0.99];
 
 interface SummaryRow {
   readonly labels: Labels;
-  /** Ring of the last values. */
+  /** A ring buffer of the last values. */
   readonly last: Float64Array;
   count: number;
   sum: number;
 }
 
-/** A summary for hot paths. Quantiles of the last 1,024 values are computed at each scrape. */
+/** A summary for hot paths. The quantiles of the last 1,024 values are computed at each scrape. */
 export class PrecomputedSummary extends Summary {
   readonly #name: string;
   readonly #rows: SummaryRow[] = [];
-  /** Supplies the metadata of the metric; has no values. */
+  /** A summary of prom-client without values, which supplies the metadata of the metric. */
   readonly #empty: Summary;
 
   constructor({ name, help, labelNames, registry }: SummaryOptions) {
@@ -36,7 +36,7 @@ export class PrecomputedSummary extends Summary {
     this.#name = name;
   }
 
-  /** Returns the series of some labels. Call it once for each set of labels. */
+  /** Returns the series of a label set. The caller should call it once per label set and keep the result. */
   series(labels: Labels): Observer {
     const row: SummaryRow = { labels, last: new Float64Array(windowSize), count: 0, sum: 0 };
     this.#rows.push(row);
@@ -63,7 +63,7 @@ export class PrecomputedSummary extends Summary {
     return { ...(await this.#empty.get()), values };
   }
 
-  /** Called by the registry instead of `get` if it exists. */
+  /** Returns the values of the metric. If this method exists, the registry calls it instead of `get`. */
   getForPromString(): ReturnType<Summary['get']> {
     return this.get();
   }

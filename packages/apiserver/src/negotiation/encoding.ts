@@ -22,8 +22,8 @@ const commaBrace = Buffer.from(',{');
 const brace = Buffer.from('{');
 
 /**
- * Returns the encoding of a response. @throws StatusError `NotAcceptable` if the negotiated transformation does not apply to this kind of
- * response
+ * Returns the encoding of a response.
+ * @throws StatusError `NotAcceptable` if the negotiated transformation, such as Table, does not apply to this kind of response
  */
 export function encodingFor(
   accepted: NegotiatedFormat,
@@ -49,9 +49,7 @@ export function encodingFor(
   );
 }
 
-/**
- * Wraps an encoding for YAML or indented JSON, which are derived from the compact JSON because they are rare. Watches are never indented.
- */
+/** Returns an encoding that converts the compact JSON of another encoding to YAML or indented JSON, which are rare. Watches are never indented. */
 function inNegotiatedFormat(accepted: NegotiatedFormat, answer: 'object' | 'list' | 'watch', encoding: ResponseEncoding): ResponseEncoding {
   if (answer === 'watch') return encoding;
   if (accepted.format === 'yaml') return new YamlEncoding(encoding);
@@ -68,7 +66,7 @@ function plainEncodingOf(resource: Resource): PlainEncoding {
   return encoding;
 }
 
-/** Encodes objects unchanged, from the bytes that were encoded once per version. */
+/** Encodes objects without transformation. The bytes of an object are encoded once per version of the object. */
 class PlainEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -93,7 +91,7 @@ class PlainEncoding implements ResponseEncoding {
     return Buffer.from(this.#head(metadata));
   }
 
-  /** Items of a typed list omit their apiVersion and kind; items of untyped lists include them. */
+  /** Writes an item of a list. Items of a typed list omit apiVersion and kind; items of an untyped list include them. */
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void {
     const [begins, ...rest] = item.pieces();
     if (begins === undefined) return;
@@ -108,7 +106,10 @@ class PlainEncoding implements ResponseEncoding {
     for (const piece of rest) sink.add(piece);
   }
 
-  /** Returns the bytes after the type metadata if the object begins with it. For stored objects this is always the same buffer. */
+  /**
+   * Returns the JSON of an object without its type metadata, which `begins` contains; undefined if the object does not begin with it. Returns the
+   * same buffer on each call for a stored object.
+   */
   #withoutType(begins: Buffer): Buffer | undefined {
     if (begins === this.#last?.begins) return this.#last.untyped;
     const opening = this.#opening;
@@ -129,7 +130,7 @@ class PlainEncoding implements ResponseEncoding {
   }
 }
 
-/** Encodes `PartialObjectMetadata` and `PartialObjectMetadataList`. */
+/** Encodes objects as `PartialObjectMetadata` and lists as `PartialObjectMetadataList`. */
 class MetadataEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -172,7 +173,7 @@ class PrettyEncoding implements ResponseEncoding {
   item(item: EncodedObject): Buffer {
     return prettyJson(parseExact(this.#inner.item(item).toString('utf8')));
   }
-  /** Returns the indented list head: everything up to the opening bracket of the items. */
+  /** Returns the indented JSON of a list up to the opening bracket of the items. */
   listHead(metadata: ListMeta): Buffer {
     const whole = JSON.parse(
       this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8'),
@@ -205,7 +206,7 @@ export function prettyJson(value: unknown): Buffer {
   return Buffer.from(`${stringifyExact(value, 2)}\n`);
 }
 
-/** Encodes a response that is not an object of the registry: Status, discovery, responses of path handlers. */
+/** Encodes a response that is not an object of the registry, such as a Status, discovery, or the response of a path handler. */
 export function encodeValue(
   value: unknown,
   { format, pretty }: Pick<NegotiatedFormat, 'format' | 'pretty'>,
@@ -220,7 +221,7 @@ export function encodeValue(
   };
 }
 
-/** Returns undefined if the kind of the value has no message. */
+/** Returns the protobuf message of a value; undefined if the kind of the value has no protobuf message. */
 function protobufOf(value: unknown): Buffer | undefined {
   const codec = loadedCodec();
   const object = value as KubeObject;
@@ -230,7 +231,7 @@ function protobufOf(value: unknown): Buffer | undefined {
   return Buffer.concat([codec.envelopeHead(apiVersion, kind, message.length), message, codec.envelopeTail]);
 }
 
-/** Adds the span context of the event to a watch line, for clients that request it. */
+/** Returns the line of a JSON watch event with the span context of the event, for clients that request it. */
 export function withSpanContext(line: Buffer, { spanContext }: WatchFrame): readonly Buffer[] {
   // a line ends with a brace and a line break
   return spanContext === undefined ? [line] : [line.subarray(0, -2), Buffer.from(`,"cause":"${formatTraceparent(spanContext)}"}\n`)];

@@ -1,20 +1,20 @@
 import { failure, type StatusError } from '@oarlock/api/status';
 
-/** The transformation of an object before it is encoded (`as` of an Accept clause). */
+/** The transformation of an object before it is encoded (the parameter `as` in an Accept header). */
 export type TransformKind = 'Table' | 'PartialObjectMetadata' | 'PartialObjectMetadataList';
 
-/** The format and transformation that a client accepts. Requests with equal headers share one object. */
+/** The format and the transformation that a client accepts. Requests with equal Accept headers share one object. */
 export interface NegotiatedFormat {
   readonly format: 'json' | 'yaml' | 'protobuf';
   readonly transform: TransformKind | undefined;
-  /** The meta.k8s.io version of the transformation. */
+  /** The version of meta.k8s.io of the transformed object. */
   readonly version: 'v1' | 'v1beta1';
   readonly pretty: boolean;
 }
 
 /**
- * The forms that an endpoint offers besides JSON and YAML. `objects`: protobuf and tables. `reviews`: protobuf without tables, for
- * resources that support only create. `metadata`: protobuf of metadata only, and tables, for custom resources. `nothing`: no other form.
+ * The forms that an endpoint offers in addition to JSON and YAML. `objects`: protobuf and tables. `reviews`: protobuf, for resources that only
+ * support create. `metadata`: protobuf of the metadata, and tables, for custom resources. `nothing`: no other form.
  */
 export type OfferedForms = 'objects' | 'reviews' | 'metadata' | 'nothing';
 
@@ -46,8 +46,8 @@ const parsedHeaders: Readonly<Record<OfferedForms, Map<string, NegotiatedFormat 
 };
 
 /**
- * Chooses the response format from an `Accept` header: the client's most preferred offered form. Tables are never encoded as protobuf.
- * @throws StatusError `NotAcceptable`
+ * Returns the response format for an Accept header: the offered form that the client prefers most. Tables are never encoded as protobuf.
+ * @throws StatusError `NotAcceptable` if the client accepts no offered form
  */
 export function negotiateAccept(accept: string | undefined, offer: OfferedForms = 'nothing'): NegotiatedFormat {
   if (accept === undefined || accept === '' || accept === '*/*' || accept === 'application/json') return plainJson;
@@ -62,7 +62,7 @@ export function negotiateAccept(accept: string | undefined, offer: OfferedForms 
   return chosen;
 }
 
-/** Returns the error for a watch in a format without frames. */
+/** Returns the error for a watch in a format that cannot separate events. */
 export const streamNotAcceptable = (offer: OfferedForms): StatusError =>
   notAcceptable(mediaTypes[offer].filter((type) => type !== 'application/yaml').map((type) => `${type};stream=watch`));
 
@@ -93,7 +93,7 @@ function formatOf({ type, subtype }: Clause, offer: OfferedForms): NegotiatedFor
   return subtype === 'yaml' ? 'yaml' : undefined;
 }
 
-/** Returns false for unknown stream types: only `stream=watch` exists, and YAML has no frames. */
+/** Returns true if the parameters of an Accept clause are valid for streams: only `stream=watch` exists, and YAML cannot separate events. */
 function streams(format: NegotiatedFormat['format'], parameters: ReadonlyMap<string, string>): boolean {
   const stream = parameters.get('stream') ?? '';
   return stream === '' || (stream === 'watch' && format !== 'yaml');
@@ -114,7 +114,7 @@ function transformOf(parameters: ReadonlyMap<string, string>): Omit<NegotiatedFo
 }
 
 /**
- * Parses an Accept header into clauses by descending quality, in header order for equal qualities (RFC 9110, section 12.5.1). Malformed
+ * Parses an Accept header into clauses by descending quality; clauses with equal quality keep their order (RFC 9110, section 12.5.1). Malformed
  * clauses are ignored.
  */
 export function parseAccept(header: string): readonly Clause[] {
@@ -141,14 +141,14 @@ export function parseAccept(header: string): readonly Clause[] {
   return clauses.sort((a, b) => b.quality - a.quality);
 }
 
-/** Returns the media type of a `Content-Type` header without parameters, in lower case. */
+/** Returns the media type of a Content-Type header, without parameters and in lower case; '' if there is none. */
 export function mediaTypeOf(contentType: string | undefined): string {
   if (contentType === undefined) return '';
   const semicolon = contentType.indexOf(';');
   return (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
 }
 
-/** Returns true if an `Accept-Encoding` header accepts `gzip`. */
+/** Returns true if an Accept-Encoding header accepts gzip. */
 export function acceptsGzip(header: string | undefined): boolean {
   if (header === undefined || !header.includes('gzip')) return false;
   return header.split(',').some((part) => {

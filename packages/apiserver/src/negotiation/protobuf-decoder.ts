@@ -3,8 +3,8 @@ import { badRequest } from '@oarlock/api/status';
 import { messageNamed, messageOf, type FieldDescriptor, type MessageDescriptor, type ScalarType } from './internal/protobuf-messages.ts';
 
 /**
- * Decodes request bodies in Kubernetes protobuf, which typed Go clients send: a magic number of four bytes, then a `runtime.Unknown` with
- * the kind and the object's message. The result equals the JSON form of the object and is processed like a JSON body.
+ * The magic number that begins a request body in Kubernetes protobuf. A `runtime.Unknown` with the kind and the object's message follows. This
+ * module decodes such bodies, which typed Go clients send, to the JSON form of the object, which is processed like a JSON body.
  */
 const magic = Buffer.from('k8s\0');
 const maxDepth = 100;
@@ -17,7 +17,7 @@ interface KindName {
   readonly kind: string;
 }
 
-/** Decodes a body. `expected` is the kind of a body without type metadata. @throws StatusError `BadRequest` */
+/** Decodes a request body. `expected` is the kind of a body without type metadata. @throws StatusError `BadRequest` if the body is malformed */
 export function decodeProtobuf(body: Buffer, expected?: KindName): KubeObject {
   return decodeAt(body, 0, expected);
 }
@@ -47,7 +47,7 @@ function readUnknown(reader: Reader): Unknown {
   return { apiVersion: typeMeta.apiVersion ?? '', kind: typeMeta.kind ?? '', raw };
 }
 
-/** Reads a range of a buffer. */
+/** A reader of the protobuf wire format in a range of a buffer. */
 class Reader {
   readonly bytes: Buffer;
   at: number;
@@ -58,7 +58,7 @@ class Reader {
     this.end = end;
   }
 
-  /** Reads a signed 64-bit integer; a value that a double cannot represent is rounded to the nearest. */
+  /** Reads a signed 64-bit varint. A value that a double cannot represent is rounded. */
   varint(): number {
     const { bytes, end } = this;
     let low = 0;
@@ -78,7 +78,7 @@ class Reader {
     throw malformed('unterminated varint');
   }
 
-  /** Reads a length or tag, which fit into 32 bits. */
+  /** Reads a length or tag, which fits into 32 bits. */
   small(): number {
     const value = this.varint();
     if (value < 0 || value > 0x7fff_ffff) throw malformed('length out of range');
@@ -216,7 +216,7 @@ function readMessage(part: Reader, field: FieldDescriptor, result: Fields, depth
   else if (value !== undefined) result[name] = value;
 }
 
-/** Returns the JSON form of a message: an object for most, a single value for some. */
+/** Returns the JSON form of a field's message: an object for most messages, a single value for some. */
 function valueOf(part: Reader, field: FieldDescriptor, depth: number): unknown {
   const { type } = field;
   switch (type) {
@@ -252,7 +252,7 @@ function valueOf(part: Reader, field: FieldDescriptor, depth: number): unknown {
 
 const either = ({ schema, ...rest }: Fields, other: string, empty: unknown): unknown => schema ?? rest[other] ?? empty;
 
-/** Formats a time with microseconds. */
+/** Returns the JSON form of a time with microseconds. */
 function timeOf(part: Reader, field: FieldDescriptor, depth: number): string {
   const { seconds = 0, nanos = 0 } = read(part, field.message(), depth) as { readonly seconds?: number; readonly nanos?: number };
   const time = new Date(seconds * 1000);
@@ -260,7 +260,7 @@ function timeOf(part: Reader, field: FieldDescriptor, depth: number): string {
   return `${time.toISOString().slice(0, 19)}.${String(Math.trunc(nanos / 1000)).padStart(6, '0')}Z`;
 }
 
-/** Decodes RawExtension: field 1 contains JSON, or protobuf with its own envelope. */
+/** Returns the JSON form of a RawExtension, whose field 1 contains JSON, or protobuf with an envelope of its own. */
 function json(part: Reader, depth: number): unknown {
   let raw: Reader | undefined;
   while (part.at < part.end) {

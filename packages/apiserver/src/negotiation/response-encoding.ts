@@ -2,29 +2,29 @@ import type { ListMeta } from '@oarlock/api/object';
 import type { Status } from '@oarlock/api/status';
 import type { EncodedObject, WatchFrame } from '../request/response.ts';
 
-/** What a table row contains besides its cells: nothing, `PartialObjectMetadata`, or the whole object (`includeObject` of TableOptions). */
+/** The content of the `object` field of a table row (`includeObject` of TableOptions): nothing, the `PartialObjectMetadata`, or the whole object. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
 
-/** Receives the bytes of a list, part by part. */
+/** Receives the bytes of a list in several parts. */
 export interface ByteSink {
   add(bytes: Buffer): void;
 }
 
-/** Encodes the response of one request in its negotiated format. */
+/** The encoding of one response in its negotiated format. */
 export interface ResponseEncoding {
   readonly contentType: string;
-  /** The content type of watches. */
+  /** The content type of a watch in this encoding. */
   readonly streamType: string;
   item(item: EncodedObject): Buffer;
-  /** Returns the encoded length of an item in a list, for formats whose list head contains the total length. */
+  /** Returns the encoded length of a list item. Defined for formats whose list head contains the total length. */
   readonly itemLength?: (item: EncodedObject) => number;
-  /** Returns the bytes before the first item. `length` is the total length of all items. */
+  /** Returns the bytes before the first item of a list. `length` is the encoded length of all items. */
   listHead(metadata: ListMeta, length: number): Buffer;
   listItem(item: EncodedObject, first: boolean, sink: ByteSink): void;
   listTail(metadata: ListMeta): Buffer;
-  /** Returns one watch event. */
+  /** Returns the bytes of one watch event. */
   frame(frame: WatchFrame): Buffer;
-  /** Returns the last event of a watch that fails. */
+  /** Returns the bytes of the ERROR event that ends a failed watch. */
   error(status: Status): Buffer;
 }
 

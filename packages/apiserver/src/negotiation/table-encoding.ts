@@ -12,7 +12,7 @@ import { scalePrinter } from './table/workloads.ts';
 
 const comma = Buffer.from(',');
 
-/** Encodes objects as rows of a meta.k8s.io `Table`. Cells are computed for each request because they contain ages. */
+/** Encodes objects as rows of a `Table` of meta.k8s.io. Cells are computed for each request, because they contain ages. */
 export class TableEncoding implements ResponseEncoding {
   readonly contentType = 'application/json';
   readonly streamType = 'application/json';
@@ -20,7 +20,7 @@ export class TableEncoding implements ResponseEncoding {
   readonly #version: MetaVersion;
   readonly #include: IncludeObject;
   readonly #now: () => number;
-  /** A watch sends the column definitions with its first event only. */
+  /** True after the first event of a watch, the only one that contains the column definitions. */
   #columnsSent = false;
 
   constructor(

@@ -3,13 +3,13 @@ import type { OpenApiPart } from './openapi-document.ts';
 import type { Json } from './internal/schema-definitions.ts';
 import { protobufOf } from './internal/openapi-v2-protobuf.ts';
 
-/** The OpenAPI v2 document of another API server, and the groups whose paths are taken from it. */
+/** The OpenAPI v2 document of an extension API server, and the groups whose paths are taken from the document. */
 export interface AggregatedDocument {
   readonly groups: readonly string[];
   readonly document: Json;
 }
 
-/** Merges the documents of other servers into the parts of a v2 document. Existing names are not replaced. */
+/** Yields the parts of an OpenAPI v2 document with the documents of extension API servers merged into it. Existing names are not replaced. */
 export function* withAggregatedDocuments(parts: Iterable<OpenApiPart>, others: readonly AggregatedDocument[]): Generator<OpenApiPart> {
   const seen = new Set<string>();
   let pathsDone = false;
@@ -39,7 +39,7 @@ function* addedParts(kind: 'path' | 'definition', others: readonly AggregatedDoc
   }
 }
 
-/** Returns true if the protobuf form can express the part; other parts are dropped, so that both forms contain the same. */
+/** Returns true if the protobuf form of OpenAPI v2 can express the part. Other parts are omitted, so that the JSON and protobuf forms are equal. */
 function isExpressible(part: OpenApiPart): boolean {
   try {
     for (const _ of protobufOf([part]));

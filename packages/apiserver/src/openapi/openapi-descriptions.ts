@@ -1,7 +1,7 @@
 import { fieldDescriptions } from './internal/field-descriptions.ts';
 import { podFieldDescriptions } from './internal/pod-field-descriptions.ts';
 
-/** The description of each kind, as `kubectl explain` shows it above the fields. */
+/** The descriptions of kinds, as `kubectl explain` shows them above the fields. */
 const kinds: Readonly<Record<string, string>> = {
   APIService: 'Registers one version of an API group, which this server or an extension server serves.',
   Binding: 'Binds a pod to a node. Created by schedulers.',
@@ -93,18 +93,18 @@ const members: Readonly<Record<string, string>> = {
   status: 'The most recently observed state. Set by the system.',
 };
 
-/** Returns the description of a kind by the id of its definition, such as `apps/v1.Deployment`. */
+/** Returns the description of a kind, by definition ID such as `apps/v1.Deployment`; undefined if there is none. */
 export function describeKind(id: string): string | undefined {
   const kind = id.slice(id.lastIndexOf('.') + 1);
   return Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
 }
 
-/** Returns the description of a property that all kinds share. */
+/** Returns the description of a property that all kinds have, such as `metadata`; undefined if there is none. */
 export function describeMember(name: string): string | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined;
 }
 
-/** Returns the description of a field of a definition, such as `replicas` of `apps/v1.DeploymentSpec`. */
+/** Returns the description of a field, by definition ID such as `apps/v1.DeploymentSpec` and field name; undefined if there is none. */
 export function describeField(id: string, name: string): string | undefined {
   const definition = id.slice(id.lastIndexOf('.') + 1);
   for (const table of [podFieldDescriptions, fieldDescriptions]) {
@@ -114,7 +114,7 @@ export function describeField(id: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Returns all descriptions as one text, from which the hash of the documents is computed. */
+/** Returns all descriptions as one text, which is part of the hash of OpenAPI documents. */
 export function allDescriptions(): string {
   return JSON.stringify([kinds, members, podFieldDescriptions, fieldDescriptions]);
 }

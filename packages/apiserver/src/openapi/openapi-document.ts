@@ -2,7 +2,7 @@ import type { Kind } from '@oarlock/api/kinds';
 import { openApiPathsOf } from './internal/paths.ts';
 import { SchemaDefinitions, type Json, type OpenApiVersion } from './internal/schema-definitions.ts';
 
-/** A document as a sequence of parts, so that the consumer can yield between them. */
+/** One part of an OpenAPI document. The document is a sequence of parts, so that the consumer can yield to the event loop between them. */
 export type OpenApiPart =
   | { readonly kind: 'head'; readonly value: Json }
   | { readonly kind: 'path' | 'definition'; readonly name: string; readonly value: Json }
@@ -10,7 +10,7 @@ export type OpenApiPart =
 
 const bearer = { BearerToken: { description: 'Bearer token', type: 'apiKey', name: 'authorization', in: 'header' } };
 
-/** Generates the OpenAPI document of the given kinds. Paths come before the definitions that they refer to. */
+/** Yields the parts of the OpenAPI document of the given kinds. Paths precede the definitions that they refer to. */
 export function* openApiParts(kinds: readonly Kind[], openApi: OpenApiVersion, version: string): Generator<OpenApiPart> {
   const definitions = new SchemaDefinitions(openApi);
   yield { kind: 'head', value: { ...(openApi === 2 ? { swagger: '2.0' } : { openapi: '3.0.0' }), info: { title: 'Kubernetes', version } } };
@@ -23,7 +23,7 @@ export function* openApiParts(kinds: readonly Kind[], openApi: OpenApiVersion, v
   yield { kind: 'tail', value: openApi === 2 ? { securityDefinitions: bearer, security: [{ BearerToken: [] }] } : bearer };
 }
 
-/** Serializes the parts as JSON. */
+/** Yields the JSON text of the parts of a document. */
 export function* jsonOf(parts: Iterable<OpenApiPart>, openApi: OpenApiVersion): Generator<string> {
   const definitions = openApi === 2 ? ',"definitions":{' : ',"components":{"schemas":{';
   let within: OpenApiPart['kind'] | undefined;

@@ -18,7 +18,7 @@ const v2ProtobufTypes: ReadonlySet<string> = new Set([
   'com.github.proto-openapi.spec.v2@v1.0+protobuf',
   'com.github.proto-openapi.spec.v2.v1.0+protobuf',
 ]);
-/** Clients that request the older media type cannot parse the newer one in a response. */
+/** The older media type of OpenAPI v2 in protobuf. Clients that request it cannot parse the newer media type in a response. */
 const v2Protobuf = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf';
 const longestTurnMs = 5;
 const yearSeconds = 31_536_000;
@@ -33,17 +33,19 @@ export interface OpenApiOptions {
   readonly served: () => readonly Kind[];
   /** The version of the cluster. */
   readonly version: string;
-  /** Returns the v3 documents of other servers; requests for those are proxied before they reach this class. */
+  /**
+   * Returns the OpenAPI v3 documents of extension API servers, for the index. Requests for these documents are proxied and do not reach this class.
+   */
   readonly remote?: () => AggregatedApis;
-  /** Returns the v2 documents of other servers, which are merged into the one v2 document. */
+  /** Returns the OpenAPI v2 documents of extension API servers, which are merged into the OpenAPI v2 document. */
   readonly others?: () => Promise<readonly AggregatedDocument[]>;
-  /** Returns the descriptions of built-in kinds. */
+  /** Returns the descriptions of built-in kinds as one text, for the hash of the documents. */
   readonly descriptions?: () => string;
 }
 
 /**
- * Serves OpenAPI v2 and v3 of the served kinds. Documents are built on first request, in short turns of the event loop; only their
- * compressed bytes are kept. A document is identified by a hash of its inputs, so that the v3 index lists all documents without building
+ * Serves the OpenAPI v2 and v3 documents of the served kinds. A document is built on first request, in short turns of the event loop, and only its
+ * compressed bytes are kept. The hash of a document is computed from its inputs, so that the OpenAPI v3 index lists all documents without building
  * them.
  */
 export class OpenApiEndpoints {
@@ -142,7 +144,7 @@ export class OpenApiEndpoints {
     );
   }
 
-  /** Builds a document once for concurrent requests; a failure is not kept. */
+  /** Returns a document, which is built once even for concurrent requests. A failure is not cached. */
   #document(key: string, make: () => Promise<StaticDocument>): Promise<StaticDocument> {
     let document = this.#documents.get(key);
     if (document === undefined) {
@@ -155,7 +157,7 @@ export class OpenApiEndpoints {
     return document;
   }
 
-  /** Returns a hash of what all documents share: descriptions change with releases of Oarlock, not with the API. */
+  /** Returns a hash of the inputs that all documents share. Descriptions change with releases of Oarlock, not with the API. */
   #common(): Buffer {
     this.#commonHash ??= createHash('sha256').update(this.#version).update('\0').update(this.#descriptions()).digest();
     return this.#commonHash;
@@ -184,14 +186,14 @@ export class OpenApiEndpoints {
 
 const texts = new WeakMap<Kind, string>();
 
-/** Caches the JSON by kind: a Kind is replaced whenever it changes. */
+/** Returns the JSON text of a kind, cached by Kind object, because a Kind is replaced when it changes. */
 function kindText(kind: Kind): string {
   let text = texts.get(kind);
   if (text === undefined) texts.set(kind, (text = JSON.stringify(kind)));
   return text;
 }
 
-/** Collects and compresses the parts of a document, yielding to the event loop between them. */
+/** Builds a document from its parts: collects and compresses them, and yields to the event loop between parts. */
 async function build(contentType: string, pieces: Iterable<string | Buffer>, etag: string): Promise<StaticDocument> {
   const gzip = createGzip();
   const chunks: Buffer[] = [];

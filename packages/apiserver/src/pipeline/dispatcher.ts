@@ -22,7 +22,7 @@ import { createToken } from '../handlers/subresources/token-request.ts';
 
 type Handler = (registry: RegistryDependencies, kind: ServedKind, context: RequestContext) => Promise<PipelineResponse>;
 
-/** Subresources with their own handler, by `groupResource/subresource`. */
+/** The handlers of subresources, by `resource.group/subresource`. */
 const subresourceHandlers: Readonly<Record<string, Handler>> = {
   'pods/binding': createBinding,
   'pods/eviction': evict,
@@ -50,7 +50,7 @@ export class Dispatcher {
     this.#components = components;
   }
 
-  /** Runs the steps after authorization. */
+  /** Runs the handler of an authorized request, and returns its response. */
   dispatch(context: RequestContext): Promise<PipelineResponse> {
     const { resource, subresource, verb } = context.request;
     const resourceName = groupResource(resource);
@@ -150,7 +150,7 @@ export class Dispatcher {
   }
 }
 
-/** Awaits a promise until the signal aborts. @throws the signal's reason */
+/** Resolves when the promise resolves. @throws the reason of the signal if it aborts before */
 function raceWithAbort(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {

@@ -4,7 +4,7 @@ import type { EquivalentResources } from '@oarlock/spi/admission';
 import type { ResourceCatalog } from './resource-catalog.ts';
 import { withDefaults, type ServedKind } from '../registry/served-kind.ts';
 
-/** Returns the served versions of a resource for `matchPolicy: Equivalent`; undefined if there is only one. */
+/** Returns the served versions of a resource, for rules with `matchPolicy: Equivalent`; undefined if there is only one version. */
 export function equivalentResources(catalog: ResourceCatalog, { group, version, resource }: Resource): EquivalentResources | undefined {
   const kind = catalog.find(group, version, resource);
   const kinds = kind === undefined ? [] : catalog.versions(kind);

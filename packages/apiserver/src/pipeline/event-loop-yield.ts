@@ -1,13 +1,13 @@
 import type { Clock } from '@oarlock/primitives/clock';
 import { eventLoop } from '@oarlock/primitives/event-loop';
 
-/** The number of waiting requests that resume per turn, and while I/O callbacks are pending. */
+/** The number of waiting requests that resume per turn of the event loop. */
 const resumedPerTurn = 16;
 const resumedPerAwaitedTurn = 2;
 
 /**
- * Yields the event loop to sockets and timers between loopback requests. With storage and clients in one process no request ever waits for
- * I/O, so a client in a loop would starve the event loop. Requests from the network need no yield: each waited for its socket event.
+ * Lets the event loop handle sockets and timers between loopback requests. If storage and clients are in the same process, requests never wait for
+ * I/O, so a client in a loop would starve the event loop. Requests from the network need not yield, because each has waited for a socket event.
  */
 export class EventLoopYield {
   readonly #clock: Clock;
@@ -18,7 +18,7 @@ export class EventLoopYield {
     this.#clock = clock;
   }
 
-  /** Returns undefined if the request may continue at once, otherwise a promise that resolves when it may. */
+  /** Returns undefined if the request may continue at once, otherwise a promise that resolves when the request may continue. */
   yieldIfDue(): Promise<void> | undefined {
     const now = this.#clock.monotonic();
     if (this.#began === undefined) {

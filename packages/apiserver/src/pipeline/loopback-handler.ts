@@ -9,10 +9,13 @@ import { copyUnlessFrozen } from '../request/body.ts';
 import type { PipelineResponse, WatchFrame, RequestHandler } from '../request/response.ts';
 import { EventLoopYield } from './event-loop-yield.ts';
 
-/** Handles non-resource paths such as `/version`, with a JSON result. @throws StatusError */
+/**
+ * Handles a request for a non-resource path such as `/version`, and returns the JSON of the response.
+ * @throws StatusError if the request is rejected
+ */
 export type LoopbackPathHandler = (method: string, path: string, body: unknown, identity: Identity) => Promise<unknown>;
 
-/** Adapts the pipeline to the loopback client of the same process: objects are passed without encoding. */
+/** Returns a handler that passes requests of the loopback client to the pipeline. Objects are passed without encoding. */
 export function loopbackHandler(pipeline: RequestHandler, paths: LoopbackPathHandler, clock: Clock = systemClock): ApiHandler {
   const turns = new EventLoopYield(clock);
   return {

@@ -32,7 +32,7 @@ export interface PipelineComponents {
   readonly dispatcher: Dispatcher;
 }
 
-/** Creates the components of a pipeline and connects them. `handle` runs a request through the pipeline. */
+/** Creates the components of a pipeline and connects them. `handle` passes a request through the pipeline. */
 export function newPipelineComponents(
   options: PipelineOptions,
   handle: (request: ApiRequest) => Promise<PipelineResponse>,
@@ -66,7 +66,7 @@ export function newPipelineComponents(
   return { catalog, cache, registry, compactor, definitionController, webhooks, dispatcher };
 }
 
-/** Follows the cached CustomResourceDefinitions. */
+/** Receives the events of the cached CustomResourceDefinitions. */
 interface DefinitionListener {
   reset(items: readonly Item[]): void;
   onEvent(event: WatchCacheEvent): void;
@@ -78,7 +78,7 @@ interface CacheInput {
   definitionListeners(): readonly DefinitionListener[];
 }
 
-/** Creates the cache, which loads CustomResourceDefinitions before all other resources. */
+/** Creates the watch cache, which loads CustomResourceDefinitions before all other resources. */
 function newWatchCache({ storage, clock, log }: PipelineOptions, { catalog, allocator, definitionListeners }: CacheInput): WatchCache {
   const cache = new WatchCache({
     storage,
@@ -107,7 +107,7 @@ interface CatalogConnections {
   readonly allocator: ServiceAllocator;
 }
 
-/** Connects the catalog to the cache and to custom resources, and the allocator to the IPAddresses and ServiceCIDRs. */
+/** Connects the catalog to the watch cache and to custom resources, and the allocator to the IPAddresses and ServiceCIDRs in the cache. */
 function connectCatalog(catalog: ResourceCatalog, { cache, custom, allocator }: CatalogConnections): void {
   catalog.addCustomResources(custom);
   catalog.setResourceCaches((name) => cache.resource(name));
@@ -137,7 +137,7 @@ function newRegistry(options: PipelineOptions, catalog: ResourceCatalog, cache: 
   return registry;
 }
 
-/** Creates the admission chain: the plugins in their order, then the check against privilege escalation. */
+/** Creates the admission chain: the plugins in their order, followed by the check against privilege escalation. */
 function newAdmissionChain(
   { admission, names, metrics, clock }: PipelineOptions,
   catalog: ResourceCatalog,

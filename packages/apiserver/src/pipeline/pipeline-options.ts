@@ -18,7 +18,7 @@ export interface PipelineOptions {
   readonly storage: StorageDriver;
   readonly authz: readonly Authorizer[];
   readonly admission: readonly AdmissionPlugin[];
-  /** The authenticators that TokenReviews use. */
+  /** The authenticators that verify the tokens in TokenReviews. */
   readonly authn?: readonly Authenticator[];
   readonly clusterFacts: ClusterFacts;
   readonly clusterKeys: ClusterKeys;
@@ -26,15 +26,15 @@ export interface PipelineOptions {
   readonly log: Logger;
   readonly tracer?: Tracer;
   readonly random?: RandomSource;
-  /** Returns true for stored values that must be rewritten although their content is unchanged, such as after a key rotation. */
+  /** Returns true if a stored value must be rewritten even if its content is unchanged, for example after a rotation of encryption keys. */
   readonly isStale?: (value: Uint8Array) => boolean;
-  /** The components that componentstatuses reports. */
+  /** Returns the components that componentstatuses reports. */
   readonly components?: () => readonly Component[];
-  /** Versions to serve in addition to the default ones, or not to serve. */
+  /** The API versions to serve in addition to the default versions, or not to serve (--runtime-config). */
   readonly runtimeConfig?: RuntimeConfig;
-  /** Names of the plugins for spans, in the order of the chains. */
+  /** The names of the plugins for spans, in the order of the chains. */
   readonly names?: { readonly authz?: PluginNames; readonly admission?: PluginNames };
-  /** Metrics of authorization, admission and validation rules. */
+  /** The metrics of authorization, of admission and of validation rules. */
   readonly metrics?: PipelineMetrics;
 }
 

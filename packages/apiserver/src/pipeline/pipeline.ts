@@ -27,11 +27,11 @@ import type { ResourceCatalog } from './resource-catalog.ts';
 const interactiveSubresources: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward']);
 
 /**
- * Runs requests after HTTP has decoded them, and loopback requests. The steps, in order:
+ * Handles requests from HTTP, after they have been decoded, and loopback requests, in these steps:
  *
- *   authorize -> dispatch -> decode -> mutating admission -> defaults, strategy, validation -> validating admission -> commit -> respond
+ * authorize -> dispatch -> decode -> mutating admission -> defaults, strategy, validation -> validating admission -> commit -> respond
  *
- * Authorization is here, dispatch in dispatcher.ts, the verbs in handlers/, one function per verb in the same order.
+ * This class authorizes, dispatcher.ts dispatches, and each verb has a function in handlers/ that runs the other steps in the same order.
  */
 export class Pipeline {
   readonly #catalog: ResourceCatalog;
@@ -59,48 +59,48 @@ export class Pipeline {
     this.#access = options.metrics?.access;
   }
 
-  /** True if the cache is loaded and its watch of storage is connected. */
+  /** True if the watch cache is loaded and its watch of storage is connected. */
   get ready(): boolean {
     return this.#cache.ready;
   }
-  /** Resolves when the cache is loaded. */
+  /** Resolves when the watch cache is loaded. */
   waitUntilReady(): Promise<void> {
     return this.#cache.whenReady();
   }
-  /** Returns the kinds that routes, discovery and OpenAPI are built from. */
+  /** Returns the served kinds, from which routes, discovery and OpenAPI are built. */
   servedKinds(): readonly Kind[] {
     return this.#catalog.served;
   }
-  /** The newest revision that reads from the cache include. */
+  /** The newest revision whose changes reads from the cache include. */
   get revision(): number {
     return this.#cache.revision;
   }
 
-  /** Returns the number of stored objects of a resource; 0 for resources that are not stored. */
+  /** Returns the number of stored objects of a resource; 0 if the resource is not stored. */
   count(group: string, version: string, resource: string): number {
     return this.#catalog.find(group, version, resource)?.cache.size ?? 0;
   }
-  /** Returns the cache of each stored resource. */
+  /** Returns the caches of all stored resources. */
   resourceCaches(): Iterable<ResourceCache> {
     return this.#cache.resources();
   }
-  /** The buffers of the watch cache that clients can fill. */
+  /** The size and the limit of the buffers in the watch cache that clients can fill. */
   get watchCacheMemory(): WatchCacheMemory {
     return this.#cache.memory;
   }
-  /** Resolves a port of a Service to an address. */
+  /** Resolves a port of a Service to the address of an endpoint. */
   resolveService(namespace: string, name: string, port: number): ServiceResolution {
     return resolveService(this.#registry, { namespace, name, port });
   }
 
-  /** Loads the cache; resolves when requests can be served. */
+  /** Loads the watch cache. Resolves when requests can be handled. */
   async start(signal?: AbortSignal): Promise<void> {
     await this.#cache.start(signal);
     this.#compactor.start();
     this.#definitionController.start();
   }
 
-  /** Stops the cache and ends all watches. */
+  /** Stops the watch cache and ends all watches. */
   async stop(): Promise<void> {
     this.#compactor.stop();
     await this.#definitionController.stop();
@@ -108,7 +108,10 @@ export class Pipeline {
     await this.#cache.stop();
   }
 
-  /** @throws StatusError for every rejection; an unexpected error becomes an `InternalError` with its `cause` */
+  /**
+   * Handles a request.
+   * @throws StatusError if the request is rejected; an unexpected error is thrown as `InternalError` with the error as `cause`
+   */
   async handle(request: ApiRequest): Promise<PipelineResponse> {
     const call = new RequestContext(request, this.#registry.clock.now(), this.#tracer);
     try {

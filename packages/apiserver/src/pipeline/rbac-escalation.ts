@@ -25,9 +25,9 @@ interface BindingLike extends KubeObject {
 }
 
 /**
- * Rejects privilege escalation, as upstream's policy-based storage of RBAC does: to write a role, a user must hold its rules or have the
- * `escalate` verb; to write a binding, a user must hold the rules of its role or have the `bind` verb. Runs after all other plugins, so
- * that it checks the object that is stored.
+ * Returns the admission plugin that prevents privilege escalation, as upstream's policy-based storage of RBAC does: to write a role, a user must
+ * have its permissions or the verb `escalate`; to write a binding, a user must have the permissions of its role or the verb `bind`. Runs after all
+ * other plugins, so that it checks the object that will be stored.
  */
 export function rbacEscalationCheck(registry: () => EscalationDependencies): AdmissionPlugin {
   return {
@@ -119,7 +119,7 @@ function escalationError(
   );
 }
 
-/** Returns true if an update changes only what the garbage collector changes, which grants nothing. */
+/** Returns true if an update changes only fields that the garbage collector changes, which grant no permissions. */
 function onlyForCollection(object: KubeObject, old: KubeObject): boolean {
   const rest = (each: KubeObject) => {
     const { ownerReferences: _owners, finalizers: _finalizers, managedFields: _fields, ...metadata } = each.metadata ?? {};

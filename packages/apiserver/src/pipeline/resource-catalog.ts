@@ -17,7 +17,7 @@ import { reviews } from '../handlers/subresources/reviews.ts';
 import type { ResourceCache, CachedResource } from '../watch-cache/resource-cache.ts';
 
 const storageVerbs: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
-/** Subresources with their own handler; others are served if the kind has a strategy for them. */
+/** The subresources that have a handler. Other subresources are served if the kind has a strategy for them. */
 const handledSubresources: ReadonlySet<string> = new Set([
   'pods/binding',
   'pods/eviction',
@@ -38,19 +38,19 @@ const handledSubresources: ReadonlySet<string> = new Set([
 const keyOf = ({ group, version, resource }: Pick<Kind, 'group' | 'version' | 'resource'>) => `${group}/${version}/${resource}`;
 
 export interface ResourceCatalogOptions {
-  /** True if Services and endpoints may have loopback addresses, because all pods of the cluster do. */
+  /** True if Services and endpoints may have loopback addresses, because the pods of the cluster have loopback addresses. */
   readonly allowLoopback: boolean;
   isEnabled(kind: Kind): boolean;
 }
 
-/** The kinds that this server serves, and their strategies. */
+/** The kinds that this server serves, with their strategies. */
 export class ResourceCatalog {
   readonly resources: readonly CachedResource[];
-  /** The built-in kinds that are served. */
+  /** The built-in kinds that this server serves. */
   readonly #builtinKinds: readonly Kind[];
   #served: readonly Kind[] | undefined;
   #custom: CustomResources | undefined;
-  /** The storage version of each resource that is served in any version. */
+  /** The kinds in their storage version, of all resources that are served in any version. */
   readonly #storedKinds: readonly Kind[];
   readonly #strategies: ReadonlyMap<string, Strategy>;
   readonly #servedKinds = new Map<string, ServedKind>();
@@ -67,7 +67,7 @@ export class ResourceCatalog {
     this.resources = this.#storedKinds.map((kind) => cachedResource(kind, this.#strategy(kind)));
   }
 
-  /** The served kinds with their served subresources, for routes and discovery. The same array until something changes. */
+  /** The served kinds with their served subresources, for routes and discovery. A new array after each change. */
   get served(): readonly Kind[] {
     if (this.#served === undefined) {
       const custom = (this.#custom?.kinds() ?? []).filter((kind) => !this.#servedKinds.has(keyOf(kind)));
@@ -87,7 +87,7 @@ export class ResourceCatalog {
     this.#served = undefined;
   }
 
-  /** Connects the kinds to their caches; called once the cache exists. */
+  /** Connects the kinds to the caches of their resources. Called once, after the watch cache is created. */
   setResourceCaches(cacheOf: (name: string) => ResourceCache): void {
     const stores = new Map<string, StoredKind>();
     const served = new Set(this.#builtinKinds.map(keyOf));
@@ -107,7 +107,7 @@ export class ResourceCatalog {
     return this.#servedKinds.get(`${group}/${version}/${resource}`) ?? this.#custom?.find(group, version, resource);
   }
 
-  /** Returns the served versions of a resource; the same array until something changes. */
+  /** Returns the kinds of all served versions of a resource. A new array after each change. */
   versions(kind: ServedKind): readonly ServedKind[] {
     const { served } = this;
     if (this.#versions.of !== served) this.#versions = { of: served, by: new Map() };
@@ -142,13 +142,13 @@ export class ResourceCatalog {
   }
 }
 
-/** Returns the storage versions of the served resources, whether that version is served or not. */
+/** Returns the kinds of the served resources in their storage version, even if that version is not served. */
 function storedKinds(served: readonly Kind[]): readonly Kind[] {
   const keys = new Set(served.filter(isStored).map((kind) => versionConversions.get(keyOf(kind))?.stored ?? keyOf(kind)));
   return kinds.filter((kind) => keys.has(keyOf(kind)));
 }
 
-/** Returns true if objects of the kind can be created; componentstatuses are computed. */
+/** Returns true if objects of the kind are stored. componentstatuses are not stored, because they are computed. */
 function isStored(kind: Kind): boolean {
   return kind.verbs.includes('create') && kind.verbs.some((verb) => storageVerbs.has(verb));
 }

@@ -1,12 +1,15 @@
 import { kinds, type Kind } from '@oarlock/api/kinds';
 
-/** Names of `--runtime-config`: `api/all`, `api/ga`, `api/beta`, `api/alpha`, `group/version` and `group/version/resource`. */
+/**
+ * The API versions to enable or disable, by a name of `--runtime-config`: `api/all`, `api/ga`, `api/beta`, `api/alpha`, `group/version` or
+ * `group/version/resource`.
+ */
 export type RuntimeConfig = Readonly<Record<string, boolean>>;
 
 type Level = 'ga' | 'beta' | 'alpha';
 const stabilityLevelOf = (version: string): Level => (version.includes('alpha') ? 'alpha' : version.includes('beta') ? 'beta' : 'ga');
 const groupVersionOf = ({ group, version }: Kind) => (group === '' ? version : `${group}/${version}`);
-/** Strips the path prefix that names of the core group may have. */
+/** Returns a name without the path prefix that names of the core group may have. */
 const withoutPathPrefix = (name: string) => (name === 'api/v1' || name.startsWith('api/v1/') ? name.slice('api/'.length) : name);
 const stabilityLevels: ReadonlySet<string> = new Set(['api/all', 'api/ga', 'api/beta', 'api/alpha']);
 
@@ -15,12 +18,12 @@ const names: ReadonlySet<string> = new Set([
   ...kinds.flatMap((kind) => [groupVersionOf(kind), `${groupVersionOf(kind)}/${kind.resource}`]),
 ]);
 
-/** Returns true if the name can be enabled or disabled. */
+/** Returns true if the name can be enabled or disabled by `--runtime-config`. */
 export const isServable = (name: string): boolean => names.has(withoutPathPrefix(name));
 
 /**
- * Returns a filter for the kinds to serve: the default ones, as changed by the configuration. The most specific name wins.
- * @throws RangeError for an unknown name
+ * Returns a filter for the kinds to serve: the default kinds, changed by the configuration. The most specific name takes precedence.
+ * @throws RangeError if a name is unknown
  */
 export function enabledKinds(config: RuntimeConfig = {}): (kind: Kind) => boolean {
   const enabledByName = new Map(Object.entries(config).map(([name, on]) => [withoutPathPrefix(name), on]));

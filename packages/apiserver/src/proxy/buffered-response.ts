@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 
-/** Limits of a buffered response: `limit` in bytes, `timeoutMs` from the request to the end of the response. */
+/** The limits of a buffered response: `limit` in bytes; `timeoutMs` from the start of the request to the end of the response. */
 export interface ResponseLimits {
   readonly limit: number;
   readonly timeoutMs: number;
-  /** Each of them aborts the request. */
+  /** The signals, each of which aborts the request. */
   readonly signals: readonly AbortSignal[];
 }
 
@@ -15,7 +15,10 @@ export interface BufferedResponse {
   readonly body: Buffer;
 }
 
-/** Sends a request and buffers its response. @throws StatusError `ServiceUnavailable` if the server cannot be reached; Error for a response that exceeds the limits */
+/**
+ * Sends a request and returns its complete response.
+ * @throws StatusError `ServiceUnavailable` if the server cannot be reached; Error if the response exceeds the limits
+ */
 export async function fetchBuffered(
   proxy: Pick<ReverseProxy, 'open'>,
   target: ProxyTarget,
@@ -34,7 +37,7 @@ export async function fetchBuffered(
   }
 }
 
-/** @throws Error for more than `limit` bytes */
+/** Reads a stream completely. @throws Error if the stream has more than `limit` bytes */
 export async function readBounded(body: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -46,7 +49,7 @@ export async function readBounded(body: AsyncIterable<Buffer>, limit: number): P
   return Buffer.concat(chunks);
 }
 
-/** Returns a signal that aborts with the first of `signals`. `release` removes its listeners from them. */
+/** Returns a signal that aborts when the first of `signals` aborts. `release` removes the listeners from `signals`. */
 export function anySignal(signals: readonly AbortSignal[]): { readonly signal: AbortSignal; release(): void } {
   const any = new AbortController();
   const listeners = signals.map((signal) => ({ signal, abort: () => any.abort(signal.reason) }));

@@ -1,8 +1,8 @@
 import type { CertificateRequest } from '@oarlock/spi/cluster';
 
 /**
- * The client certificate that the API server presents to kubelets. It names no group: a certificate of group `system:masters` would give the
- * permissions of an administrator to requests that reach another server than a kubelet, such as this API server. ClusterRole
- * `system:kubelet-api-admin` is bound to the user, for the authorization by kubelets.
+ * The request for the client certificate that the API server presents to kubelets. The certificate contains no group: with the group
+ * `system:masters`, a request that reaches another server than a kubelet, such as this API server, would have the permissions of an administrator.
+ * The ClusterRole `system:kubelet-api-admin` is bound to the user, so that kubelets authorize the requests.
  */
 export const kubeletClientRequest: CertificateRequest = { commonName: 'kube-apiserver-kubelet-client', usages: ['client'] };

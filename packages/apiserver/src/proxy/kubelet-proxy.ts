@@ -26,7 +26,7 @@ type KubeletTarget = Extract<PipelineResponse, { kind: 'kubelet' }>;
 const connectMs = 30_000;
 const maxErrorBytes = 50_000;
 const maxConnectionsPerNode = 64;
-/** Headers that are not forwarded to the kubelet: credentials of the client, and the framing of a body, which an upgrade does not have. */
+/** The headers that are not forwarded to the kubelet: credentials of the client, and the body length, because an upgrade has no body. */
 const strippedHeaders: ReadonlySet<string> = new Set(['authorization', 'content-length', 'cookie', 'host']);
 
 export interface KubeletUpgrade extends UpgradeClient {
@@ -36,22 +36,22 @@ export interface KubeletUpgrade extends UpgradeClient {
 
 export interface KubeletProxyOptions {
   readonly addresses: ProxyAddresses;
-  /** Which kubelets must present a certificate of the cluster CA. */
+  /** The kubelets that must present a certificate of the cluster CA. */
   readonly verify?: ServingCertificateVerification;
-  /** Kubelets of this process, which are called without sockets and TLS. */
+  /** The kubelets in this process, which are called without sockets and TLS. */
   readonly local?: LocalNodes | undefined;
 }
 
 /**
- * Forwards requests to kubelets: logs, exec, attach and port-forward. The API server authenticates with its kubelet client certificate, and
- * verifies kubelets that have a certificate of the cluster CA. Kubelets of this process accept in-memory connections.
+ * Forwards requests for logs, exec, attach and port-forward to kubelets. The API server authenticates with its kubelet client certificate, and
+ * verifies kubelets that have a certificate of the cluster CA. Kubelets in this process accept in-memory connections.
  */
 export class KubeletProxy {
   readonly #keys: ClusterKeys;
   readonly #addresses: ProxyAddresses;
   readonly #verify: ServingCertificateVerification;
   readonly #local: LocalNodes | undefined;
-  /** By whether they verify the kubelet's certificate. */
+  /** The HTTP agents, by whether they verify the certificate of the kubelet. */
   readonly #agents = new Map<boolean, Promise<Agent>>();
 
   constructor(keys: ClusterKeys, signal: AbortSignal, { addresses, verify = true, local }: KubeletProxyOptions) {
@@ -74,7 +74,10 @@ export class KubeletProxy {
     );
   }
 
-  /** Streams the kubelet's response, such as logs, to the client. @throws StatusError */
+  /**
+   * Streams the response of the kubelet, such as logs, to the client.
+   * @throws StatusError if the kubelet cannot be reached or responds with an error
+   */
   async stream(target: KubeletTarget, exchange: Exchange): Promise<void> {
     const { signal } = exchange;
     const response = await this.#get(target, signal);
@@ -95,7 +98,10 @@ export class KubeletProxy {
     }
   }
 
-  /** Upgrades the client's connection if the kubelet agrees; otherwise forwards the kubelet's response. @throws StatusError */
+  /**
+   * Upgrades the client's connection if the kubelet accepts the upgrade; otherwise forwards the kubelet's response.
+   * @throws StatusError if the kubelet cannot be reached
+   */
   async upgrade(target: KubeletTarget, { method, headers, socket, head, signal, begin }: KubeletUpgrade): Promise<void> {
     checkUpgradeBody(headers);
     const options: RequestOptions = {
@@ -140,7 +146,7 @@ export class KubeletProxy {
     });
   }
 
-  /** Returns a request to a kubelet of this process, or undefined if the address of the Node is not the one that this kubelet listens on. */
+  /** Returns a request to a kubelet in this process; undefined if the address of the Node is not the address on which this kubelet listens. */
   #requestInProcess({ nodeName, host, port }: KubeletTarget, options: RequestOptions): ClientRequest | undefined {
     const kubelet = this.#local?.find(nodeName);
     if (kubelet === undefined || kubelet.host !== host || kubelet.port !== port) return undefined;
@@ -152,7 +158,7 @@ export class KubeletProxy {
     return { host, port, lookup, ...(host.includes(':') && { family: 6 }) };
   }
 
-  /** Returns the agent, with a certificate that is issued at the first use. Failures are not cached. */
+  /** Returns the agent, whose client certificate is issued on first use. A failure is not cached. */
   #agent({ own }: KubeletTarget): Promise<Agent> {
     const verify = requiresVerification(this.#verify, own);
     let agent = this.#agents.get(verify);
@@ -165,7 +171,7 @@ export class KubeletProxy {
   }
 }
 
-/** Fails a request that has no response within `connectMs`. */
+/** Fails a request that has received no response within `connectMs`. */
 function responseWithinTimeout(request: ClientRequest): void {
   request.once('socket', () => {
     const timer = setTimeout(() => {
@@ -202,7 +208,7 @@ function unreachableError({ host, port, nodeName }: KubeletTarget, error: unknow
   return internalError(`error dialing backend of node ${nodeName} at ${host}:${port}: ${why}`, error);
 }
 
-/** Returns the kubelet's error with the status that Kubernetes gives it. */
+/** Returns the kubelet's error response as a StatusError, with the status that Kubernetes uses for it. */
 async function kubeletError(response: IncomingMessage, code: number): Promise<StatusError> {
   const text = await errorText(response);
   switch (code) {

@@ -4,7 +4,10 @@ import { networkInterfaces } from 'node:os';
 import { ipFamily, isLoopback } from '@oarlock/api/net/ip';
 import { badRequest, type StatusError } from '@oarlock/api/status';
 
-/** Addresses that no host of a cluster has: what Go's `IsGlobalUnicast` excludes, without loopback. IPv4-mapped IPv6 is looked up as IPv4. */
+/**
+ * The addresses to which requests are never proxied: those that Go's `IsGlobalUnicast` excludes, without loopback addresses. An IPv4-mapped IPv6
+ * address is checked as its IPv4 address.
+ */
 const neverProxied = new BlockList();
 for (const [net, prefix, family] of [
   ['0.0.0.0', 32, 'ipv4'],
@@ -18,10 +21,10 @@ for (const [net, prefix, family] of [
   neverProxied.addSubnet(net, prefix, family);
 
 const familyOf = (address: string) => (ipFamily(address) === 6 ? 'ipv6' : 'ipv4');
-/** `ErrAddressNotAllowed` of Kubernetes' pkg/proxy/util. */
+/** Returns the error `ErrAddressNotAllowed` of Kubernetes' pkg/proxy/util. */
 export const addressNotAllowed = (): StatusError => badRequest('address not allowed');
 
-/** Reports whether an IP address may be one of a host of the cluster; anything else than an IP address may not. */
+/** Returns true if a text is an IP address to which requests may be proxied. */
 export const isProxyable = (address: string, allowLoopback: boolean): boolean =>
   ipFamily(address) !== 0 && !neverProxied.check(address, familyOf(address)) && (allowLoopback || !isLoopback(address));
 
@@ -30,15 +33,15 @@ export interface Listener {
   readonly port: number;
 }
 
-/** The destination of a connection of this server. `allowLoopback`: it may be on this machine's loopback interface. */
+/** The destination of a connection of this server. `allowLoopback` is true if the destination may be a loopback address. */
 export interface Destination extends Listener {
   readonly allowLoopback: boolean;
 }
 
 export interface ProxyAddressesOptions {
-  /** Returns the addresses that this API server listens on and those under which other machines reach it. */
+  /** Returns the addresses on which this API server listens, and those at which other machines reach it. */
   listeners(): readonly Listener[];
-  /** Addresses that reach an API server on every port, such as that of the Service `kubernetes`. */
+  /** The addresses that lead to an API server on every port, such as the cluster IP of the Service `kubernetes`. */
   readonly services?: readonly string[];
 }
 
@@ -98,7 +101,7 @@ export class ProxyAddresses {
 /** Returns the error for a resolver callback, whose type expects a Node.js error code. The proxies receive the error unchanged. */
 const lookupError = (): Error => addressNotAllowed() as Error;
 
-/** Adds the addresses of a listener on all addresses: 127.0.0.0/8, ::1 and those of each interface. */
+/** Adds the addresses of a listener on all addresses: 127.0.0.0/8, ::1 and the addresses of each network interface. */
 function addThisMachine(list: BlockList): void {
   list.addSubnet('127.0.0.0', 8, 'ipv4');
   list.addAddress('::1', 'ipv6');

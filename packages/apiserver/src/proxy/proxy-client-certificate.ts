@@ -2,26 +2,26 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { KeyPair } from '@oarlock/spi/cluster';
 import type { ProxyTls } from './reverse-proxy.ts';
 
-/** Certificates are requested again long before they expire, however short their lifetime is. */
+/** The time after which a new certificate is issued, in milliseconds. Much shorter than the lifetime of certificates. */
 const renewAfterMs = 12 * 3600 * 1000;
 
 /**
- * Which servers must present a certificate of the cluster CA: all (`true`), none (`false`), or those whose Node states that they have one
- * (`own`). Kubelets of upstream sign their own certificates by default, and kube-apiserver accepts them.
+ * The servers that must present a certificate of the cluster CA: all (`true`), none (`false`), or servers whose Node object states that they have
+ * one (`own`). Kubelets of upstream use self-signed certificates by default, which kube-apiserver accepts.
  */
 export type ServingCertificateVerification = boolean | 'own';
 export const requiresVerification = (verify: ServingCertificateVerification, own: boolean): boolean => (verify === 'own' ? own : verify);
 
 export interface ProxyClientCertificateOptions {
   issue(): Promise<KeyPair>;
-  /** PEM that verifies servers; if undefined, the caller adds it. */
+  /** The CA bundle in PEM that verifies servers; if undefined, the caller adds it. */
   readonly caBundle?: string;
-  /** Default: all servers must have a certificate that `caBundle` verifies. */
+  /** The servers whose certificate `caBundle` must verify; by default all. */
   readonly verify?: ServingCertificateVerification;
   readonly clock: Clock;
 }
 
-/** A client certificate of the API server. It is issued at the first use and again after `renewAfterMs`. Failures are not cached. */
+/** A client certificate of the API server, which is issued on first use and again after `renewAfterMs`. A failure is not cached. */
 export class ProxyClientCertificate {
   readonly #options: ProxyClientCertificateOptions;
   #issued: { readonly at: number; readonly tls: Promise<{ readonly verified: ProxyTls; readonly unverified: ProxyTls }> } | undefined;
@@ -30,7 +30,10 @@ export class ProxyClientCertificate {
     this.#options = options;
   }
 
-  /** Returns the same object until the certificate is renewed. `own`: the server states that it has a certificate of the cluster CA. */
+  /**
+   * Returns the TLS options; the same object until the certificate is renewed. `own` is true if the server states that it has a certificate of the
+   * cluster CA.
+   */
   async tls(own = true): Promise<ProxyTls> {
     const { clock, issue, caBundle, verify = true } = this.#options;
     const now = clock.monotonic();

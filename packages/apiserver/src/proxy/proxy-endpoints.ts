@@ -7,7 +7,7 @@ import type { ProxyTarget, ReverseProxy } from './reverse-proxy.ts';
 
 type Destination = Extract<PipelineResponse, { kind: 'proxy' }>;
 
-/** Forwards requests to pods, services and nodes: the subresource `proxy`. */
+/** Forwards requests for the subresource `proxy` to pods, services and nodes. */
 export class ProxyEndpoints {
   readonly #proxy: ReverseProxy;
   readonly #kubelets: ProxyClientCertificate;
@@ -17,7 +17,7 @@ export class ProxyEndpoints {
     this.#kubelets = kubelets;
   }
 
-  /** @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
+  /** Forwards a request. @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async serve(
     { scheme, host, port, kubelet, allowLoopback = false }: Destination,
     exchange: Exchange,

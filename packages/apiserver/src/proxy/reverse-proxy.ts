@@ -15,20 +15,20 @@ export interface ProxyTarget {
   readonly scheme: 'http' | 'https';
   readonly host: string;
   readonly port: number;
-  /** Whether the destination may be on this machine's loopback interface. */
+  /** True if the destination may be a loopback address of this machine. */
   readonly allowLoopback: boolean;
-  /** Includes the query. */
+  /** The path with the query. */
   readonly path: string;
-  /** Certificates of both sides; one agent is kept per object. Absent: the server is not verified. */
+  /** The certificates of both sides. The connections of one object are reused. If absent, the certificate of the server is not verified. */
   readonly tls?: ProxyTls;
-  /** Headers that are added to or replace those of the client; undefined removes a header. */
+  /** The headers that replace the ones of the client or are added to them; undefined removes a header. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Rewrites links of responses to lead through this server; absent: links are not changed. */
+  /** The addresses by which links in responses are rewritten to lead through this server; links are unchanged if absent. */
   readonly rewriting?: LinkRewriting;
 }
 export type ProxyTls = Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized' | 'checkServerIdentity'>;
 
-/** A request of this server itself. `signal` aborts it at any point. */
+/** A request that this server sends itself. `signal` aborts it at any time. */
 export interface ProxyRequest {
   readonly method?: string;
   readonly body?: Buffer | undefined;
@@ -75,7 +75,7 @@ export class ReverseProxy {
     );
   }
 
-  /** @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
+  /** Forwards a request and its response. @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
   async forward(target: ProxyTarget, exchange: Exchange): Promise<void> {
     const { signal, method } = exchange;
     checkTransferCoding(exchange);
@@ -108,7 +108,10 @@ export class ReverseProxy {
     }
   }
 
-  /** Upgrades the client's connection if the destination agrees; otherwise forwards its response. @throws StatusError */
+  /**
+   * Upgrades the client's connection if the destination accepts the upgrade; otherwise forwards its response.
+   * @throws StatusError if the destination cannot be reached
+   */
   async upgrade(target: ProxyTarget, exchange: Exchange, { socket, head, begin }: ProxyUpgrade): Promise<void> {
     const { signal, method } = exchange;
     checkUpgradeBody(exchange.headers);
@@ -126,13 +129,16 @@ export class ReverseProxy {
     }
   }
 
-  /** Sends a request of this server. The caller reads or destroys the body of the response. @throws StatusError `ServiceUnavailable` if the destination cannot be reached */
+  /**
+   * Sends a request of this server and returns the response, whose body the caller must read or destroy.
+   * @throws StatusError `ServiceUnavailable` if the destination cannot be reached
+   */
   async open(target: ProxyTarget, { method = 'GET', body, signal }: ProxyRequest): Promise<IncomingMessage> {
     const headers = definedOf({ ...target.headers, ...(body && { 'content-length': String(body.length) }) });
     return this.#send({ target, method, headers, body, signal });
   }
 
-  /** Repeats a request without a body if the destination closed a reused connection. */
+  /** Sends a request. A request without a body is sent once more if the destination closed a reused connection. */
   #send(outgoing: OutgoingRequest, fresh = false): Promise<IncomingMessage> {
     const { body, signal } = outgoing;
     return new Promise((resolve, reject) => {
@@ -169,7 +175,7 @@ export class ReverseProxy {
     });
   }
 
-  /** `fresh`: on a new connection. */
+  /** Creates the outgoing request. `fresh` requires a new connection. */
   #request({ target, method, headers }: Pick<OutgoingRequest, 'target' | 'method' | 'headers'>, fresh: boolean): ClientRequest {
     const { scheme, host, port, path, tls } = target;
     const lookup = this.#addresses.lookup(target);
@@ -252,7 +258,7 @@ function unreachableError(error: unknown): StatusError {
   return new StatusError(status, { cause: error });
 }
 
-/** Fails a request whose connection is not established within `connectMs`. The time of the response is not limited. */
+/** Fails a request whose connection is not established within `connectMs`. The time until the response is not limited. */
 function limitDialTime(request: ClientRequest): void {
   request.once('socket', (socket) => {
     if (!socket.connecting) return;

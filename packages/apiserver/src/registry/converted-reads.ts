@@ -8,8 +8,8 @@ import { SharedWatchFrame } from '../watch-cache/watch-cache-event.ts';
 import type { Watcher } from '../watch-cache/watcher.ts';
 
 /**
- * A field selector of a custom resource whose versions a webhook converts, split into the part that stored objects can answer (metadata)
- * and the part that only converted objects can answer.
+ * The field selector of a custom resource whose versions a webhook converts, split into the part on metadata, which stored objects can answer, and
+ * the part that only converted objects can answer.
  */
 export interface SplitFieldSelector {
   readonly stored: FieldSelector;
@@ -33,17 +33,17 @@ export function splitFieldSelector(
   };
 }
 
-/** A read of a kind whose versions a webhook converts. */
+/** A read of a kind whose versions a conversion webhook converts. */
 export interface ConvertedRead {
   readonly kind: ServedKind;
   readonly signal: AbortSignal | undefined;
 }
 
-/** A watch of such a kind. */
+/** A watch of a kind whose versions a conversion webhook converts. */
 export interface ConvertedWatch extends ConvertedRead {
   /** The part of the field selector that only converted objects can answer; undefined if there is none. */
   readonly split: SplitFieldSelector | undefined;
-  /** The items that existed when the watch began and that the watch does not send itself. */
+  /** The items that existed when the watch began and that are not part of its initial events. */
   readonly before: readonly Item[];
 }
 
@@ -60,9 +60,9 @@ export async function filterConverted(
 const convertedItem = ({ toServedItem: viewer }: ServedKind, item: Item): EncodedObject => (viewer === undefined ? item : viewer(item));
 
 /**
- * Converts the frames of a watch to the served version, batch by batch.
+ * Converts the events of a watch to the served version, batch by batch.
  *
- * With `split`, only frames of matching objects pass, with the event type that a watcher of the converted objects sees.
+ * If `split` is set, yields only events of matching objects, with the event type that a watcher of the converted objects sees.
  */
 export function convertWatch(watcher: Watcher, watch: ConvertedWatch): WatchFrames {
   return {

@@ -11,14 +11,14 @@ import type { FieldReaders } from '../watch-cache/selection.ts';
 
 type Query = Readonly<Record<string, string | undefined>>;
 
-/** `metav1.ListOptions`, parsed and validated. */
+/** The parsed and validated `metav1.ListOptions`. */
 export interface ListOptions {
   readonly labels: Selector;
   readonly fields: FieldSelector;
-  /** The page size; 0 if the list is not paged. */
+  /** The maximum number of items of the page; 0 for a list without pages. */
   readonly limit: number;
   readonly token: ContinueToken | undefined;
-  /** The requested resourceVersion: undefined for the newest state, 0 for any state. */
+  /** The requested resourceVersion; undefined for the newest state, 0 for any cached state. */
   readonly revision: number | undefined;
   readonly match: 'Exact' | 'NotOlderThan' | undefined;
 }
@@ -28,13 +28,13 @@ export interface WatchOptions extends Pick<ListOptions, 'labels' | 'fields' | 'r
   readonly timeoutSeconds: number | undefined;
 }
 
-/** The position at which a paged list continues: after a key, at a revision; -1 continues at the current revision. */
+/** The position at which a paged list continues: after a key, at a revision. Revision -1 continues at the current revision. */
 export interface ContinueToken {
   readonly revision: number;
   readonly after: string;
 }
 
-/** Parses the query of a list. @throws StatusError BadRequest, Invalid */
+/** Parses the query of a list. @throws StatusError BadRequest or Invalid if a parameter is invalid */
 export function parseListOptions(query: Query, readers: FieldReaders): ListOptions {
   const errors: FieldError[] = [];
   const { resourceVersion = '', resourceVersionMatch: match = '', continue: token = '' } = query;
@@ -65,7 +65,7 @@ export function parseListOptions(query: Query, readers: FieldReaders): ListOptio
   };
 }
 
-/** Parses the query of a watch. @throws StatusError BadRequest, Invalid */
+/** Parses the query of a watch. @throws StatusError BadRequest or Invalid if a parameter is invalid */
 export function parseWatchOptions(query: Query, readers: FieldReaders): WatchOptions {
   const errors: FieldError[] = [];
   const { resourceVersion = '', resourceVersionMatch: match = '' } = query;
@@ -116,7 +116,7 @@ function supportedFields(readers: FieldReaders): ReadonlySet<string> {
   return fields;
 }
 
-/** Parses a resourceVersion parameter; returns undefined if it is empty. @throws StatusError BadRequest */
+/** Parses a resourceVersion parameter; returns undefined if it is empty. @throws StatusError BadRequest if it is not a resource version */
 export function parseResourceVersion(text: string): number | undefined {
   if (text === '') return undefined;
   const revision = Number(text);
@@ -144,12 +144,12 @@ function parseInt64(text: string | undefined): number | undefined {
   throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`);
 }
 
-/** Encodes a continue token. The format is opaque to clients. */
+/** Encodes a continue token, whose format is opaque to clients. */
 export function formatContinueToken({ revision, after }: ContinueToken): string {
   return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start: `${after}\0` })).toString('base64url');
 }
 
-/** Returns the offset at which Go's base64.RawURLEncoding reports corrupt input, including a truncated last group; undefined if valid. */
+/** Returns the offset at which Go's base64.RawURLEncoding reports corrupt input, also for a truncated last group; undefined if the text is valid. */
 function base64Error(text: string): number | undefined {
   const at = text.search(/[^\w-]/);
   if (at >= 0) return at;
@@ -173,7 +173,7 @@ function parseContinueToken(text: string): ContinueToken {
   return { revision: rv, after: start.slice(0, -1) };
 }
 
-/** Returns the Expired error of a page whose revision was compacted. Its token continues the list at the current revision. */
+/** Returns the Expired error of a page whose revision was compacted. The continue token in the error continues the list at the current revision. */
 export function inconsistentContinueToken(after: string) {
   const error = failure(
     'Expired',

@@ -12,7 +12,7 @@ import type { Item } from '../watch-cache/item.ts';
 import { PendingWrite } from '../watch-cache/pending-writes.ts';
 import type { WatchCache } from '../watch-cache/watch-cache.ts';
 
-/** What a guaranteed update does with the current object. */
+/** The decision about the current object in a guaranteed update: to write, delete or keep it. */
 export type WriteDecision =
   | {
       readonly action: 'put';
@@ -26,7 +26,7 @@ export type WriteDecision =
 export type DecideWrite = (current: Item | undefined) => WriteDecision | Promise<WriteDecision>;
 
 export interface WriteResult {
-  /** The new state; after a delete, the last state at the revision of the deletion. */
+  /** The new state of the object; after a deletion, the last state at the revision of the deletion. */
   readonly item: Item;
   readonly deleted: boolean;
 }
@@ -34,22 +34,25 @@ export interface WriteResult {
 const maxAttempts = 64;
 
 /**
- * Writes objects with optimistic concurrency. Decisions are based on the cached state; a decision that rejects the write is repeated on the
- * newest stored state before it becomes final.
+ * Writes objects with optimistic concurrency. Decisions are based on the cached state. A decision that rejects the write is repeated on the newest
+ * stored state before it becomes final.
  */
 export class ObjectStore {
   readonly #storage: StorageDriver;
   readonly #cache: WatchCache;
   readonly #isStale: (value: Uint8Array) => boolean;
 
-  /** `stale` returns true for a stored value that must be rewritten although its content is unchanged, such as after a key rotation. */
+  /**
+   * Creates the store. `stale` returns true for a stored value that must be rewritten even if its content is unchanged, for example after a rotation
+   * of encryption keys.
+   */
   constructor(storage: StorageDriver, cache: WatchCache, stale: (value: Uint8Array) => boolean = () => false) {
     this.#storage = storage;
     this.#cache = cache;
     this.#isStale = stale;
   }
 
-  /** Creates an object; returns undefined if an object of that name exists. */
+  /** Creates an object; returns undefined if an object with this name exists. */
   async create(
     kind: StoredKind,
     key: string,
@@ -68,8 +71,8 @@ export class ObjectStore {
   }
 
   /**
-   * Calls `decide` and commits its decision, and repeats both until no other write interferes. An error that `decide` throws is final only
-   * if `decide` saw the newest state.
+   * Calls `decide` with the current object and commits the decision. If another write interferes, both are repeated. An error that `decide` throws
+   * is final only if `decide` received the newest state.
    * @throws StatusError the error of `decide`; Conflict after too many concurrent writes
    */
   async guaranteedUpdate(kind: StoredKind, key: string, context: RequestContext, decide: DecideWrite): Promise<WriteResult | undefined> {
@@ -139,7 +142,7 @@ export class ObjectStore {
     throw conflict(kind.resource, key.slice(key.indexOf('/') + 1), objectModified);
   }
 
-  /** Reads the newest state from storage. */
+  /** Reads the newest state of an object from storage; returns undefined if it does not exist. */
   async read(kind: StoredKind, key: string): Promise<Item | undefined> {
     try {
       const { entry } = await this.#storage.get(kind.storagePrefix + key);
@@ -196,7 +199,7 @@ export class ObjectStore {
   }
 }
 
-/** Returns true if a value encodes the same content as the current item. Field order may differ; it does not affect the length. */
+/** Returns true if a value encodes the same content as the current item. The order of fields may differ. */
 function unchanged(object: KubeObject, value: Uint8Array, current: Item): boolean {
   if (value.length !== current.value.length) return false;
   if (Buffer.compare(value, current.value) === 0) return true;

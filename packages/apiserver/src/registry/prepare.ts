@@ -15,7 +15,7 @@ const systemFields: ReadonlySet<string> = new Set([
 
 const hasStatus = ({ kind }: ServedKind) => kind.subresources.some(({ name }) => name === 'status');
 
-/** Sets the fields that the server owns on a new object (rest.BeforeCreate): uid, creation time, generation, and an empty status. */
+/** Sets the fields of a new object that the server owns (rest.BeforeCreate upstream): uid, creationTimestamp, generation, and an empty status. */
 export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: string, context: StrategyContext): KubeObject {
   const { strategy } = kind;
   const metadata: Record<string, unknown> = {};
@@ -29,7 +29,10 @@ export function prepareForCreate(kind: ServedKind, object: KubeObject, uid: stri
   return strategy.prepareForCreate?.(fresh, context) ?? fresh;
 }
 
-/** Prepares an update (rest.BeforeUpdate): keeps the server's fields, and the status, which only its subresource may change. */
+/**
+ * Prepares an updated object (rest.BeforeUpdate upstream): keeps the fields that the server owns, and the status, which only the status subresource
+ * can change.
+ */
 export function prepareForUpdate(kind: ServedKind, object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject {
   const { strategy } = kind;
   const next = hasStatus(kind) ? withFields(object, { status: fieldOf(old, 'status') }) : object;
@@ -46,7 +49,7 @@ const defaultStatusStrategy: SubresourceStrategy = {
   },
 };
 
-/** Returns the strategy of a subresource that updates its object; undefined if the kind has none, and for the object itself (''). */
+/** Returns the strategy of a subresource that updates its object; undefined if the kind has none, or for the object itself (''). */
 export function subresourceStrategy({ strategy, kind }: ServedKind, subresource: string): SubresourceStrategy | undefined {
   const rules = strategy.subresources?.[subresource];
   return rules ?? (subresource === 'status' && kind.subresources.some(({ name }) => name === 'status') ? defaultStatusStrategy : undefined);
@@ -62,7 +65,7 @@ export function prepareForSubresourceUpdate(
   return restoreServerFields(kind, rules.prepareForUpdate(object, old, context), old, true);
 }
 
-/** Restores the server's fields whatever the client sent, and increments the generation if the update changes what it counts. */
+/** Restores the fields that the server owns, and increments the generation if the update changes fields that the generation counts. */
 function restoreServerFields({ strategy }: ServedKind, object: KubeObject, old: KubeObject, subresource = false): KubeObject {
   const before = old.metadata ?? {};
   const metadata: Record<string, unknown> = { ...object.metadata };
@@ -85,7 +88,7 @@ function restoreServerFields({ strategy }: ServedKind, object: KubeObject, old: 
   return { ...object, metadata: metadata as ObjectMeta };
 }
 
-/** Returns true if the strategy of a subresource that changes the spec has incremented the generation already. */
+/** Returns true if the strategy of a subresource that changes the spec has already incremented the generation. */
 function isGenerationCounted(object: KubeObject, old: KubeObject): boolean {
   return object.metadata?.generation === (old.metadata?.generation ?? 0) + 1 && !jsonEqual(fieldOf(object, 'spec'), fieldOf(old, 'spec'));
 }
@@ -95,7 +98,7 @@ function restoreField(metadata: Record<string, unknown>, before: ObjectMeta, nam
   else metadata[name] = before[name];
 }
 
-/** Marks an object as being deleted while finalizers or its grace period still hold it, as upstream's rest.BeforeDelete does. */
+/** Marks an object as being deleted while finalizers or a grace period prevent its removal, as upstream's rest.BeforeDelete does. */
 export function markDeleting(object: KubeObject, deletionTimestamp: string, graceSeconds: number | undefined): KubeObject {
   const { metadata } = object;
   const begins = metadata?.deletionTimestamp === undefined;

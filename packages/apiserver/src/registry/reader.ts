@@ -39,17 +39,20 @@ interface ListResult {
 }
 
 const minWatchMs = 30 * 60_000;
-/** KEP-3157. */
+/** The annotation of the bookmark that follows the initial events of a watch (KEP-3157). */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
 export interface LatestRead {
-  /** '' for cluster-scoped kinds. */
+  /** The namespace of the object; '' for a cluster-scoped kind. */
   readonly namespace: string;
   readonly name: string;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves get, list and watch from the watch cache; only pages at revisions that left the cache are read from storage. */
+/**
+ * The read path of the registry: get, list and watch, served from the watch cache. Only a list at a revision that is older than the cached
+ * events is read from storage.
+ */
 export class Reader {
   readonly #storage: StorageDriver;
   readonly #cache: WatchCache;
@@ -63,7 +66,10 @@ export class Reader {
     this.#random = random;
   }
 
-  /** Returns an object in the served version. @throws StatusError NotFound */
+  /**
+   * Returns an object in the served version, at least as new as the requested resourceVersion.
+   * @throws StatusError NotFound if the object does not exist
+   */
   async get(kind: ServedKind, request: ApiRequest): Promise<EncodedObject> {
     const { namespace, name, query } = request;
     await this.#waitForRevision(parseResourceVersion(query['resourceVersion'] ?? ''), request);
@@ -72,7 +78,7 @@ export class Reader {
     return toServed(kind, item, request);
   }
 
-  /** Returns the newest stored state of an object (a consistent read). @throws StatusError NotFound */
+  /** Returns the newest stored state of an object (consistent read). @throws StatusError NotFound if the object does not exist */
   async getLatest(kind: ServedKind, { namespace, name, signal }: LatestRead): Promise<Item> {
     await this.#cache.waitUntilFresh({ signal });
     const item = kind.cache.get(kind.namespaced ? `${namespace}/${name}` : name);
@@ -90,7 +96,7 @@ export class Reader {
     return { kind: 'list', resource: kind.resource, items: await toServedItems(kind, items, request.signal), metadata, warnings: [] };
   }
 
-  /** Returns the stored items that a list request selects. */
+  /** Returns the stored items of the page that a list request selects. */
   async select(kind: ServedKind, { namespace, query, signal }: ApiRequest): Promise<ListResult> {
     const parsed = parseListOptions(query, kind.fields);
     const split = splitFieldSelector(kind, parsed.fields);
@@ -126,7 +132,7 @@ export class Reader {
     };
   }
 
-  /** Lists at an exact revision: from the recent events in the cache, otherwise from storage. */
+  /** Returns the objects at an exact revision: reconstructed from the cached events, otherwise read from storage. */
   async #listAtRevision(
     kind: ServedKind,
     wanted: Selection,
@@ -217,7 +223,10 @@ export class Reader {
     return { kind: 'watch', resource: kind.resource, frames: convertWatch(watcher, { kind, split, before, signal }) };
   }
 
-  /** Yields the current objects as ADDED events; with `end`, also the bookmark that ends the initial events (KEP-3157). */
+  /**
+   * Yields the existing objects as ADDED events, which begin a watch. If `end` is a revision, yields the bookmark that ends the initial
+   * events (KEP-3157) as well.
+   */
   *#initialEvents(kind: ServedKind, items: readonly Item[], end: number | undefined): Generator<SharedWatchFrame> {
     const viewer = itemConverterOf(kind);
     for (const item of items) {
@@ -227,7 +236,11 @@ export class Reader {
     if (end !== undefined) yield bookmarkFrame(kind, end, { [initialEventsEnd]: 'true' });
   }
 
-  /** Waits until the cache has reached a revision: the newest if `revision` is undefined; 0 does not wait. */
+  /**
+   * Waits until the cache contains all changes up to a revision: the newest revision of storage if `revision` is undefined. Does not wait
+   * for revision 0.
+   * @throws StatusError Timeout if the cache does not reach the revision in time
+   */
   async #waitForRevision(revision: number | undefined, caller: Caller): Promise<void> {
     if (revision === undefined) await this.#cache.waitUntilFresh(caller);
     else if (revision > this.#cache.revision && !(await this.#cache.waitForRevision(revision, caller.signal)))
@@ -263,7 +276,7 @@ function isSelected({ key, indexed, matches }: Selection, cache: ResourceCache, 
   );
 }
 
-/** Returns the first page of the items at a revision. */
+/** Returns the first `limit` items, and a continue token if there are more. */
 function truncatePage(items: readonly Item[], { limit, labels, fields }: ListOptions, revision: number): ListResult {
   if (limit === 0 || items.length <= limit) return { items, revision, next: undefined, remaining: undefined };
   const page = items.slice(0, limit);
@@ -283,7 +296,10 @@ export async function toServedItems(kind: ServedKind, items: readonly Item[], si
   return items.map(viewer);
 }
 
-/** A watch of a kind that a webhook converts yields stored items first; convertWatch converts them. */
+/**
+ * Returns the converter that a watcher applies to stored items. Undefined for a kind that a webhook converts: `convertWatch` converts the
+ * items later.
+ */
 const itemConverterOf = ({ toServedItem: viewer, customResource: custom }: ServedKind): ItemConverter | undefined =>
   custom?.convertsByWebhook === true ? undefined : viewer;
 

@@ -21,6 +21,6 @@ export interface RegistryDependencies {
   readonly clock: Clock;
   readonly random: RandomSource;
   readonly log: Logger;
-  /** Returns the served kind of `group/version/resource`. @throws StatusError NotFound */
+  /** Returns the served kind of a group, version and resource. @throws StatusError NotFound if the resource is not served */
   servedKind(group: string, version: string, resource: string): ServedKind;
 }

@@ -19,95 +19,101 @@ import type { Caller } from '../watch-cache/watch-cache-options.ts';
 /** A stored resource: its storage version, its key prefix and its cache. */
 export interface StoredKind extends CachedResource {
   readonly resource: Resource;
-  /** `/registry/pods/` */
+  /** The prefix of the storage keys, such as `/registry/pods/`. */
   readonly storagePrefix: string;
   readonly cache: ResourceCache;
 }
 
-/** Converts between a served version and the storage version. */
+/** The conversion between a served version and the storage version. */
 export interface VersionConversion {
   toStored(object: KubeObject): KubeObject;
   fromStored(object: KubeObject): KubeObject;
-  /** The fields that selectors of this version may name. */
+  /** The fields that field selectors of this version may name. */
   readonly fields?: FieldReaders;
 }
 
 /** A custom resource that a request creates or updates. */
 export interface CustomResourceWrite {
   readonly object: KubeObject;
-  /** Undefined for a new object. */
+  /** The object before the update; undefined for a new object. */
   readonly old: KubeObject | undefined;
-  /** '' for the object itself. */
+  /** The subresource of the write; '' for the object itself. */
   readonly subresource: string;
-  /** The body that contained the object. */
+  /** The request body that contained the object. */
   readonly sent: unknown;
 }
 
-/** What a custom resource does differently from built-in kinds. */
+/** The rules by which custom resources differ from built-in kinds. */
 export interface CustomResourceRules {
   /** True while the CustomResourceDefinition is being deleted: new objects are rejected. */
   readonly isTerminating: boolean;
   /** True if a webhook converts objects of other versions: `prepareConversion` must complete before `toServedItem`. */
   readonly convertsByWebhook: boolean;
-  /** Checks the types of metadata, prunes unknown fields and applies defaults. @throws StatusError BadRequest */
+  /**
+   * Validates the types of metadata fields, prunes unknown fields and applies defaults.
+   * @throws StatusError BadRequest if metadata has the wrong type
+   */
   withDefaults(object: KubeObject): KubeObject;
-  /** Returns the validation errors, instead of the validation of @oarlock/api. */
+  /** Validates a custom resource. Replaces the validation of @oarlock/api. Returns the errors; empty if the object is valid. */
   validate(write: CustomResourceWrite): readonly FieldError[];
-  /** Returns the fields that the schema does not declare, in the form of strict decoding errors. */
+  /** Returns the fields that the schema does not declare, as strict decoding errors. */
   unknownFields(object: KubeObject): readonly string[];
-  /** Converts to the storage version. Strategies and validation see the served version. */
+  /** Converts an object to the storage version. Strategies and validation are applied to the served version. */
   toStored(object: KubeObject): KubeObject | Promise<KubeObject>;
-  /** Converts an object of another version to this version. @throws StatusError InternalError */
+  /** Converts an object of another version to this version. @throws StatusError InternalError if the conversion fails */
   convert(object: KubeObject): KubeObject | Promise<KubeObject>;
-  /** Converts items that `toServedItem` will return; undefined if there is nothing to wait for. @throws StatusError InternalError */
+  /**
+   * Converts items that `toServedItem` will return; returns undefined if no item needs a webhook.
+   * @throws StatusError InternalError if the conversion fails
+   */
   prepareConversion(items: readonly Item[], signal?: AbortSignal): Promise<void> | undefined;
   /** The paths of the scale subresource; undefined if this version has none. */
   readonly scale: CustomResourceSubresourceScale | undefined;
 }
 
-/** One resource in one served version. */
+/** A resource in one served version. */
 export interface ServedKind {
   readonly kind: Kind;
   readonly resource: Resource;
   readonly gvk: GroupVersionKind;
   readonly apiVersion: string;
   readonly namespaced: boolean;
-  /** The deprecation warning for clients of this version. */
+  /** The deprecation warning for clients of this version; undefined if the version is not deprecated. */
   readonly warning: string | undefined;
   readonly schema: Schema | undefined;
-  /** The type for server-side apply; derived from `schema` if absent. Custom resources derive it from their own schema. */
+  /** The field type for server-side apply; derived from `schema` if absent. Custom resources derive it from their own schema. */
   readonly fieldType?: FieldType | undefined;
   readonly strategy: Strategy;
-  /** True if Services and endpoints may have loopback addresses, because all pods of the cluster do. */
+  /** True if Services and endpoints may have loopback addresses, because the pods of the cluster have loopback addresses. */
   readonly allowLoopback: boolean;
-  /** All fields that field selectors may name. The readers take stored objects. */
+  /** The fields that field selectors may name. The functions read stored objects. */
   readonly fields: FieldReaders;
   readonly storedKind: StoredKind;
   readonly cache: ResourceCache;
   readonly conversion: VersionConversion | undefined;
-  /** Converts stored items to this version; undefined for the storage version. */
+  /** Converts a stored item to this version; undefined for the storage version. */
   readonly toServedItem: ItemConverter | undefined;
-  /** Undefined for built-in kinds. */
+  /** The rules of a custom resource; undefined for a built-in kind. */
   readonly customResource?: CustomResourceRules;
 }
 
-/** Deprecated versions that are served by default, by `group/version/resource`. */
+/** The replacements of deprecated versions that are served by default, by `group/version/resource`. */
 const deprecationWarnings: Readonly<Record<string, string>> = {
   '/v1/endpoints': 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
 };
-/** Returns the deprecation warning of a version of a resource; undefined if it is not deprecated. */
+/** Returns the deprecation warning of a resource version; undefined if it is not deprecated. */
 export const deprecationWarning = (group: string, version: string, resource: string): string | undefined =>
   deprecationWarnings[`${group}/${version}/${resource}`];
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
 
-/** Resources with many objects that no component in this process reads. */
+/** The resources with many objects that no component in this process reads, so that objects are decoded on demand. */
 const rarelyReadResources: ReadonlySet<string> = new Set(['events']);
-/** Groups whose objects contain arbitrary user values, such as defaults in schemas, whose numbers keep every digit. */
+/** The API groups whose objects contain arbitrary JSON of users, such as defaults in schemas, in which numbers must keep every digit. */
 export const groupsPreservingNumbers: ReadonlySet<string> = new Set(['apiextensions.k8s.io']);
 
-/** Returns the part of a stored kind that the cache needs before it exists. */
+/** Returns the part of a stored kind that the watch cache needs, which exists before the cache is created. */
 export function cachedResource(
   { group, version, resource: name, kind, namespaced }: Kind,
   { fields, indexField }: Strategy,
@@ -132,12 +138,12 @@ export interface ServedKindOptions {
   readonly kind: Kind;
   readonly store: StoredKind;
   readonly strategy: Strategy;
-  /** Undefined for the storage version. */
+  /** The conversion of the version; undefined for the storage version. */
   readonly conversion: VersionConversion | undefined;
   readonly allowLoopback: boolean;
 }
 
-/** Returns the served kind of a version of a built-in resource. */
+/** Returns the served kind of one version of a built-in resource. */
 export function newServedKind({ kind, store, strategy, conversion, allowLoopback }: ServedKindOptions): ServedKind {
   const { group, version, namespaced } = kind;
   const gvk = { group, version, kind: kind.kind };
@@ -170,17 +176,17 @@ function itemConverter({ fromStored }: VersionConversion): ItemConverter {
   };
 }
 
-/** Returns the key of an object within its resource. */
+/** Returns the key of an object within its resource: `namespace/name`, or `name` for cluster-scoped kinds. */
 export function keyOf({ namespaced }: Pick<ServedKind, 'namespaced'>, namespace: string, name: string): string {
   return namespaced ? `${namespace}/${name}` : name;
 }
 
-/** Applies the defaults of the kind. @throws StatusError BadRequest */
+/** Returns the object with the defaults of its kind. @throws StatusError BadRequest if a custom resource has invalid metadata */
 export function withDefaults(kind: Pick<ServedKind, 'gvk' | 'customResource'>, object: KubeObject): KubeObject {
   return kind.customResource === undefined ? applyDefaults(kind.gvk, object) : kind.customResource.withDefaults(object);
 }
 
-/** Returns the object, in its storage version, with the empty fields that Go encodes without omitempty. */
+/** Returns the object, in its storage version, with the empty fields that Go encodes because they have no `omitempty`. */
 export function withEmptyFields(
   { schema, conversion, customResource: custom, storedKind: store }: ServedKind,
   object: KubeObject,
@@ -190,7 +196,7 @@ export function withEmptyFields(
   return stored === undefined ? object : withNonOmittedFields(stored, object);
 }
 
-/** Converts a stored item to the served version; returns a promise if a webhook must convert it. */
+/** Converts a stored item to the served version. Returns a promise if a webhook must convert it. */
 export function toServed(
   { toServedItem: viewer, customResource: custom }: ServedKind,
   item: Item,

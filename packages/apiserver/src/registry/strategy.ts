@@ -4,15 +4,15 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { Precondition, Write } from '@oarlock/spi/storage';
 import type { FieldReaders } from '../watch-cache/selection.ts';
 
-/** The request that a strategy runs for: its identity, time, and warnings. */
+/** The context of the request that a strategy runs for. */
 export interface StrategyContext {
-  /** Milliseconds since the epoch. */
+  /** The time of the request in milliseconds since the Unix epoch. */
   readonly now: number;
   readonly identity: Identity;
-  /** The IP address of the client, if the request came over the network. */
+  /** The IP address of the client; absent if the request is made in this process. */
   readonly sourceAddress?: string;
   readonly dryRun: boolean;
-  /** Reservation keys that a previous commit attempt of this request found taken. */
+  /** Storage keys of allocations that an earlier commit attempt of this request found taken. */
   readonly takenReservations: Set<string>;
   warn(message: string): void;
 }
@@ -20,7 +20,7 @@ export interface StrategyContext {
 /** The update rules of a subresource. Objects are frozen or shared: implementations return a changed copy. */
 export interface SubresourceStrategy {
   prepareForUpdate(object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject;
-  /** Replaces the kind's own update validation. */
+  /** Validates an update through the subresource. If defined, it replaces the update validation of the kind. */
   validate?(object: KubeObject, old: KubeObject, context: StrategyContext): readonly FieldError[];
 }
 
@@ -31,7 +31,7 @@ export interface SubresourceStrategy {
 export interface Allocation {
   readonly writes: readonly Write[];
   readonly expect: readonly Precondition[];
-  /** Called when one of the preconditions on `key` failed, before the write is decided again. */
+  /** Called if the precondition on `key` failed, before the write is decided again. `present` is true if the key exists. */
   onConflict(key: string, present: boolean): void;
 }
 
@@ -42,13 +42,13 @@ export interface AllocatedObject {
 }
 
 /**
- * The rules of one kind (RESTCreateStrategy, RESTUpdateStrategy and RESTDeleteStrategy upstream). Every member is optional; a kind without a
- * strategy is served by the generic rules: only the status subresource changes the status, and the generation counts as upstream does.
+ * The rules of one kind (RESTCreateStrategy, RESTUpdateStrategy and RESTDeleteStrategy upstream). A kind without a strategy is served by
+ * the generic rules: only the status subresource changes the status, and the generation is incremented as upstream does.
  */
 export interface Strategy {
-  /** Fields that selectors may name, besides name and namespace. */
+  /** The fields that field selectors may name, besides metadata.name and metadata.namespace. */
   readonly fields?: FieldReaders;
-  /** The field that objects and watchers are indexed by. */
+  /** The name of the field by which objects and watchers are indexed. */
   readonly indexField?: string;
   /** True if PUT creates an object that does not exist. */
   readonly allowCreateOnUpdate?: boolean;
@@ -56,27 +56,39 @@ export interface Strategy {
   readonly allowUnconditionalUpdate?: boolean;
   /** True if DELETE returns the object instead of a Status. */
   readonly returnsDeletedObject?: boolean;
-  /** What happens to dependents if the request has no propagation policy; `background` by default. */
+  /** The effect of a deletion on dependents if the request has no propagationPolicy; `background` by default. */
   readonly defaultGarbageCollectionPolicy?: 'background' | 'orphan' | 'unsupported';
   readonly ttlSeconds?: number;
-  /** Whether changes of the spec increment `metadata.generation`; a function decides if more or less than the spec counts. */
+  /**
+   * Whether a change of the spec increments `metadata.generation`. A function returns true if the update increments the generation, for
+   * kinds in which other fields count.
+   */
   readonly generation?: boolean | ((object: KubeObject, old: KubeObject) => boolean);
   /** True if the status that clients send on create is kept. */
   readonly keepsStatusOnCreate?: boolean;
   prepareForCreate?(object: KubeObject, context: StrategyContext): KubeObject;
   prepareForUpdate?(object: KubeObject, old: KubeObject, context: StrategyContext): KubeObject;
-  /** By subresource; `status` falls back to generic rules. */
+  /** The update rules of subresources, by name. A status subresource without an entry has the generic rules. */
   readonly subresources?: Readonly<Record<string, SubresourceStrategy>>;
-  /** Returns errors in addition to the validation of @oarlock/api. */
+  /**
+   * Validates a new object with rules that this kind needs in addition to the validation of @oarlock/api. Returns the field errors; empty
+   * if the object is valid.
+   */
   validate?(object: KubeObject, context: StrategyContext): readonly FieldError[];
   validateUpdate?(object: KubeObject, old: KubeObject, context: StrategyContext): readonly FieldError[];
-  /** Returns the grace period in seconds; only defined for kinds with graceful deletion. */
+  /** Returns the grace period of a deletion in seconds, from the requested one. Defined only for kinds with graceful deletion. */
   gracePeriod?(object: KubeObject, requested: number | undefined): number;
-  /** Returns true if finalizers of the kind itself, such as `spec.finalizers`, hold the object. */
+  /**
+   * Returns true if finalizers other than `metadata.finalizers`, such as `spec.finalizers` of a Namespace, prevent the removal of the
+   * object.
+   */
   isHeld?(object: KubeObject): boolean;
-  /** Changes the object when its deletion begins, such as the phase of a Namespace. */
+  /** Returns the object as it is stored when its deletion begins, such as a Namespace with phase Terminating. */
   markTerminating?(object: KubeObject): KubeObject;
-  /** Allocates exclusive resources such as cluster IPs, and releases the ones no longer needed. `object` is undefined on deletion. */
+  /**
+   * Allocates exclusive resources such as cluster IPs for the object, and releases those of `old` that are no longer needed. `object` is
+   * undefined on deletion.
+   */
   allocate?(
     object: KubeObject | undefined,
     old: KubeObject | undefined,
@@ -86,7 +98,7 @@ export interface Strategy {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Returns a member of an object of unknown kind. */
+/** Returns a top-level field of an object of unknown kind; undefined if the object or the field is absent. */
 export function fieldOf(object: KubeObject | undefined, name: string): unknown {
   return (object as Fields | undefined)?.[name];
 }
@@ -97,7 +109,7 @@ export function statusOf<T = Fields>(object: KubeObject | undefined): Partial<T>
   return (fieldOf(object, 'status') ?? {}) as Partial<T>;
 }
 
-/** Replaces members of an object; members set to undefined are removed. */
+/** Returns a copy of the object with fields replaced; a field set to undefined is removed. */
 export function withFields(object: KubeObject, parts: Fields): KubeObject {
   return withReplacedFields(object as Fields, parts) as KubeObject;
 }
@@ -106,7 +118,7 @@ export function withMetadata(object: KubeObject, parts: Fields): KubeObject {
   return { ...object, metadata: withReplacedFields((object.metadata ?? {}) as Fields, parts) };
 }
 
-/** Copies without `delete`, which would turn the object into V8's slow dictionary mode. */
+/** Returns a copy with fields replaced. Does not use `delete`, which would turn the object into V8's slow dictionary mode. */
 function withReplacedFields(fields: Fields, parts: Fields): Record<string, unknown> {
   let leaves = false;
   for (const name in parts) leaves ||= parts[name] === undefined;

@@ -3,7 +3,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import { validateObject } from '@oarlock/api/validation/validate-object';
 import type { ServedKind } from './served-kind.ts';
 
-/** Validates a new object in the served version. `sent` is the request body. */
+/** Validates a new object in the served version, and returns the errors. `sent` is the request body. */
 export function validateForCreate(
   { gvk, allowLoopback, customResource: custom }: ServedKind,
   object: KubeObject,
@@ -13,7 +13,7 @@ export function validateForCreate(
   return validateObject(gvk, object, undefined, { allowLoopback });
 }
 
-/** Validates an update that replaces `old`; `subresource` is '' for the object itself. */
+/** Validates an object that replaces `old`, and returns the errors. `subresource` is '' for the object itself. */
 export function validateForUpdate(
   { gvk, allowLoopback, customResource: custom }: ServedKind,
   object: KubeObject,

@@ -7,16 +7,16 @@ import type { Schema } from '@oarlock/api/schema/schema';
 import { badRequest, failure, isStatus, StatusError } from '@oarlock/api/status';
 import { checkTypeMeta } from './type-meta.ts';
 
-/** The kind that a body must have, and its schema. */
+/** The kind that a body must have, and the schema of the kind. */
 export interface BodyOptions {
   readonly gvk: GroupVersionKind;
   readonly schema: Schema | undefined;
 }
 
 /**
- * Decodes a request body into an object of a kind: checks kind and version, converts types, and drops unknown fields.
- * @param known a conforming object of the same kind; parts of the body that are identical to its parts are not checked again
- * @throws StatusError BadRequest with upstream's message
+ * Decodes a request body into an object of the expected kind: validates kind and apiVersion, converts types, and drops unknown fields.
+ * @param known an object that conforms to the schema; parts of the body that are identical to parts of this object are not checked again
+ * @throws StatusError BadRequest with upstream's message if the body does not conform
  */
 export function decodeBody<T extends KubeObject = KubeObject>(body: unknown, { gvk, schema }: BodyOptions, known?: KubeObject): T {
   if (!isObject(body)) throw badRequest(`the object provided is unrecognized (must be of type ${gvk.kind}): couldn't get version/kind`);
@@ -40,16 +40,19 @@ function stringMember(body: Readonly<Record<string, unknown>>, name: 'kind' | 'a
   );
 }
 
-/** Objects that conform to a schema already. */
+/** The objects that are known to conform to a schema, with the schema. */
 const conformingSchemas = new WeakMap<object, Schema>();
 
-/** Marks a decoded value as conforming, so that `conformToSchema` returns it unchecked. */
+/** Marks a decoded value as conforming, so that `conformToSchema` returns it without checks. */
 export function markConforming<T extends object>(value: T, schema: Schema | undefined): T {
   if (schema !== undefined) conformingSchemas.set(value, schema);
   return value;
 }
 
-/** Conforms only the parts that `known` does not share; returns undefined if nothing is shared. @throws StatusError BadRequest */
+/**
+ * Conforms only the parts of the object that are not shared with `known`; returns undefined if no part is shared.
+ * @throws StatusError BadRequest if a part does not conform
+ */
 function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, options: BodyOptions): T | undefined {
   const [value, old] = [object, known] as unknown as readonly Readonly<Record<string, unknown>>[];
   let shared: Record<string, unknown> | undefined;
@@ -63,7 +66,7 @@ function conformUnshared<T extends KubeObject>(object: T, known: KubeObject, opt
   return shared && ({ ...conformToSchema(rest, options), ...shared } as unknown as T);
 }
 
-/** Converts a value to the types of a schema and drops unknown fields. @throws StatusError BadRequest */
+/** Returns the value with the types of a schema and without unknown fields. @throws StatusError BadRequest if the value cannot be converted */
 export function conformToSchema<T extends object>(value: T, { gvk, schema }: BodyOptions): T {
   if (schema === undefined) {
     checkJson(value);
@@ -87,8 +90,8 @@ export function conformToSchema<T extends object>(value: T, { gvk, schema }: Bod
 }
 
 /**
- * Conforms the result of mutating admission as if it were a request body: fields that Go omits when empty are omitted.
- * @throws StatusError InternalError, because the client did not cause the error
+ * Returns the result of mutating admission, conformed to the schema like a request body: fields that Go omits when empty are omitted.
+ * @throws StatusError InternalError if the result does not conform, because the client did not cause the error
  */
 export function conformAdmitted<T extends KubeObject>(answer: T, before: KubeObject, { gvk, schema }: BodyOptions): T {
   if (answer === before || schema === undefined) return answer;
@@ -113,7 +116,7 @@ function wrongKind(kind: string, apiVersion: string, expected: GroupVersionKind)
   return badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(expected)})`);
 }
 
-/** Copies a value deeply; frozen parts are shared. */
+/** Returns a deep copy of a value; frozen parts are shared. */
 export function copyUnlessFrozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   if (Array.isArray(value)) return value.map(copyUnlessFrozen) as T;

@@ -7,26 +7,26 @@ import type { ApiRequest } from '@oarlock/spi/loopback';
 import { errorName, isConfidential } from './confidential.ts';
 
 const maxWarnings = 64;
-/** Requests with larger bodies, in bytes, yield the event loop between their steps. */
+/** The body size in bytes above which a request yields to the event loop between its steps. */
 const largeBodyBytes = 262_144;
 const writeVerbs: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection']);
-/** Lease renewals are not traced: in large clusters their spans would displace all others. */
+/** Returns true for Lease renewals, which are not traced because their spans would displace all others in large clusters. */
 const isLeaseRenewal = ({ resource, verb }: ApiRequest) =>
   resource.resource === 'leases' && resource.group === 'coordination.k8s.io' && (verb === 'update' || verb === 'patch');
 
-/** The state of one request while it passes the steps of the pipeline: warnings, trace span and time. */
+/** The state of one request in the pipeline, such as warnings, the trace span and the time. */
 export class RequestContext {
   readonly request: ApiRequest;
-  /** Milliseconds since the epoch at which the request arrived; used for all timestamps that the request writes. */
+  /** The time of arrival in milliseconds since the Unix epoch, used for all timestamps that the request writes. */
   readonly now: number;
   dryRun: boolean;
   readonly warnings: string[] = [];
-  /** Reservation keys that this request tried and found taken. */
+  /** Storage keys of allocations that this request tried and found taken. */
   readonly takenReservations = new Set<string>();
   readonly #tracer: Tracer;
   readonly #span: Span | undefined;
   #childContext: Context | undefined;
-  /** The span context for the watch events of this request's writes, and for calls that plugins make on its behalf. */
+  /** The span context for the watch events of this request's writes, and for calls that plugins make for this request. */
   readonly spanContext: SpanContext | undefined;
 
   constructor(request: ApiRequest, now: number, tracer: Tracer) {
@@ -52,7 +52,9 @@ export class RequestContext {
     }
   }
 
-  /** Starts a child of the request's span if that is recorded. The caller ends it. Frozen attributes are shared. */
+  /**
+   * Starts a child of the request's span, which the caller must end. Returns undefined if the request is not traced. Frozen attributes are shared.
+   */
   startChildSpan(name: string, attributes?: Attributes): Span | undefined {
     const span = this.#span;
     if (span === undefined || !span.isRecording()) return undefined;
@@ -60,12 +62,12 @@ export class RequestContext {
     return this.#tracer.startSpan(name, attributes && { attributes }, this.#childContext);
   }
 
-  /** True if each step of the request may block the event loop for long. */
+  /** True if each step of the request may block the event loop for a long time. */
   get isLarge(): boolean {
     return (this.request.bytes ?? 0) > largeBodyBytes;
   }
 
-  /** Yields the event loop; called between two steps of a large request. */
+  /** Yields to the event loop. Called between two steps of a large request. */
   yieldEventLoop(): Promise<void> {
     return eventLoop.yield();
   }
@@ -83,7 +85,7 @@ export class RequestContext {
     if (message !== '' && this.warnings.length < maxWarnings && !this.warnings.includes(message)) this.warnings.push(message);
   }
 
-  /** Adds an annotation to the audit event of the request, if there is one. */
+  /** Adds an annotation to the audit event of the request. Does nothing if the request is not audited. */
   annotate(key: string, value: string, level?: 'Request'): void {
     this.request.annotate?.(key, value, level);
   }
@@ -95,7 +97,7 @@ export class RequestContext {
     this.#span.end();
   }
 
-  /** True if messages of errors must not be written to logs and spans, because they may quote confidential bodies. */
+  /** True if error messages must not be written to logs and spans, because they may quote confidential bodies. */
   get isConfidential(): boolean {
     const { resource, subresource, namespace } = this.request;
     return isConfidential({ group: resource.group, resource: resource.resource, subresource, namespace });
@@ -106,7 +108,7 @@ export class RequestContext {
     failSpan(span, this.isConfidential ? errorName(error) : error);
   }
 
-  /** Returns true for conflicts with a concurrent request: they are expected, so the span is not marked as failed. */
+  /** Returns true for conflicts with a concurrent request, which are expected and do not mark the span as failed. */
   #isExpectedRace(error: unknown): boolean {
     return isStatus(error, 'Conflict') || (this.request.verb === 'delete' && isStatus(error, 'NotFound'));
   }

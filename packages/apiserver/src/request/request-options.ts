@@ -16,10 +16,10 @@ import { conformToSchema } from './body.ts';
 
 type Query = ApiRequest['query'];
 
-/** Maximum length of a field manager's name, in bytes. */
+/** The maximum length of the name of a field manager in bytes. */
 export const maxFieldManagerBytes = 128;
 
-/** Validates the options that every write has in its query. @throws StatusError Invalid */
+/** Validates the query options that every write has, such as dryRun and fieldManager. @throws StatusError Invalid if an option is invalid */
 export function checkWriteOptions(query: Query, kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions', apply = false): void {
   const errors: FieldError[] = [];
   dryRunErrors(errors, query['dryRun'] === undefined ? [] : [query['dryRun']]);
@@ -48,15 +48,15 @@ function unprintableErrors(manager: string): FieldError[] {
   return errors;
 }
 
-/** Returns true if Go's unicode.IsPrint does: letters, marks, numbers, punctuation, symbols and the ASCII space. */
+/** Returns true for characters that Go's unicode.IsPrint accepts: letters, marks, numbers, punctuation, symbols and the ASCII space. */
 export const isPrintable = (char: string): boolean => char === ' ' || /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(char);
 
-/** Returns true if an apply takes fields over from other managers. Any value except 0 and false counts as true, as upstream. */
+/** Returns true if an apply request takes fields over from other managers. As upstream, every value of `force` except 0 and false counts as true. */
 export function isForced({ force }: Query): boolean {
   return force !== undefined && force !== '0' && force.toLowerCase() !== 'false';
 }
 
-/** Returns the options of a write as admission plugins receive them. */
+/** Returns the options of a write in the form that admission plugins receive. */
 export function writeOptions(query: Query, kind: string): Readonly<Record<string, unknown>> {
   const { dryRun, fieldManager, fieldValidation, force } = query;
   return {
@@ -69,7 +69,7 @@ export function writeOptions(query: Query, kind: string): Readonly<Record<string
   };
 }
 
-/** `metav1.DeleteOptions`, validated. */
+/** The validated `metav1.DeleteOptions`. */
 export interface DeleteOptions {
   readonly gracePeriodSeconds: number | undefined;
   readonly propagationPolicy: 'Orphan' | 'Background' | 'Foreground' | undefined;
@@ -80,7 +80,10 @@ export interface DeleteOptions {
 
 const propagationPolicies = ['Orphan', 'Background', 'Foreground'] as const;
 
-/** Returns the options from the body if there is one, otherwise from the query. @throws StatusError BadRequest, Invalid */
+/**
+ * Returns the options in the body, or in the query if there is no body.
+ * @throws StatusError BadRequest if the options are malformed; Invalid if a value is invalid
+ */
 export function deleteOptions({ body, query }: ApiRequest): DeleteOptions {
   return parseDeleteOptions(body === undefined ? deleteOptionsFromQuery(query) : body);
 }

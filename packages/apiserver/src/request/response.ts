@@ -3,57 +3,57 @@ import type { Resource } from '@oarlock/api/resource';
 import type { SpanContext } from '@oarlock/kernel/tracing';
 import type { ApiRequest } from '@oarlock/spi/loopback';
 
-/** Encodes objects as Kubernetes protobuf. The implementation has large tables and is loaded for the first client that requests it. */
+/** A codec for Kubernetes protobuf. The implementation has large tables and is loaded when the first client requests protobuf. */
 export interface ProtobufCodec {
-  /** Returns true if the kind has a message; other kinds cannot be encoded. */
+  /** Returns true if the kind has a protobuf message. Objects of other kinds cannot be encoded. */
   knows(apiVersion: string, kind: string): boolean;
-  /** Encodes an object without its type metadata. */
+  /** Encodes the message of an object without type metadata. */
   message(object: KubeObject): Buffer;
   /** Encodes the `PartialObjectMetadata` of an object. */
   metadata(object: KubeObject): Buffer;
-  /** Encodes the start of any list message: everything except the items (field number 2). */
+  /** Encodes a list message without its items, which have field number 2 in every list. */
   listMetadata(metadata: ListMeta): Buffer;
-  /** Encodes the header of a message of this length: the magic bytes of Kubernetes, version and kind (runtime.Unknown). */
+  /** Encodes the part of an envelope (`runtime.Unknown`) before a message of this length: the magic number, apiVersion and kind. */
   envelopeHead(apiVersion: string, kind: string, length: number): Buffer;
   readonly envelopeTail: Buffer;
   /** Encodes a watch event. */
   watchEvent(type: string, apiVersion: string, kind: string, message: Buffer): Buffer;
 }
 
-/** One version of one object, encoded at most once per format. Stored objects are JSON already and are not encoded again. */
+/** One version of an object, encoded at most once per format. A stored object is already encoded as JSON. */
 export interface EncodedObject {
-  /** Deeply frozen, complete with `apiVersion`, `kind` and `metadata.resourceVersion`. */
+  /** The object: deeply frozen, with `apiVersion`, `kind` and `metadata.resourceVersion`. */
   readonly object: KubeObject;
   readonly revision: number;
-  /** Returns the object as JSON between two texts, in a new buffer. */
+  /** Returns the JSON of the object in a new buffer, between the texts `before` and `after`. */
   json(before?: string, after?: string): Buffer;
-  /** Returns buffers that together are the object's JSON. They are shared and must not be modified. */
+  /** Returns buffers that together contain the JSON of the object. The buffers are shared and must not be modified. */
   pieces(): readonly Buffer[];
-  /** Returns the object's protobuf message, the same buffer on every call. The codec must know the kind. */
+  /** Returns the protobuf message of the object, the same buffer on every call. The codec must know the kind. */
   protobuf(codec: ProtobufCodec): Buffer;
 }
 
-/** A watch event, shared by all watchers that receive it with this type. */
+/** A watch event, shared by all watchers that receive the event with the same type. */
 export interface WatchFrame {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK';
   readonly item: EncodedObject;
   readonly spanContext: SpanContext | undefined;
-  /** Returns `{"type":...,"object":...}` and a line break, the same buffer for every watcher. */
+  /** Returns the JSON line of the event, `{"type":...,"object":...}` with a line break; the same buffer for every watcher. */
   json(): Buffer;
   /** Returns the event as protobuf, the same buffer for every watcher. The codec must know the kind. */
   protobuf(codec: ProtobufCodec): Buffer;
 }
 
-/** Batches of watch events in order. */
+/** An asynchronous iterable of batches of watch events, in order. */
 export interface WatchFrames extends AsyncIterable<readonly WatchFrame[]> {
   /**
-   * Calls `listener` when the source is terminated because its reader is too slow: a reader that still writes the last batch should give up.
-   * Absent if the source does not queue.
+   * Calls `listener` when the watch is terminated because its reader is too slow. A reader that still writes the last batch should stop. Undefined
+   * if the source has no queue.
    */
   onTerminated?(listener: () => void): void;
 }
 
-/** The result of the pipeline: HTTP encodes it, loopback clients receive its objects. Rejections are thrown as `StatusError`. */
+/** The response of the pipeline, which HTTP encodes and loopback clients receive as objects. Rejections are thrown as `StatusError`. */
 export type PipelineResponse =
   | { readonly kind: 'object'; readonly code: 200 | 201 | 202; readonly item: EncodedObject; readonly warnings: readonly string[] }
   | {
@@ -71,7 +71,7 @@ export type PipelineResponse =
       readonly kind: 'watch';
       readonly resource: Resource;
       readonly frames: WatchFrames;
-      /** No warnings if absent. */
+      /** The warnings for the client; none if absent. */
       readonly warnings?: readonly string[];
     }
   /** An empty response: 204. */
@@ -84,7 +84,7 @@ export type PipelineResponse =
       readonly port: number;
       readonly path: string;
       readonly upgrade: boolean;
-      /** True for an Oarlock kubelet, whose certificate is signed by the cluster's CA. */
+      /** True for a kubelet of Oarlock, whose serving certificate is signed by the cluster CA. */
       readonly own: boolean;
     }
   /** Proxy the request to another server, with its method, its body and the path after `/proxy` unchanged. */
@@ -93,14 +93,14 @@ export type PipelineResponse =
       readonly scheme: 'http' | 'https';
       readonly host: string;
       readonly port: number;
-      /** Set if the target is a kubelet; `own` is true if it is Oarlock's, with a certificate of the cluster's CA. */
+      /** Set if the target is a kubelet. `own` is true for a kubelet of Oarlock, whose serving certificate is signed by the cluster CA. */
       readonly kubelet?: { readonly own: boolean };
-      /** True if the target may be a loopback address, because the cluster's ranges are. */
+      /** True if the target may have a loopback address, because the address ranges of the cluster are loopback addresses. */
       readonly allowLoopback?: boolean;
     };
 
-/** Serves requests without HTTP: the pipeline, or a handler in front of it. */
+/** A handler of requests independent of HTTP: the pipeline, or a handler that wraps it. */
 export interface RequestHandler {
-  /** @throws StatusError if the request is rejected */
+  /** Handles a request. @throws StatusError if the request is rejected */
   handle(request: ApiRequest): Promise<PipelineResponse>;
 }

@@ -4,7 +4,7 @@ import { parseApiVersion, type GroupVersionKind } from '@oarlock/api/kinds';
 import type { KubeObject } from '@oarlock/api/object';
 import { apiVersionOf } from '@oarlock/api/resource';
 
-/** Checks the type metadata of an object to store. @throws StatusError Invalid if kind or version is not the resource's */
+/** Validates kind and apiVersion of an object to store. @throws StatusError Invalid if they are not those of the resource */
 export function checkTypeMeta({ kind = '', apiVersion = '', metadata }: KubeObject, expected: GroupVersionKind): void {
   const errors: FieldError[] = [];
   const expectedVersion = apiVersionOf(expected);

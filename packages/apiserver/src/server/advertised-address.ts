@@ -6,8 +6,8 @@ import type { ApiServerConfig } from './server-options.ts';
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1';
 
 /**
- * Returns the address of this server in the Service `kubernetes`. A loopback address is used only if the cluster's own addresses are on
- * loopback: Endpoints may not contain it, and pods could not reach it.
+ * Returns the address of this server in the endpoints of the Service `kubernetes`. A loopback address is used only if the address ranges of the
+ * cluster are on loopback: Endpoints must not contain loopback addresses, and pods could not reach them.
  */
 export function advertisedAddress(config: Pick<ApiServerConfig, 'advertiseAddress' | 'listen'>, cluster: ClusterFacts): string {
   const isClusterOnLoopback = cluster.serviceCIDRs.some(isLoopback);

@@ -20,7 +20,7 @@ import { newServerComponents, type ServerComponents } from './server-components.
 import { ServerControllers } from './server-controllers.ts';
 import type { ApiServerDependencies } from './server-options.ts';
 
-/** Serves the Kubernetes API over HTTP and to loopback clients: kube-apiserver with the aggregator in the same process. */
+/** The API server role: serves the Kubernetes API over HTTP and to loopback clients, like kube-apiserver with an integrated aggregator. */
 export class ApiServer implements Role {
   readonly name = 'apiserver';
   readonly #dependencies: ApiServerDependencies;
@@ -48,7 +48,7 @@ export class ApiServer implements Role {
     this.#controllers = new ServerControllers({ dependencies, context, components: this.#components });
   }
 
-  /** The address that the server listens on. @throws Error before it listens */
+  /** The address on which the server listens. @throws Error before the server listens */
   get address(): { readonly host: string; readonly port: number } {
     if (this.#bound === undefined) throw new Error('the API server does not listen yet');
     return { host: this.#bound.address, port: this.#bound.port };
@@ -74,7 +74,7 @@ export class ApiServer implements Role {
     }
   }
 
-  /** Starts in order: configuration files, storage and cache, the listener, loopback clients, controllers. */
+  /** Starts the parts of the server in order: configuration files, storage and watch cache, the listener, loopback clients, controllers. */
   async #start(signal: AbortSignal): Promise<void> {
     const { log, metrics } = this.#context;
     collectDefaultMetrics({ register: metrics });
@@ -137,7 +137,7 @@ export class ApiServer implements Role {
     return this.#bound;
   }
 
-  /** Connects the loopback clients of the process to the pipeline and to the non-resource paths. */
+  /** Connects the loopback clients of this process to the pipeline and to the handlers of non-resource paths. */
   #connectLoopback(): void {
     const { loopback, authz } = this.#dependencies;
     const { clock } = this.#context;
@@ -151,7 +151,7 @@ export class ApiServer implements Role {
     );
   }
 
-  /** Stops in order: not ready, no new requests, end of watches, `drainSeconds` for other requests, release of the port. */
+  /** Stops the server in order: /readyz fails, new requests are rejected, watches end, other requests have `drainSeconds`, the port is released. */
   async stop(): Promise<void> {
     this.#phase = 'stopping';
     this.#settleReady.reject(new Error('the API server was stopped'));

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** Feature gates of Kubernetes 1.36 that clients query, with their stage upstream and whether this server implements them. */
+/** The feature gates of Kubernetes 1.36 that clients query: the name, the stage upstream, and whether this server implements the feature. */
 const features: readonly (readonly [name: string, stage: '' | 'ALPHA' | 'BETA', enabled: boolean])[] = [
   ['APIResponseCompression', 'BETA', true],
   ['AuthorizeWithSelectors', '', true],

@@ -11,7 +11,7 @@ export const unhealthy = (reason: string): Health => ({ healthy: false, reason }
 
 export interface HealthInput {
   readonly storage: StorageDriver;
-  /** The other roles of the process; undefined if the composition has no process view. */
+  /** The roles of the process; undefined if they are not known. */
   readonly process: ProcessView | undefined;
 }
 
@@ -20,7 +20,7 @@ async function checkStorage(storage: StorageDriver): Promise<Health> {
   return healthy;
 }
 
-/** Returns the components of componentstatuses: storage, and the control plane components in this process. */
+/** Returns the components that componentstatuses reports: storage, and the control plane components in this process. */
 export function controlPlaneComponents({ storage, process }: HealthInput): readonly Component[] {
   const roles = process?.roles() ?? [];
   return [
@@ -41,7 +41,7 @@ export interface ServerHealth extends HealthInput {
   checkShutdown(): Health;
 }
 
-/** Returns the health checks of the server, with upstream's names, so that clients can request or exclude them by name. */
+/** Returns the health checks of the server. They have upstream's names, by which clients request or exclude them. */
 export function serverHealthChecks(health: ServerHealth): readonly HealthCheck[] {
   const { storage, process, server, postStartHooks } = health;
   const otherRoles = (process?.roles() ?? []).filter((role) => role !== server && role.name !== server.name);

@@ -36,14 +36,14 @@ import { registerFeatureMetrics } from './feature-metrics.ts';
 import { controlPlaneComponents } from './health-checks.ts';
 import type { ApiServerDependencies } from './server-options.ts';
 
-/** The share of the request timeout that a request may wait in a priority level's queue. */
+/** The maximum time in a queue of API Priority and Fairness, as a share of the request timeout. */
 const queueWaitShare = 0.25;
 
-/** The state of the server that its components read; it changes when the server starts and stops. */
+/** The state of the server that components read. It changes when the server starts and stops. */
 export interface ServerState {
-  /** Returns the listeners; empty before the server listens, when it serves no requests. */
+  /** Returns the addresses on which the server listens; empty before it listens. */
   listeners(): readonly Listener[];
-  /** Returns the `host:port` at which clients reach the server. @throws Error before it listens */
+  /** Returns the `host:port` at which clients reach the server. @throws Error before the server listens */
   endpoint(): string;
   healthChecks(): readonly HealthCheck[];
 }
@@ -67,7 +67,7 @@ interface Builder {
   readonly access: AuthMetrics;
 }
 
-/** Creates the components of a server, from storage to HTTP. They act when the server starts. */
+/** Creates the components of a server, from storage to HTTP. The components do nothing until the server starts. */
 export function newServerComponents(dependencies: ApiServerDependencies, context: PluginContext, state: ServerState): ServerComponents {
   const { config, storage, audit, cluster, keys } = dependencies;
   const { clock, log, metrics, signal } = context;
@@ -129,7 +129,7 @@ function newPriorityAndFairness({ dependencies: { config }, context: { clock, me
   return fairness;
 }
 
-/** Creates the handlers of non-resource paths: discovery, OpenAPI, health, metrics and the paths of plugins. */
+/** Creates the handlers of non-resource paths: discovery, OpenAPI, health, metrics, and the paths of plugins. */
 function newPathEndpoints(
   { dependencies, context, state }: Builder,
   { pipeline, aggregator, fairness }: Pick<ServerComponents, 'pipeline' | 'aggregator' | 'fairness'>,

@@ -20,7 +20,10 @@ export interface ServerControllersOptions {
   readonly components: ServerComponents;
 }
 
-/** The controllers of the server's own objects: system namespaces, Service `kubernetes`, ServiceCIDRs, flow schemas, APIServices, CAs of clients. */
+/**
+ * The controllers of objects that the API server itself maintains: system namespaces, the Service `kubernetes`, ServiceCIDRs, FlowSchemas,
+ * APIServices, and the CAs of clients.
+ */
 export class ServerControllers {
   readonly #options: ServerControllersOptions;
   #bootstrap: BootstrapController | undefined;
@@ -30,7 +33,7 @@ export class ServerControllers {
     this.#options = options;
   }
 
-  /** Runs the bootstrap controller, then starts the others. `address` and `port` are those of the Service `kubernetes`. */
+  /** Runs the bootstrap controller, then starts the other controllers. `address` and `port` are the endpoint of the Service `kubernetes`. */
   async start(signal: AbortSignal, { address, port }: { readonly address: string; readonly port: number }): Promise<void> {
     const { dependencies, context, components } = this.#options;
     const { clock, log } = context;

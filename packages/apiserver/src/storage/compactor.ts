@@ -11,7 +11,7 @@ export interface CompactorOptions {
   readonly revision: () => number;
 }
 
-/** Compacts storage every five minutes to a revision five minutes old, as upstream does. Several servers may do so at once. */
+/** Compacts storage every five minutes, to the revision of five minutes before, as upstream does. Several API servers can do so concurrently. */
 export class Compactor {
   readonly #options: CompactorOptions;
   #timer: Timer | undefined;

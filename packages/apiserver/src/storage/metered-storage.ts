@@ -2,7 +2,7 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { CommitResult, Precondition, StorageDriver, Write } from '@oarlock/spi/storage';
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Buckets of upstream's histogram, in seconds. */
+/** The buckets of upstream's histogram, in seconds. */
 const buckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60];
 const labelNames = ['operation', 'group', 'resource'] as const;
 const registry = '/registry/';
@@ -14,7 +14,7 @@ interface Series {
   failed(): void;
 }
 
-/** Wraps a storage driver to record upstream's etcd metrics, whichever driver it is. */
+/** Returns a storage driver that records upstream's etcd metrics for all calls, whichever driver it wraps. */
 export function withMetrics(driver: StorageDriver, metrics: Registry, clock: Clock): StorageDriver {
   const measured = new StorageMetrics(metrics, clock);
   const { skipTo } = driver;

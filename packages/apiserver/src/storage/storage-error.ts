@@ -1,7 +1,7 @@
 import { failure, StatusError } from '@oarlock/api/status';
 import { StorageError } from '@oarlock/spi/storage';
 
-/** Converts a StorageError to the StatusError for the client; returns other errors unchanged. */
+/** Returns the StatusError for a StorageError; returns other errors unchanged. */
 export function toStatusError(error: unknown): unknown {
   if (!(error instanceof StorageError)) return error;
   const { status } = reasonOf(error);

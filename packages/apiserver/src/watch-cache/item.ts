@@ -4,16 +4,19 @@ import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import type { EncodedObject, ProtobufCodec } from '../request/response.ts';
 import { ValueSlab } from './internal/value-slab.ts';
 
-/** The decoded form of a larger value is released when the object is replaced. Smaller ones are kept, because resumed watches test selectors on them. */
+/**
+ * The size of a value in bytes above which its decoded form is released when the object is replaced. Smaller ones are kept, because resumed watches
+ * evaluate selectors on them.
+ */
 const maxRetainedDecodedBytes = 32 * 1024;
 
-/** Encodes and decodes the stored form of one kind: JSON that starts with a constant opening, then the metadata without resourceVersion. */
+/** Encodes and decodes the stored form of one kind: JSON that begins with kind and apiVersion, then the metadata without resourceVersion. */
 export class Codec {
   readonly apiVersion: string;
   readonly kind: string;
-  /** `{"kind":"Pod","apiVersion":"v1","metadata":{` */
+  /** The constant bytes with which every value begins, such as `{"kind":"Pod","apiVersion":"v1","metadata":{`. */
   readonly opening: Buffer;
-  /** True if no component of this process reads the objects permanently: they are decoded when a request needs them. */
+  /** True if no component of this process reads the objects permanently. They are then decoded only when a request needs them. */
   readonly decodesOnDemand: boolean;
   /** True if the objects contain arbitrary JSON of users, whose numbers must keep every digit. */
   readonly preservesNumbers: boolean;
@@ -33,7 +36,7 @@ export class Codec {
     this.opening = Buffer.from(`${this.#start}{`);
   }
 
-  /** Returns the stored form of an object. `kind`, `apiVersion` and `metadata` come first, in whatever order the object has them. */
+  /** Returns the stored form of an object: `kind`, `apiVersion` and `metadata` first, regardless of their order in the object. */
   encode(object: KubeObject): Buffer {
     const { metadata = {} } = object;
     const { managedFields } = metadata;
@@ -44,17 +47,17 @@ export class Codec {
     return this.#slab.write(`${this.#start}${head.slice(0, -1)}${managers}}${tail.length > 2 ? `,${tail.slice(1)}` : '}'}`);
   }
 
-  /** Returns the item of a value that this process encoded, without decoding it. */
+  /** Returns the item of an object that this process encoded, without decoding the value. */
   item({ key, object, value, revision }: Omit<ItemOptions, 'codec'>): Item {
     return new Item({ codec: this, key, object: withRevisionFrozen(object, revision), value, revision });
   }
 
-  /** Returns the item of a stored value. @throws SyntaxError if the value is not JSON */
+  /** Decodes a stored value to an item. @throws SyntaxError if the value is not JSON */
   parse(key: string, value: Uint8Array, revision: number): Item {
     return new Item({ codec: this, key, object: this.decode(value, revision), value, revision });
   }
 
-  /** Returns the object of a stored value, deeply frozen. @throws SyntaxError if the value is not JSON */
+  /** Decodes a stored value to a deeply frozen object. @throws SyntaxError if the value is not JSON */
   decode(value: Uint8Array, revision: number): KubeObject {
     const buffer = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     const text = buffer.toString('utf8');
@@ -80,16 +83,16 @@ function without(object: object, names: ReadonlySet<string>): object {
   return rest;
 }
 
-/** Returns the object with the resourceVersion of a revision, deeply frozen. */
+/** Returns the object, deeply frozen, with the revision as resourceVersion. */
 function withRevisionFrozen(object: KubeObject, revision: number): KubeObject {
   return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
 }
 
 export interface ItemOptions {
   readonly codec: Codec;
-  /** `namespace/name`, or `name`. */
+  /** The key of the object: `namespace/name`, or `name` for a cluster-scoped object. */
   readonly key: string;
-  /** Deeply frozen. */
+  /** The object, deeply frozen. */
   readonly object: KubeObject;
   readonly value: Uint8Array;
   readonly revision: number;
@@ -98,7 +101,7 @@ export interface ItemOptions {
 /** One version of one stored object, decoded and encoded at most once per format. */
 export class Item implements EncodedObject {
   readonly codec: Codec;
-  /** `namespace/name`, or `name`. */
+  /** The key of the object: `namespace/name`, or `name` for a cluster-scoped object. */
   readonly key: string;
   readonly value: Uint8Array;
   readonly revision: number;
@@ -125,8 +128,8 @@ export class Item implements EncodedObject {
   }
 
   /**
-   * Releases the protobuf encoding, and the decoded form of a large value. Called when another version replaces this one: recent events may
-   * keep the item for minutes.
+   * Releases the protobuf encoding, and the decoded form of a large value. Called when the object is replaced, because recent events may keep the
+   * item for minutes.
    */
   releaseDecoded(): void {
     this.#protobuf = undefined;
@@ -140,7 +143,7 @@ export class Item implements EncodedObject {
     return this.#protobuf;
   }
 
-  /** Returns the same content at another revision, for DELETED events. */
+  /** Returns an item with the same content at another revision, for DELETED events. */
   withRevision(revision: number): Item {
     const { codec, key, value } = this;
     return new Item({ codec, key, object: withRevisionFrozen(this.object, revision), value, revision });
@@ -169,7 +172,7 @@ export class Item implements EncodedObject {
     return buffer;
   }
 
-  /** Returns the resourceVersion field, which stored values do not contain. */
+  /** Returns the JSON of the resourceVersion field, which stored values do not contain. */
   #version(): string {
     return `"resourceVersion":"${this.revision}"${this.value[this.codec.opening.length] === closingBrace ? '' : ','}`;
   }
@@ -183,7 +186,7 @@ function startsWith(value: Uint8Array, opening: Buffer): boolean {
   return true;
 }
 
-/** An object in another version than the stored one, or one that is not stored. Encoded on first use. */
+/** An object that is not stored in this form: converted to another version, or not stored at all. Encoded on first use. */
 export class DerivedObject implements EncodedObject {
   readonly object: KubeObject;
   readonly revision: number;

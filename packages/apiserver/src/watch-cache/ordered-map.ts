@@ -1,13 +1,13 @@
-/** Number of keys of a chunk after a split. A chunk is split at twice this number. */
+/** The number of keys in a chunk after a split. A chunk is split when it has twice as many. */
 const chunkSize = 256;
 
 /**
- * A map that iterates its keys in order from any key, and counts ranges without iterating. Insertion, deletion and search take logarithmic time,
- * plus a move within one chunk. Keys are ordered by UTF-16 code units; for the names that Kubernetes allows, that is the order of storage.
+ * A map with ordered keys that iterates from any key and counts ranges without iteration. Insertion, deletion and search take logarithmic time and a
+ * move within one chunk. Keys are ordered by UTF-16 code units, which equals the order of storage for names that Kubernetes allows.
  */
 export class OrderedMap<V> {
   readonly #values = new Map<string, V>();
-  /** Sorted keys in sorted, non-empty chunks. */
+  /** The chunks of sorted keys, in order. No chunk is empty. */
   readonly #chunks: string[][] = [];
 
   get size(): number {
@@ -40,7 +40,9 @@ export class OrderedMap<V> {
     this.#chunks.length = 0;
   }
 
-  /** Calls `visit` in order for each key with the prefix after `after`, until it returns false. The map must not change meanwhile. */
+  /**
+   * Calls `visit` for the keys with the prefix that follow `after`, in order, until `visit` returns false. The map must not change during the call.
+   */
   scan(prefix: string, after: string, visit: (key: string, value: V) => boolean): void {
     const from = after >= prefix ? after : prefix;
     for (let c = this.#chunkOf(from); c < this.#chunks.length; c++) {
@@ -57,13 +59,13 @@ export class OrderedMap<V> {
     }
   }
 
-  /** Returns the number of keys with the prefix after `after`. */
+  /** Returns the number of keys with the prefix that follow `after`. */
   count(prefix: string, after = ''): number {
     const end = this.#rank(`${prefix}\uffff`, false);
     return Math.max(0, end - (after >= prefix && after !== '' ? this.#rank(after, true) : this.#rank(prefix, false)));
   }
 
-  /** Returns the number of keys before `key`, including `key` itself if `inclusive`. */
+  /** Returns the number of keys before `key`; including `key` itself if `inclusive` is true. */
   #rank(key: string, inclusive: boolean): number {
     const at = this.#chunkOf(key);
     let rank = 0;
@@ -85,7 +87,10 @@ export class OrderedMap<V> {
     if (chunk.length >= 2 * chunkSize) this.#chunks.splice(at + 1, 0, chunk.splice(chunkSize));
   }
 
-  /** Returns the index of the first chunk whose last key is not before `key`; the number of chunks if there is none. */
+  /**
+   * Returns the index of the chunk in which `key` belongs: the first chunk whose last key is not before `key`; the number of chunks if there is
+   * none.
+   */
   #chunkOf(key: string): number {
     let low = 0;
     let high = this.#chunks.length;

@@ -5,20 +5,20 @@ import { eventOverheadBytes, watchCacheLimits } from './watch-cache-limits.ts';
 
 export interface PendingWriteOptions {
   readonly codec: Codec;
-  /** `namespace/name`, or `name`. */
+  /** The key of the object: `namespace/name`, or `name` for a cluster-scoped object. */
   readonly key: string;
-  /** Absent for a delete. */
+  /** The written object; undefined for a deletion. */
   readonly object: KubeObject | undefined;
   readonly value: Uint8Array | null;
   readonly spanContext: SpanContext | undefined;
 }
 
-/** A write of this process whose watch event has not arrived: the event reuses its object instead of decoding the value. */
+/** A write of this process whose watch event has not arrived. The event uses the object of the write instead of decoding the value. */
 export class PendingWrite {
   readonly #options: PendingWriteOptions;
   readonly value: Uint8Array | null;
   #item: Item | undefined;
-  /** Set when storage acknowledged the write. */
+  /** The revision of the write; undefined until storage has acknowledged the write. */
   revision: number | undefined;
 
   constructor(options: PendingWriteOptions) {
@@ -30,7 +30,7 @@ export class PendingWrite {
     return this.#options.spanContext;
   }
 
-  /** Returns the item of the write. The request and the watch event share it, in whatever order they need it. */
+  /** Returns the item of the write. The request and the watch event share the item, whichever of them needs it first. */
   item(revision: number): Item {
     const { codec, key, object } = this.#options;
     if (object === undefined || this.value === null) throw new Error(`a delete of ${key} has no item`);
@@ -40,8 +40,8 @@ export class PendingWrite {
 }
 
 /**
- * Pending writes by storage key, bounded in bytes: while the watch of storage is interrupted, acknowledged writes accumulate. A write that was
- * not added is decoded when storage reports it, as a write of another API server is.
+ * The pending writes by storage key. Limited in bytes, because acknowledged writes accumulate while the watch of storage is interrupted. The event
+ * of a write that was not added is decoded, like an event of another API server's write.
  */
 export class PendingWrites {
   readonly maxBytes: number;
@@ -52,12 +52,12 @@ export class PendingWrites {
     this.maxBytes = maxBytes;
   }
 
-  /** Encoded size of the values, with an overhead per write. */
+  /** The encoded size of all values, with an overhead per write. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Adds a write unless the bound is reached. */
+  /** Adds a write, unless the limit is reached. */
   add(storageKey: string, write: PendingWrite): void {
     const bytes = sizeOf(write);
     if (this.#bytes + bytes > this.maxBytes) return;
@@ -76,7 +76,7 @@ export class PendingWrites {
     else writes.splice(at, 1);
   }
 
-  /** Removes and returns the pending write that a change of storage corresponds to, if this process made the change. */
+  /** Removes and returns the pending write that caused a change of storage; undefined if another process made the change. */
   take(storageKey: string, value: Uint8Array | null, revision: number): PendingWrite | undefined {
     const writes = this.#byKey.get(storageKey);
     if (writes === undefined) return undefined;
@@ -87,7 +87,7 @@ export class PendingWrites {
     return write;
   }
 
-  /** Removes acknowledged writes up to `revision`, whose changes storage will not report any more. */
+  /** Removes acknowledged writes up to `revision`, for which no watch event will arrive any more. */
   forget(revision: number): void {
     for (const [key, writes] of this.#byKey) {
       for (const write of [...writes]) if (write.revision !== undefined && write.revision <= revision) this.remove(key, write);

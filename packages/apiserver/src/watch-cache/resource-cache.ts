@@ -93,7 +93,7 @@ export class ResourceCache {
   get resource(): CachedResource {
     return this.#resource;
   }
-  /** Resolves when the objects that were stored before the resource was added are loaded; undefined if they are. */
+  /** Resolves when the initial load of an added resource has completed; undefined if no initial load is in progress. */
   get initialLoad(): Promise<void> | undefined {
     return this.#initialLoadState?.done;
   }
@@ -101,7 +101,7 @@ export class ResourceCache {
   get size(): number {
     return this.#index.items.size;
   }
-  /** The revision of the newest change, or of the load. */
+  /** The revision of the newest change of the resource, or of the last load if nothing has changed since. */
   get lastChangeRevision(): number {
     return this.#lastChange;
   }
@@ -113,7 +113,7 @@ export class ResourceCache {
   get dispatchedEvents(): number {
     return this.#dispatchedCount;
   }
-  /** Number of loads. */
+  /** Number of times that the objects were loaded from storage. */
   get initializations(): number {
     return this.#initializationCount;
   }
@@ -122,17 +122,23 @@ export class ResourceCache {
     return this.#index.items.get(key);
   }
 
-  /** Changes how the resource is stored. The index field must stay the same. */
+  /** Replaces the description of how the resource is stored, such as its codec. The index field must stay the same. */
   setResource(resource: CachedResource): void {
     this.#resource = resource;
   }
 
-  /** Begins the load of an added resource. Changes that arrive before its end are newer than the loaded objects. */
+  /**
+   * Starts the initial load of a resource that was added while the cache runs. Objects that watch events change before
+   * `completeInitialLoad` are newer than the loaded ones and are kept. `done` settles when the load has ended.
+   */
   beginInitialLoad(done: Promise<void>): void {
     this.#initialLoadState = { done, touched: new Set() };
   }
 
-  /** Adds the objects that were stored before the resource was added. The watch of storage has reached `revision`. */
+  /**
+   * Completes the initial load of an added resource: adds the loaded objects, except objects that watch events have changed since
+   * `beginInitialLoad`. `revision` is the revision that the watch of storage has reached.
+   */
   completeInitialLoad(items: readonly Item[], revision: number): void {
     const touched = this.#initialLoadState?.touched;
     if (touched === undefined) return;

@@ -1,10 +1,10 @@
 import type { SpanContext } from '@oarlock/kernel/tracing';
 
-/** Number of revisions whose span context is kept. A span context has a fixed size. */
+/** The number of revisions whose span context is kept. A span context has a fixed size. */
 const defaultMaxRevisions = 20_000;
 
 /**
- * The span contexts of the newest revisions that this process wrote. Evicts the oldest by a ring of revisions, because finding the first key of
+ * The span contexts of the newest revisions that this process wrote. A ring of revisions determines which to evict, because finding the first key of
  * a Map from which many keys were deleted takes linear time.
  */
 export class RevisionSpanContexts {

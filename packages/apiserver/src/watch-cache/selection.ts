@@ -2,18 +2,18 @@ import type { FieldSelector } from '@oarlock/api/selectors/field-selector';
 import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { KubeObject } from '@oarlock/api/object';
 
-/** Returns the values of the fields of a kind that field selectors support. */
+/** The fields of a kind that field selectors support, each with a function that returns its value. */
 export type FieldReaders = Readonly<Record<string, (object: KubeObject) => string>>;
 
 /** The objects of a resource that a list or watch selects. */
 export interface Selection {
-  /** '' for all namespaces, and for cluster-scoped resources. */
+  /** The namespace; '' for all namespaces and for cluster-scoped resources. */
   readonly namespace: string;
-  /** The key of the only object that can match, if the field selector requires a name. */
+  /** The key of the only object that can match, if the field selector requires metadata.name; otherwise undefined. */
   readonly key: string | undefined;
-  /** The value of the resource's index field that the field selector requires. */
+  /** The value of the resource's index field that the field selector requires; undefined if the field selector requires none. */
   readonly indexed: string | undefined;
-  /** Absent: every object in the namespace, or with the index value, matches. */
+  /** The predicate for the remaining requirements; undefined if there are none. */
   readonly matches: ((object: KubeObject) => boolean) | undefined;
 }
 
@@ -23,11 +23,11 @@ export interface SelectionInput {
   readonly labels: Selector;
   readonly fields: FieldSelector;
   readonly readers: FieldReaders;
-  /** The field by which the resource is indexed. */
+  /** The name of the field by which the resource is indexed. */
   readonly indexField: string | undefined;
 }
 
-/** Splits selectors into the parts that indexes answer and a predicate for the rest. */
+/** Splits label and field selectors into the parts that indexes answer and a predicate for the rest. */
 export function selection({ namespaced, namespace, labels, fields, readers, indexField }: SelectionInput): Selection {
   const name = fields.requiresExactMatch('metadata.name');
   // an empty name or namespace cannot be looked up by key: such a selector matches nothing

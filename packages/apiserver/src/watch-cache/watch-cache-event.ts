@@ -14,7 +14,7 @@ export class SharedWatchFrame implements WatchFrame, AccountedFrame {
   #json: Buffer | undefined;
   #protobuf: Buffer | undefined;
 
-  /** `bytes`: the memory that a queued frame is accounted with. */
+  /** Creates a frame. `bytes` is the memory that is accounted for the frame while watchers hold it. */
   constructor(type: WatchFrame['type'], item: EncodedObject, spanContext: SpanContext | undefined, bytes = eventOverheadBytes) {
     this.type = type;
     this.item = item;
@@ -39,27 +39,27 @@ export class SharedWatchFrame implements WatchFrame, AccountedFrame {
   }
 }
 
-/** Converts stored items to a served version; absent for the storage version. Returns the same object for the same item. */
+/** Converts stored items to a served version. Returns the same object for the same item. */
 export type ItemConverter = (item: Item) => EncodedObject;
 
 export interface WatchCacheEventOptions {
   readonly key: string;
   readonly revision: number;
-  /** Undefined for a deletion. */
+  /** The object after the change; undefined for a deletion. */
   readonly current: Item | undefined;
-  /** Undefined for a creation. */
+  /** The object before the change; undefined for a creation. */
   readonly previous: Item | undefined;
   readonly spanContext: SpanContext | undefined;
 }
 
-/** One change of one object (watchCacheEvent upstream). Creates the frames of the change on first use; watchers share them. */
+/** A change of one object (watchCacheEvent upstream). The watch frames of the change are created on first use and shared by watchers. */
 export class WatchCacheEvent {
   readonly key: string;
   readonly revision: number;
   readonly current: Item | undefined;
   readonly previous: Item | undefined;
   readonly spanContext: SpanContext | undefined;
-  /** The frame of the storage version with the most common type, which nearly all watchers receive. */
+  /** The frame in the storage version with the event type that nearly all watchers receive. */
   #commonFrame: SharedWatchFrame | undefined;
   #frames: Map<ItemConverter | undefined, Partial<Record<WatchFrame['type'], SharedWatchFrame>>> | undefined;
   #deletedItem: Item | undefined;
@@ -72,22 +72,22 @@ export class WatchCacheEvent {
     this.spanContext = spanContext;
   }
 
-  /** Encoded size of the version that this event replaced or deleted, which only recent events keep, with the overhead of the event. */
+  /** The encoded size of the object that this event replaced or deleted, which only recent events keep in memory, with an overhead per event. */
   get replacedBytes(): number {
     return (this.previous?.value.length ?? 0) + eventOverheadBytes;
   }
 
   /**
-   * Encoded size of both versions. Queued frames are accounted with both: a watcher that still sends its initial list keeps the replaced
-   * version.
+   * The encoded size of the previous and the current object. Frames are accounted with both, because a watcher that still sends its initial list
+   * keeps the previous object in memory.
    */
   get bytes(): number {
     return (this.current?.value.length ?? 0) + this.replacedBytes;
   }
 
   /**
-   * Returns the frame for a watcher, or undefined if the change is invisible to it. `before` and `now`: the watcher selects the previous and
-   * the current version.
+   * Returns the frame for a watcher; undefined if the watcher does not see the change. `before` and `now` are true if the watcher selects the
+   * previous or the current object.
    */
   frame(before: boolean, now: boolean, viewer: ItemConverter | undefined): SharedWatchFrame | undefined {
     if (now && this.current !== undefined) return this.#frame(before ? 'MODIFIED' : 'ADDED', this.current, viewer);
@@ -95,8 +95,8 @@ export class WatchCacheEvent {
   }
 
   /**
-   * Releases decoded forms and conversions that only this event would keep. Called after the event was dispatched: queues keep the frames that
-   * they hold, and watches that resume later convert again.
+   * Releases decoded objects and conversions that only this event keeps in memory. Called after the event was dispatched. Queued frames are kept;
+   * watches that resume later convert the objects again.
    */
   releaseDecoded(): void {
     this.#frames = undefined;

@@ -1,25 +1,27 @@
 const mebibyte = 1024 * 1024;
 
 /**
- * Bounds of what clients can make the watch cache keep besides the current objects, in bytes of encoded objects. The encoded length of an
- * object is known from storage, so accounting costs an addition per event.
+ * The limits, in bytes of encoded objects, on the memory of the watch cache that clients can cause in addition to the current objects. The encoded
+ * size of an object is known from storage, so accounting costs one addition per event.
  */
 export interface WatchCacheLimits {
-  /** Replaced and deleted versions in the event ring of one resource. The ring drops its oldest events beyond it. */
+  /** Replaced and deleted objects in the event ring of one resource. Beyond the limit, the ring drops its oldest events. */
   readonly ringBytes: number;
-  /** Replaced and deleted versions in the event rings of all resources. The largest ring drops its oldest events beyond it. */
+  /** Replaced and deleted objects in the event rings of all resources. Beyond the limit, the largest ring drops its oldest events. */
   readonly totalRingBytes: number;
-  /** Events that wait for one watcher. A watcher that exceeds it is terminated. */
+  /** Events that wait for one watcher. Beyond the limit, the watcher is terminated. */
   readonly watcherBytes: number;
   /**
-   * Events that wait for any watcher; an event that several watchers wait for counts once. The slowest watchers are terminated beyond it.
+   * Events that wait for all watchers; an event that several watchers wait for counts once. Beyond the limit, the slowest watchers are terminated.
    */
   readonly totalWatcherBytes: number;
-  /** Values of writes whose watch event has not arrived. Storage reports a write beyond it like that of another API server. */
+  /**
+   * Values of writes whose watch event has not arrived. Beyond the limit, the event of a write is decoded like that of another API server's write.
+   */
   readonly pendingWriteBytes: number;
 }
 
-/** A ring holds 13 seconds of 500 updates per second of objects of 10 KB, and a watcher may fall three seconds behind them. */
+/** The default limits. A ring can hold 13 seconds of 500 updates per second of objects of 10 KB; a watcher may be three seconds behind them. */
 export const watchCacheLimits: WatchCacheLimits = {
   ringBytes: 64 * mebibyte,
   totalRingBytes: 192 * mebibyte,
@@ -28,5 +30,5 @@ export const watchCacheLimits: WatchCacheLimits = {
   pendingWriteBytes: 64 * mebibyte,
 };
 
-/** Estimated memory of an event without its objects, in bytes. Bounds the number of events without payload, such as bookmarks. */
+/** The estimated memory of an event without its objects, in bytes, which limits the number of events without an object, such as bookmarks. */
 export const eventOverheadBytes = 256;

@@ -5,19 +5,22 @@ import type { WatchCacheMemory } from './watch-cache-options.ts';
 
 const labelNames = ['group', 'resource'] as const;
 
-/** Returns the labels of a resource: group `apps` and resource `deployments` for `deployments.apps`. */
+/** Returns the metric labels of a resource: group `apps` and resource `deployments` for `deployments.apps`. */
 function labelsOf({ resource: { name } }: ResourceCache): { readonly group: string; readonly resource: string } {
   const dot = name.indexOf('.');
   return dot < 0 ? { group: '', resource: name } : { group: name.slice(dot + 1), resource: name.slice(0, dot) };
 }
 
-/** What the metrics read at each scrape. */
+/** The parts of the watch cache that the metrics read at each scrape. */
 export interface WatchCacheMetricsSource {
   resourceCaches(): Iterable<ResourceCache>;
   readonly watchCacheMemory: WatchCacheMemory;
 }
 
-/** Registers upstream's metrics of the watch cache, and the bytes that clients make it keep beside their bounds. */
+/**
+ * Registers upstream's metrics of the watch cache, and metrics of the size and the limit of the buffers that clients can fill: event rings,
+ * watcher queues and pending writes.
+ */
 export function registerWatchCacheMetrics(registry: Registry, source: WatchCacheMetricsSource): void {
   registerResourceMetrics(registry, () => source.resourceCaches());
   registerMemoryMetrics(registry, () => source.watchCacheMemory);
@@ -61,7 +64,7 @@ function registerResourceMetrics(registry: Registry, caches: () => Iterable<Reso
   );
 }
 
-/** Registers the accounted bytes, and their bounds, of event rings, watchers and pending writes. */
+/** Registers the size and the limit, in bytes, of the event rings, the watcher queues and the pending writes. */
 function registerMemoryMetrics(registry: Registry, memory: () => WatchCacheMemory): void {
   const gauge = (name: string, help: string, field: 'bytes' | 'maxBytes') => {
     registry.registerMetric(

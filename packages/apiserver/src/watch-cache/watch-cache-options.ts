@@ -10,16 +10,16 @@ export interface WatchCacheOptions {
   readonly resources: readonly CachedResource[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called for changes of keys under the root that belong to no resource. */
+  /** Called when a storage key under the root that belongs to no known resource changes. */
   readonly onUnownedKey?: (key: string, present: boolean) => void;
-  /** Called before all objects are replaced by a new load. */
+  /** Called before a new load replaces all objects. */
   readonly onReset?: () => void;
-  /** Objects that are loaded before all others, because they define further resources. */
+  /** The objects that are loaded before all others, because they define further resources. */
   readonly loadFirst?: { readonly prefix: string; readonly name: string; read(items: readonly Item[]): void };
   readonly limits?: WatchCacheLimits;
 }
 
-/** The size of a buffer that clients can fill, and its bound, in bytes. */
+/** The size in bytes of a buffer that clients can fill, and its limit. */
 export interface BoundedBuffer {
   readonly bytes: number;
   readonly maxBytes: number;
@@ -30,7 +30,7 @@ export interface WatchCacheMemory {
   readonly pendingWrites: BoundedBuffer;
 }
 
-/** The caller of a read. Its signal is accessed only if the read waits, because most requests never create one. */
+/** The caller of a read. Its signal is accessed only if the read must wait, because most requests never create their signal. */
 export interface Caller {
   readonly signal?: AbortSignal | undefined;
 }

@@ -18,7 +18,7 @@ import { storageRoot } from './storage-root.ts';
 import { watchCacheLimits, type WatchCacheLimits } from './watch-cache-limits.ts';
 import type { Caller, WatchCacheMemory, WatchCacheOptions } from './watch-cache-options.ts';
 
-/** Work after which the event loop is yielded, in milliseconds and in bytes of changed objects: readers of watches write meanwhile. */
+/** The work after which the cache yields to the event loop, in milliseconds and in bytes of changed objects, so that watches can write. */
 const sliceMs = 5;
 const sliceBytes = 1024 * 1024;
 const minRetryDelayMs = 100;
@@ -26,15 +26,15 @@ const maxRetryDelayMs = 5_000;
 const trimIntervalMs = 60_000;
 
 /**
- * All stored objects in memory, kept current by one watch of storage for all resources (Cacher upstream). A write may be visible here later
- * than storage acknowledges it; consistent reads call `waitUntilFresh` first.
+ * A cache of all stored objects, updated by one watch of storage for all resources (Cacher upstream). A write may become visible in the cache after
+ * storage has acknowledged it; consistent reads call `waitUntilFresh` first.
  */
 export class WatchCache {
   readonly limits: WatchCacheLimits;
   readonly pendingWrites: PendingWrites;
-  /** The bound of the events that wait for watchers. */
+  /** The limit of the events that wait for watchers. */
   readonly watcherMemory: WatcherMemory;
-  /** The bound of the event rings. */
+  /** The limit of the event rings. */
   readonly ringMemory: EventRingMemory;
   readonly spanContexts = new RevisionSpanContexts();
   readonly #options: WatchCacheOptions;
@@ -61,7 +61,7 @@ export class WatchCache {
     this.#loaded.promise.catch(() => undefined);
   }
 
-  /** The newest revision whose changes the cache contains completely. */
+  /** The newest revision up to which the cache contains all changes. */
   get revision(): number {
     return this.#progress.revision;
   }
@@ -69,7 +69,7 @@ export class WatchCache {
   get ready(): boolean {
     return this.#ready && !this.#disconnected;
   }
-  /** Resolves when all objects were loaded for the first time. */
+  /** Resolves when all objects have been loaded for the first time. */
   whenReady(): Promise<void> {
     return this.#loaded.promise;
   }
@@ -80,7 +80,7 @@ export class WatchCache {
     return cache;
   }
 
-  /** The buffers that clients can fill. */
+  /** The size and the limit of the buffers that clients can fill. */
   get memory(): WatchCacheMemory {
     return { rings: this.ringMemory, watchers: this.watcherMemory, pendingWrites: this.pendingWrites };
   }
@@ -90,7 +90,7 @@ export class WatchCache {
     return this.#resources.values();
   }
 
-  /** Adds a resource, or changes how a known resource is stored. Its stored objects are loaded in the background. */
+  /** Adds a resource and loads its stored objects in the background. For a known resource, changes only how it is stored. */
   add(resource: CachedResource): ResourceCache {
     const known = this.#resources.get(resource.name);
     if (known !== undefined) {
@@ -103,12 +103,12 @@ export class WatchCache {
     return cache;
   }
 
-  /** Removes a resource and ends its watches. */
+  /** Removes the cache of a resource and ends its watches. */
   remove(name: string): void {
     this.#resources.remove(name);
   }
 
-  /** Loads the stored objects of an added resource; retries until it succeeds. */
+  /** Loads the stored objects of an added resource, with retries until the load succeeds. */
   async #loadAddedResource(cache: ResourceCache): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#stop;
@@ -128,7 +128,7 @@ export class WatchCache {
     }
   }
 
-  /** Loads all objects and watches storage until `stop`. Resolves when the objects are loaded; retries while storage is unavailable. */
+  /** Loads all objects, and watches storage until `stop` is called. Resolves when the objects are loaded; retries while storage is unavailable. */
   async start(signal?: AbortSignal): Promise<void> {
     const abort = () => this.#stop.abort(signal?.reason);
     if (signal?.aborted) abort();
@@ -150,7 +150,7 @@ export class WatchCache {
   }
 
   /**
-   * Resolves to the cache's revision when the cache contains all writes that were acknowledged before the call.
+   * Resolves to the cache's revision when the cache contains all writes that storage acknowledged before the call.
    * @throws StatusError `Timeout` if storage does not respond in time
    */
   async waitUntilFresh(caller?: Caller): Promise<number> {
@@ -160,7 +160,7 @@ export class WatchCache {
     return this.revision;
   }
 
-  /** Resolves to true when the cache reaches a revision, to false after the timeout. */
+  /** Resolves to true when the cache has reached a revision, or to false after the timeout. */
   waitForRevision(revision: number, signal?: AbortSignal, timeoutMs = 3_000): Promise<boolean> {
     return this.#progress.waitFor(revision, timeoutMs, signal);
   }
@@ -202,7 +202,7 @@ export class WatchCache {
     this.#loaded.reject(signal.reason);
   }
 
-  /** Reads all objects at one revision into new indexes, then replaces the contents of all caches at once. */
+  /** Loads all objects at one revision into new indexes, then replaces the contents of all caches at once. */
   async #load(): Promise<void> {
     const { storage, clock, onReset, onUnownedKey } = this.#options;
     const { signal } = this.#stop;
@@ -222,7 +222,10 @@ export class WatchCache {
     this.#loaded.resolve();
   }
 
-  /** Reads the objects that define resources. Returns the revision at which they were read, for the other objects. */
+  /**
+   * Loads the objects that define resources. Returns the revision of this load, at which the other objects must be read; undefined if there are
+   * none.
+   */
   async #loadFirst(): Promise<number | undefined> {
     const { loadFirst } = this.#options;
     if (loadFirst === undefined) return undefined;

@@ -5,22 +5,22 @@ import type { ItemConverter, SharedWatchFrame, WatchCacheEvent } from './watch-c
 
 export interface WatcherOptions {
   readonly selection: Selection;
-  /** Returns the value of the index field. Present if the resource is indexed. */
+  /** Returns the value of the index field of an object; undefined if the resource is not indexed. */
   readonly indexOf: ((event: WatchCacheEvent['current']) => string | undefined) | undefined;
   readonly viewer: ItemConverter | undefined;
-  /** Events up to this revision are skipped. */
+  /** The revision up to which events are skipped. */
   readonly after: number;
-  /** Produces the initial events as the reader takes them, so that a large initial list does not block the event loop. */
+  /** The initial events, which are created when the reader takes them, so that a large initial list does not block the event loop. */
   readonly initial: Iterator<SharedWatchFrame>;
-  /** Returns a bookmark. Present if the client requested bookmarks. */
+  /** Returns a bookmark frame; undefined if the client did not request bookmarks. */
   readonly bookmark: (() => SharedWatchFrame) | undefined;
   readonly clock: Clock;
   readonly random: () => number;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
-  /** The bound that all watchers share. */
+  /** The memory limit that all watchers share. */
   readonly memory?: WatcherMemory;
-  /** Bound of the frames that wait for this watcher, in bytes. */
+  /** The maximum number of bytes of the frames that wait for this watcher. */
   readonly maxBytes?: number;
   readonly onEnd: () => void;
 }

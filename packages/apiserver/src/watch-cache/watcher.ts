@@ -8,10 +8,10 @@ import type { WatcherOptions } from './watcher-options.ts';
 import type { Selection } from './selection.ts';
 import { watchCacheLimits } from './watch-cache-limits.ts';
 
-/** Number of frames that may wait for a reader. */
+/** The maximum number of frames that wait for a reader. */
 export const maxQueuedFrames = 16_384;
 const batchFrames = 500;
-/** A batch is encoded at once. A larger frame is a batch of its own. */
+/** The maximum number of bytes of a batch, which is encoded at once. A larger frame is a batch of its own. */
 const batchBytes = 1024 * 1024;
 const bookmarkIntervalMs = 60_000;
 const finalBookmarkMs = 2_000;
@@ -22,8 +22,8 @@ interface PendingRead {
 }
 
 /**
- * One watch of one resource (cacheWatcher upstream): the cache pushes events, the reader takes them in batches. A watcher whose reader falls
- * behind is terminated with `Expired`, because its client can list again.
+ * A watch of one resource (cacheWatcher upstream). The cache pushes events, and the reader takes them in batches. A watcher whose reader is too slow
+ * is terminated with the error `Expired`, after which its client can list again.
  */
 export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]>, AccountedWatcher {
   readonly selection: Selection;
@@ -32,10 +32,10 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
   readonly #maxBytes: number;
   #initial: Iterator<SharedWatchFrame> | undefined;
   #queue: SharedWatchFrame[] = [];
-  /** The batch that the reader took last. The reader holds it until its next read. */
+  /** The batch that the reader took last. The reader holds the batch until its next read. */
   #inFlight: readonly SharedWatchFrame[] = [];
   #heldBytes = 0;
-  /** Size of the replayed events while they are queued; they do not count towards the bound of the watcher, but towards the shared bound. */
+  /** The size of the queued events of a resumed watch. These events count towards the shared limit, but not towards the limit of this watcher. */
   #replayedBytes = 0;
   #lastReadAt: number;
   #pendingRead: PendingRead | undefined;
@@ -73,7 +73,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
   get ended(): boolean {
     return this.#ended;
   }
-  /** True if the watcher was terminated because its reader fell behind. */
+  /** True if the watcher was terminated because its reader was too slow. */
   get isTooSlow(): boolean {
     return this.#tooSlow;
   }
@@ -89,7 +89,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     if (frame !== undefined) this.#enqueue(frame);
   }
 
-  /** Queues the events of the ring with which a resumed watch begins. The bound of the ring bounds them. */
+  /** Queues the past events with which a resumed watch begins. Their size is limited by that of the event ring. */
   replay(events: Iterable<WatchCacheEvent>): void {
     for (const event of events) {
       const frame = this.#frameOf(event);
@@ -100,18 +100,21 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     this.#replayedBytes = this.#heldBytes;
   }
 
-  /** Ends without an error, after the queued frames. */
+  /** Ends the watch without an error, after the queued frames. */
   end(): void {
     this.#finish(undefined);
   }
 
-  /** Ends with an error and drops the queued frames. */
+  /** Ends the watch with an error, and drops the queued frames. */
   fail(error: Error): void {
     this.#releaseAll();
     this.#finish(error);
   }
 
-  /** Ends a watcher that fell behind. Its reader gets `Expired`; of a watch that has ended already, it gets the end without the queued frames. */
+  /**
+   * Terminates the watch because its reader is too slow. The reader receives the error `Expired`, or, if the watch has already ended, the end without
+   * the queued frames.
+   */
   terminate(): void {
     if (this.#tooSlow) return;
     this.#tooSlow = true;
@@ -187,7 +190,7 @@ export class Watcher implements WatchFrames, AsyncIterator<readonly WatchFrame[]
     read.resolve({ done: false, value: batch });
   }
 
-  /** Returns the next frames, which are in flight until the next call. */
+  /** Returns the next batch of frames, which the reader holds until the next call. */
   #takeBatch(): readonly WatchFrame[] | undefined {
     this.#releaseInFlight();
     this.#lastReadAt = this.#options.clock.monotonic();

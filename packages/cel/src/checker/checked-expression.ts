@@ -3,7 +3,7 @@ import type { Issue } from '../syntax/issue.ts';
 import type { FunctionDeclaration } from '../libraries/library.ts';
 import type { Type } from '../types/type.ts';
 
-/** What a name in an expression refers to. */
+/** The declaration that a name in an expression refers to. */
 export type Reference =
   | { readonly to: 'variable'; readonly name: string }
   | { readonly to: 'local'; readonly slot: number }
@@ -17,7 +17,7 @@ export interface CheckedExpression {
   readonly issues: readonly Issue[];
   typeOf(expr: Expr): Type;
   reference(expr: Expr): Reference | undefined;
-  /** Returns the slots of the variables that a comprehension or a binding declares. */
+  /** Returns the indexes in `Frame.slots` of the variables that a comprehension, `cel.bind` or an optional macro declares. */
   slots(expr: Expr): readonly number[];
   readonly slotCount: number;
 }

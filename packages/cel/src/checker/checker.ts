@@ -24,7 +24,7 @@ import {
 
 const maxIssues = 100;
 
-/** Infers the types of an expression and its parts and resolves its names. */
+/** A type checker that infers the type of an expression and of each subexpression, and resolves all names. */
 export class Checker {
   readonly issues: Issue[] = [];
   readonly types = new Map<Expr, Type>();
@@ -112,7 +112,7 @@ export class Checker {
     }
   }
 
-  /** Resolves a bound type parameter at the top level. */
+  /** Returns the type that a type parameter is bound to. Does not resolve the parameters inside of a list or map type. */
   resolvedShallow(type: Type): Type {
     let found = type;
     while (found.kind === 'param') {
@@ -311,7 +311,7 @@ export class Checker {
   }
 }
 
-/** Checks an expression. Errors of the expression are returned as issues. */
+/** Checks an expression. Type errors and unresolved names are returned as `issues`, not thrown. */
 export function check(expr: Expr, env: Environment): CheckedExpression {
   const checker = new Checker(env);
   const type = checker.check(expr);

@@ -18,21 +18,21 @@ import {
   type Type,
 } from '../types/type.ts';
 
-/** The variables, functions and types that an expression can use. Immutable. */
+/** The variables, functions and types that are available to an expression. Immutable. */
 export interface Environment {
   variable(name: string): Type | undefined;
-  /** Returns all functions of a name, of every library. */
+  /** Returns all functions with this name, from every library. */
   functions(name: string): readonly FunctionDeclaration[];
-  /** Returns a struct type that expressions can construct by name. */
+  /** Returns the struct type with this name, for struct literals in expressions; undefined if the name is unknown. */
   struct(name: string): ObjectType | undefined;
-  /** Returns the type with a name such as `int` or `google.protobuf.Timestamp`. */
+  /** Returns the type with this name, such as `int` or `google.protobuf.Timestamp`; undefined if the name is unknown. */
   typeName(name: string): Type | undefined;
   /** True if the elements of a list literal, and keys and values of a map literal, must have one type (cel-go's HomogeneousAggregateLiterals). */
   readonly homogeneous: boolean;
 }
 
 export interface EnvironmentOptions {
-  /** Names may be qualified: `authorizer.requestResource`. */
+  /** The variables and their types. A name may be qualified: `authorizer.requestResource`. */
   readonly variables: Readonly<Record<string, Type>>;
   readonly libraries?: readonly Library[];
   readonly struct?: (name: string) => ObjectType | undefined;

@@ -22,7 +22,7 @@ import {
 } from '../types/type.ts';
 import { kindOf, type Value } from '../values/value.ts';
 
-/** Returns a declared type with renamed type parameters, so that each call binds its own. */
+/** Returns a declared type with its type parameters renamed, so that each call of a generic function binds parameters of its own. */
 function withFreshParams(type: Type, suffix: string): Type {
   switch (type.kind) {
     case 'param':
@@ -42,11 +42,14 @@ function withFreshParams(type: Type, suffix: string): Type {
 
 export interface OverloadMatch {
   readonly result: Type;
-  /** The type parameters bound so far. */
+  /** The types to which the type parameters of the call have been bound so far. */
   readonly substitution: Substitution;
 }
 
-/** Returns the result type of an overload for argument types, or undefined if it does not accept them. `suffix` makes its type parameters unique. */
+/**
+ * Returns the result type of an overload for the argument types, or undefined if the overload does not accept the arguments. `suffix` makes
+ * the names of the overload's type parameters unique.
+ */
 export function matchOverload(
   { params, result, rest }: Overload,
   types: readonly Type[],
@@ -62,7 +65,10 @@ export function matchOverload(
   return { result: withFreshParams(result, suffix), substitution };
 }
 
-/** Returns true if no part of the type is determined at run time. */
+/**
+ * Returns true if the type is known completely at compile time: no part of it is `dyn`, `null`, a type parameter or the type of an
+ * erroneous expression.
+ */
 export function isConcrete(type: Type): boolean {
   switch (type.kind) {
     case 'dyn':

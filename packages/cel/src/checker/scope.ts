@@ -9,7 +9,7 @@ interface Local {
   readonly slot: number;
 }
 
-/** Resolves names (checker.Scopes of cel-go): variables of comprehensions and bindings, then variables of the environment, then types. */
+/** Resolves a name (checker.Scopes of cel-go), in this order: variables of comprehensions and bindings, variables of the environment, types. */
 export class Scope {
   readonly references = new Map<Expr, Reference>();
   readonly slots = new Map<Expr, readonly number[]>();
@@ -39,7 +39,10 @@ export class Scope {
     return typeOf(type);
   }
 
-  /** Returns `a.b.c` if the expression can be one qualified name: its first part is not a local variable. */
+  /**
+   * Returns the qualified name that an expression such as `a.b.c` can be; undefined if `a` is a local variable or the expression is not a
+   * chain of field selections.
+   */
   qualified(expr: Expr): string | undefined {
     if (expr.kind === 'ident') return this.#locals.some(({ name }) => name === expr.name) ? undefined : expr.name;
     if (expr.kind !== 'select' || expr.test || expr.optional) return undefined;
@@ -47,7 +50,7 @@ export class Scope {
     return operand === undefined ? undefined : `${operand}.${expr.field}`;
   }
 
-  /** Checks an inner expression with additional local variables. */
+  /** Runs `inner`, which checks a subexpression, while the given local variables are declared. Returns the type that `inner` returns. */
   scoped(expr: Expr, locals: readonly (readonly [name: string, type: Type])[], inner: () => Type): Type {
     const slots = locals.map(([name, type]) => {
       const slot = this.slotCount++;

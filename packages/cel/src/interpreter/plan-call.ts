@@ -5,14 +5,20 @@ import { charge, type Step } from './frame.ts';
 import { accepts, type FunctionDeclaration } from '../libraries/library.ts';
 import { Opaque, sizeOf, type Value } from '../values/value.ts';
 
-/** Returns a step that fails when it is evaluated: the name is unknown, which matters only if evaluation reaches it. */
+/**
+ * Returns a step that throws when it is evaluated, because a name in the expression is unknown. An unknown name is an error only if
+ * evaluation reaches it.
+ */
 export function unresolved(name: string): Step {
   return () => {
     throw new CelError('no-such-attribute', `no such attribute(s): ${name}`);
   };
 }
 
-/** Compiles a call. If the argument types are known, the function is selected now, otherwise by the argument values on each evaluation. */
+/**
+ * Compiles a call. If the argument types are known, the overload is selected at compile time, otherwise from the argument values on each
+ * evaluation.
+ */
 export function planCall(checked: CheckedExpression, expr: Call, step: (expr: Expr) => Step): Step {
   const { fn, target, args } = expr;
   if (fn === '_?_:_') {

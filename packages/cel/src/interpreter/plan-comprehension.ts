@@ -6,13 +6,13 @@ import { CelMap, isList, isMap, itemsOf, mapGet, mapKeys, type Value } from '../
 
 // costs of cel-go's comprehensions besides the predicate: loop condition, loop step, result
 const quantifierLoop = { all: 3, exists: 4 } as const;
-/** The loop condition alone, which is evaluated once more if elements are left. */
+/** The cost of evaluating the loop condition alone: cel-go evaluates it once more if the loop ends before the last element. */
 const quantifierCondition = { all: 2, exists: 3 } as const;
 const resultCost = 1;
 const appendCost = 12;
-/** Creation of the empty result. */
+/** The cost of creating the empty result. */
 const startCost = { list: 10, map: 30 } as const;
-/** Insertion of a key with its value, and of a map. */
+/** The cost of inserting a key and its value into a map (`value`), or all entries of a map (`entries`). */
 const insertCost = { value: 2, entries: 1 } as const;
 
 type Each = (frame: Frame, position: number) => void;

@@ -11,7 +11,7 @@ const listCost = 10;
 const mapCost = 30;
 const structCost = 40;
 
-/** Compiles a checked expression to a closure. */
+/** Compiles a checked expression to a closure that evaluates it. */
 export function plan(checked: CheckedExpression, expr: Expr): Step {
   const step = (each: Expr) => plan(checked, each);
   switch (expr.kind) {
@@ -125,7 +125,7 @@ function planLogic({ op, terms }: Logic, step: (expr: Expr) => Step): Step {
   };
 }
 
-/** Returns the value of an element with `?`, or undefined if it is absent. */
+/** Returns the value inside of an optional value, for an element marked with `?`; undefined if the optional value is empty. */
 function unwrapped(value: Value): Value | undefined {
   if (!(value instanceof Optional))
     throw new CelError('invalid-argument', `cannot initialize optional list element from non-optional value ${typeNameOf(value)}`);
@@ -163,7 +163,7 @@ function planMap({ entries }: MapExpr, step: (expr: Expr) => Step): Step {
   };
 }
 
-/** The fields of a struct that the expression creates. */
+/** The fields of a struct that a struct literal creates. */
 class Fields {
   readonly #values: ReadonlyMap<string, Value>;
   constructor(values: ReadonlyMap<string, Value>) {

@@ -8,12 +8,12 @@ export const authorizerType = opaque(`${prefix}.Authorizer`);
 export const resourceCheckType = opaque(`${prefix}.ResourceCheck`);
 const checkCost = 350_000;
 
-/** A service account to check instead of the user of the request. */
+/** The name of the service account to check instead of the user of the request. */
 export interface ServiceAccountName {
   readonly namespace: string;
   readonly name: string;
 }
-/** The attributes of an authorization check by an expression. */
+/** The attributes that an expression passes to an authorization check. */
 export type AccessAttributes = { readonly verb: string; readonly account?: ServiceAccountName } & (
   | { readonly path: string }
   | {
@@ -28,12 +28,12 @@ export type AccessAttributes = { readonly verb: string; readonly account?: Servi
 export interface AccessDecision {
   readonly decision: 'allow' | 'deny' | 'no-opinion';
   readonly reason?: string | undefined;
-  /** Why the check failed. */
+  /** The error message of a check that failed; absent if the check was made. */
   readonly error?: string | undefined;
 }
 export type Authorize = (question: AccessAttributes) => AccessDecision | Promise<AccessDecision>;
 
-/** The `authorizer` variable of one request. It caches decisions, so that a repeated evaluation finds them. */
+/** The `authorizer` variable of one request. Caches each decision, because an evaluation that waits for a decision is repeated. */
 export class AuthorizerValue extends Opaque {
   readonly typeName = `${prefix}.Authorizer`;
   readonly #ask: Authorize;
@@ -48,7 +48,10 @@ export class AuthorizerValue extends Opaque {
   as(account: ServiceAccountName): AuthorizerValue {
     return new AuthorizerValue(this.#ask, account, this.#answers);
   }
-  /** @throws EvaluationSuspended until the decision is available */
+  /**
+   * Returns the decision for these attributes.
+   * @throws EvaluationSuspended if the decision is not available yet; the evaluation must then be repeated
+   */
   authorize(question: AccessAttributes): DecisionValue {
     const asked = this.#account === undefined ? question : { ...question, account: this.#account };
     const key = JSON.stringify(asked);
@@ -122,7 +125,10 @@ const method = (type: string, signature: string, result: string) => `(${prefix}.
 const narrowing = (part: 'subresource' | 'namespace' | 'name') =>
   fn(method('ResourceCheck', `${part}(string)`, 'ResourceCheck'), (check: ResourceCheck, value: string) => check.with({ [part]: value }));
 
-/** The cost of parsing a selector and of its result: a list with a list and a struct for each requirement of at least two characters. */
+/**
+ * Returns the estimated cost of parsing a selector and creating its list of requirements. Assumes one requirement, with a list and a
+ * struct, for every two characters.
+ */
 const selectorCost = (length: number): number => 10 + traversal(length) + Math.ceil(length / 2) * 50;
 
 export const authorizers: Library = {

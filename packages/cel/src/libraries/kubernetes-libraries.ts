@@ -14,7 +14,7 @@ import { strings } from './internal/strings.ts';
 import { urls } from './internal/url.ts';
 import type { Library } from './library.ts';
 
-/** All libraries of Kubernetes 1.36. */
+/** All CEL libraries of Kubernetes 1.36. */
 export const kubernetesLibraries: readonly Library[] = [
   operators,
   standard,

@@ -20,28 +20,31 @@ import {
 import { kindOf, Opaque, type Value } from '../values/value.ts';
 
 export interface Overload {
-  /** Includes the receiver as first parameter. */
+  /** The types of the parameters. The first parameter of a member function is its receiver. */
   readonly params: readonly Type[];
   readonly result: Type;
   readonly member: boolean;
-  /** True if the last parameter can be repeated; at least one argument is required. */
+  /** True if the last parameter can be repeated; the call has at least one argument for it. */
   readonly rest: boolean;
 }
-/** Computes a cost or size from the sizes of the arguments. Must be monotonic: the static estimate evaluates it for minimum and maximum sizes. */
+/**
+ * Computes a cost or a size from the sizes of the arguments. The function must be monotonic, because the static estimate calls it with the
+ * minimum and with the maximum sizes.
+ */
 export type SizeRule = (...sizes: number[]) => number;
 
 export interface FunctionDeclaration {
   readonly name: string;
   readonly overloads: readonly Overload[];
-  /** The implementation. Argument types have been checked against the overloads. */
+  /** The implementation, which is called with arguments that match an overload. */
   readonly call: (...args: never[]) => Value;
-  /** Default: 1. */
+  /** The cost of a call, from the sizes of the arguments; 1 if undefined. */
   readonly cost: SizeRule | undefined;
-  /** Additional cost, by the size of the result. */
+  /** The additional cost of a call, from the size of the result. */
   readonly resultSize: ((size: number) => number) | undefined;
-  /** The size of the result for the static estimate. */
+  /** The size of the result, from the sizes of the arguments. Used by the static estimate. */
   readonly size: SizeRule | undefined;
-  /** True for comparisons that may stop early: the minimum of the static estimate is 1. Opaque values compare at constant cost. */
+  /** True for comparisons, which may stop early: the static estimate uses a minimum cost of 1. Comparing opaque values has a constant cost. */
   readonly compares: boolean;
   /** True if the implementation dispatches by argument type and throws for unsupported types itself. */
   readonly dynamic: boolean;
@@ -58,9 +61,9 @@ export interface Library {
   readonly functions: readonly FunctionDeclaration[];
 }
 
-/** The cost of reading a string. */
+/** Returns the cost of reading a string of `size` characters. */
 export const traversal = (size: number): number => Math.ceil(size * 0.1);
-/** The cost of matching a text with a regular expression, by their lengths. */
+/** Returns the cost of matching a string with a regular expression, from the lengths of both. */
 export const regexCost = (text: number, pattern: number): number => Math.ceil((1 + text) * 0.1) * Math.ceil(pattern * 0.25);
 
 const named: Readonly<Record<string, Type>> = {
@@ -77,7 +80,10 @@ const named: Readonly<Record<string, Type>> = {
   type: typeOf(),
 };
 
-/** Parses `list<A>`, `map<string, dyn>`, `optional<A>`; a capital letter is a type parameter, any other name an opaque type. */
+/**
+ * Parses the notation of a type: `list<A>`, `map<string, dyn>`, `optional<A>`. A capital letter is a type parameter, any other unknown name
+ * an opaque type.
+ */
 export function parseType(text: string): Type {
   const trimmed = text.trim();
   const simple = Object.hasOwn(named, trimmed) ? named[trimmed] : undefined;
@@ -141,7 +147,7 @@ export function fn(
   return { name, overloads, call, cost, resultSize, size, compares, dynamic };
 }
 
-/** Returns true if a value is of a type, without checking elements of lists and maps. */
+/** Returns true if a value has the type. Does not check the elements of lists and maps. */
 export function isOf(type: Type, value: Value): boolean {
   const kind = kindOf(value);
   switch (type.kind) {

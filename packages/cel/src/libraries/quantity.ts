@@ -30,7 +30,7 @@ function parse(text: string): ParsedQuantity | undefined {
   }
 }
 const unit = 1_000_000_000n;
-/** Returns undefined if the quantity is not an integer of 64 bits. */
+/** Returns the quantity as an integer; undefined if it is not a whole number or does not fit 64 bits. */
 function whole({ nanos }: ParsedQuantity): bigint | undefined {
   const value = nanos / unit;
   return nanos % unit === 0n && value >= minInt && value <= maxInt ? value : undefined;

@@ -5,7 +5,7 @@ import { fn, regexCost, type Library } from './library.ts';
 const compiled = new Map<string, RE2JS>();
 const maxCompiled = 1000;
 
-/** Compiles an RE2 pattern, from a cache if possible. @throws CelError invalid-argument */
+/** Compiles an RE2 pattern, or returns it from a cache. @throws CelError with code `invalid-argument` if the pattern is invalid */
 export function compilePattern(pattern: string): RE2JS {
   const known = compiled.get(pattern);
   if (known !== undefined) return known;
@@ -38,7 +38,7 @@ function findAll(text: string, pattern: string, limit: number | bigint = -1): re
 
 const rules = { cost: regexCost, size: (text: number) => text };
 
-/** CEL's `matches` and Kubernetes' `find` and `findAll`. */
+/** The library of CEL's `matches` and of Kubernetes' `find` and `findAll`. */
 export const regex: Library = {
   name: 'regex',
   functions: [

@@ -17,9 +17,9 @@ export interface Select {
   readonly at: number;
   readonly operand: Expr;
   readonly field: string;
-  /** `has(operand.field)`. */
+  /** True for the macro `has(operand.field)`. */
   readonly test: boolean;
-  /** `operand.?field`. */
+  /** True for an optional field selection, `operand.?field`. */
   readonly optional: boolean;
 }
 export interface Call {
@@ -29,7 +29,7 @@ export interface Call {
   readonly target?: Expr;
   readonly args: readonly Expr[];
 }
-/** `a && b && c` as one node of any length. */
+/** A chain of `&&` or `||`, such as `a && b && c`, as one node. */
 export interface Logic {
   readonly kind: 'logic';
   readonly at: number;
@@ -40,7 +40,7 @@ export interface ListExpr {
   readonly kind: 'list';
   readonly at: number;
   readonly elements: readonly Expr[];
-  /** Indices of `?element`. */
+  /** The indexes of elements marked as optional, `?element`. */
   readonly optional: ReadonlySet<number>;
 }
 export interface Entry {
@@ -66,10 +66,10 @@ export interface Comprehension {
   readonly macro: Macro;
   readonly range: Expr;
   readonly first: string;
-  /** The second variable of macros with two. */
+  /** The second variable of macros with two variables. */
   readonly second?: string;
   readonly filter?: Expr;
-  /** The predicate, or the result for each element. */
+  /** The predicate of `all`, `exists`, `existsOne` and `filter`; otherwise the result for each element. */
   readonly body: Expr;
 }
 export interface Bind {
@@ -79,7 +79,7 @@ export interface Bind {
   readonly init: Expr;
   readonly body: Expr;
 }
-/** `optMap` and `optFlatMap`. */
+/** The macros `optMap` and `optFlatMap`. */
 export interface OptionalMap {
   readonly kind: 'optional-map';
   readonly at: number;

@@ -1,11 +1,11 @@
 /** A parse or check error of an expression. */
 export interface Issue {
-  /** Offset into the source. */
+  /** The offset of the error in the source. */
   readonly at: number;
   readonly message: string;
 }
 
-/** Thrown by the lexer and parser. */
+/** An error of the lexer or the parser. */
 export class CelSyntaxError extends Error {
   readonly at: number;
   constructor(at: number, message: string) {

@@ -5,7 +5,7 @@ export type TokenKind = 'end' | 'ident' | 'literal' | 'punct' | 'number';
 export interface Token {
   readonly kind: TokenKind;
   readonly at: number;
-  /** The text of punctuation, identifiers and keywords. */
+  /** The source text of punctuation, an identifier or a keyword. */
   readonly text: string;
   readonly value?: Value;
 }
@@ -16,7 +16,10 @@ const word = /[A-Za-z_][A-Za-z0-9_]*/y;
 const number = /0x([0-9a-fA-F]+)([uU]?)|((?:\d+\.\d+|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)|(\d+)([uU]?)/y;
 const quoteStart = /([rR]?[bB]?|[bB][rR])("""|'''|"|')/y;
 
-/** Returns all tokens of an expression. Number literals are unsigned; 2^63 is accepted, because `-` may precede it. @throws CelSyntaxError */
+/**
+ * Returns all tokens of an expression. Number literals have no sign, so 2^63 is accepted: a `-` may precede it.
+ * @throws CelSyntaxError if the text contains an invalid token
+ */
 export function tokens(source: string): Token[] {
   const found: Token[] = [];
   let at = 0;

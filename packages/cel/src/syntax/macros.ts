@@ -8,7 +8,7 @@ const twoVariables: Readonly<Record<string, Macro>> = {
   transformMapEntry: 'transformMapEntry',
 };
 
-/** Expands a macro; returns undefined if the call is not a macro. @throws CelSyntaxError for wrong arguments */
+/** Expands a macro; returns undefined if the call is not a macro. @throws CelSyntaxError if the macro has invalid arguments */
 export function expandMacro(at: number, fn: string, target: Expr | undefined, args: readonly Expr[]): Expr | undefined {
   if (target === undefined) return fn === 'has' && args.length === 1 ? presence(args[0] as Expr) : undefined;
   if (fn === 'bind' && args.length === 3 && target.kind === 'ident' && target.name === 'cel') {

@@ -6,13 +6,13 @@ import { keywords, reservedWords } from './reserved-words.ts';
 import { Double, codePoints, doubleOf } from '../values/value.ts';
 
 export const maxSourceSize = 100_000;
-/** Maximum nesting of an expression. */
+/** The maximum nesting depth of an expression. */
 export const maxDepth = 250;
 
 const relations: ReadonlySet<string> = new Set(['<', '<=', '>', '>=', '==', '!=', 'in']);
 const expected = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-/** Parses an expression and expands its macros. @throws CelSyntaxError */
+/** Parses an expression and expands its macros. @throws CelSyntaxError if the expression is malformed or nested too deeply */
 export function parse(source: string): Expr {
   if (source.length > maxSourceSize && codePoints(source) > maxSourceSize)
     throw new CelSyntaxError(0, `expression code point size exceeds limit: size: ${codePoints(source)}, limit ${maxSourceSize}`);
@@ -59,7 +59,10 @@ class Parser {
     return new CelSyntaxError(at, `Syntax error: mismatched input '${text}' expecting ${wanted}`);
   }
 
-  /** Counts the depth of chains such as `a.b.c` or `a + b + c`, which nest although they are parsed without recursion. */
+  /**
+   * Checks and records the depth of a chain such as `a.b.c` or `a + b + c`, whose nodes nest although the parser does not recurse.
+   * @throws CelSyntaxError if the depth exceeds `maxDepth`
+   */
   #grown<E extends Expr>(expr: E, ...parts: readonly Expr[]): E {
     let depth = 0;
     for (const part of parts) depth = Math.max(depth, this.#depths.get(part) ?? 0);
@@ -231,7 +234,7 @@ class Parser {
     return { kind: 'ident', at, name };
   }
 
-  /** Returns the struct name of `a.b.C{`, or undefined if the tokens are not a struct literal. */
+  /** Returns the struct name `a.b.C` if a `{` follows, which starts a struct literal; otherwise undefined. */
   #structName(name: string): { readonly at: number; readonly name: string } | undefined {
     let ahead = this.#next;
     let whole = name;

@@ -4,7 +4,7 @@ import { escapeName } from './escaping.ts';
 
 const types = new WeakMap<Schema, Type>();
 
-/** Returns the type of a built-in kind; its fields are read from the schema tables on first use. */
+/** Returns the CEL type of a built-in kind. Its fields are read from the schema tables on first use. */
 export function builtinType(schema: Schema, name: string): Type {
   switch (schema.type) {
     case 'boolean':

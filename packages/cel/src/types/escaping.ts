@@ -3,8 +3,8 @@ import { keywords, reservedWords } from '../syntax/reserved-words.ts';
 const symbols: Readonly<Record<string, string>> = { '.': '__dot__', '-': '__dash__', '/': '__slash__', __: '__underscores__' };
 
 /**
- * Returns the identifier of a property in expressions: `a.b` is `a__dot__b`, `in` is `__in__`; undefined if the property has none.
- * Rules of the CEL OpenAPI declarations of Kubernetes' CustomResourceDefinitions.
+ * Returns the CEL identifier of a property: `a__dot__b` for `a.b`, `__in__` for `in`; undefined if the property has no CEL identifier.
+ * Follows the escaping rules of CustomResourceDefinitions.
  */
 export function escapeName(property: string): string | undefined {
   if (keywords.has(property) || reservedWords.has(property)) return `__${property}__`;

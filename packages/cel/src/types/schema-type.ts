@@ -28,16 +28,16 @@ export interface StructuralSchema {
 
 export interface SchemaType {
   readonly type: Type;
-  /** Converts JSON to the value that expressions see, lazily: set and map lists, times, doubles and escaped names as the schema declares. */
+  /** Converts a JSON value lazily to the CEL value of the schema's type: set and map lists, times, doubles and escaped property names. */
   value(json: unknown): Value;
   readonly sizes: Sizes;
-  /** The minimum number of bytes of a value in a request, for estimates of list lengths. */
+  /** The minimum number of bytes of one value in a request body, from which the maximum length of a list is estimated. */
   readonly minBytes: number;
 }
 export interface SchemaTypeOptions {
-  /** The name of the root type, for messages. */
+  /** The name of the root type in messages. */
   readonly name?: string;
-  /** True for an API object: expressions see its `metadata.name` and `.generateName`, `apiVersion` and `kind`. */
+  /** True for the root of an API object: expressions can read `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`. */
   readonly resource?: boolean;
 }
 
@@ -45,7 +45,7 @@ const metadata: StructuralSchema = { type: 'object', properties: { name: { type:
 const asIs = (json: unknown): Value => (json ?? null) as Value;
 const dynamic: SchemaType = { type: dyn, value: asIs, sizes: { min: 0, max: maxRequestBytes }, minBytes: 1 };
 
-/** Returns the CEL type of a schema's values; `dyn` if the schema does not determine it. */
+/** Returns the CEL type of a schema's values; `dyn` if the schema does not determine a type. */
 export function typeOfSchema(schema: StructuralSchema, { name = 'object', resource = false }: SchemaTypeOptions = {}): SchemaType {
   if (schema['x-kubernetes-int-or-string'] === true) return dynamic;
   switch (schema.type) {
@@ -71,7 +71,10 @@ export function typeOfSchema(schema: StructuralSchema, { name = 'object', resour
   }
 }
 
-/** Returns the maximum number of elements of a list or map of this schema, 1 for other values. Multiplies the cost of the rules below it. */
+/**
+ * Returns the maximum number of elements of a list or map with this schema, or 1 for any other value. The cost of rules inside of the value
+ * is multiplied by this number.
+ */
 export function maxElementsOf(schema: StructuralSchema): number {
   if (schema.type === 'array' || (schema.type === 'object' && typeof schema.additionalProperties === 'object'))
     return typeOfSchema(schema).sizes.max;
@@ -121,7 +124,10 @@ function listType(schema: StructuralSchema, items: SchemaType): SchemaType {
   return { type: list(items.type), value, sizes, minBytes: 2 };
 }
 
-/** Returns the identity of list elements, or undefined for lists whose elements are identified by position. */
+/**
+ * Returns a function that computes the identity of a list element (x-kubernetes-list-type `set` or `map`); undefined for lists whose
+ * elements are identified by index.
+ */
 function identityOf(schema: StructuralSchema): ((item: Value) => string) | undefined {
   const fields = schema['x-kubernetes-list-map-keys'];
   switch (schema['x-kubernetes-list-type']) {

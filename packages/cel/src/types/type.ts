@@ -1,4 +1,4 @@
-/** Scalars and other types without parameters. */
+/** The types without parameters, such as scalars. */
 export type SimpleKind = 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'null' | 'timestamp' | 'duration' | 'dyn' | 'error';
 
 export type Type =
@@ -10,11 +10,11 @@ export type Type =
   | { readonly kind: 'type'; readonly of?: Type }
   | { readonly kind: 'param'; readonly name: string };
 
-/** A struct. Fields can be resolved on first use, so types can be recursive. */
+/** A struct type. Fields are resolved on first use, so that types can be recursive. */
 export interface ObjectType {
   readonly kind: 'object';
   readonly name: string;
-  /** Returns the type of a field by its escaped name. */
+  /** Returns the type of a field by its escaped name; undefined if the struct has no such field. */
   field(name: string): Type | undefined;
   readonly fields: () => Iterable<string>;
 }
@@ -31,7 +31,7 @@ export const nullType: Type = simple('null');
 export const timestamp: Type = simple('timestamp');
 export const duration: Type = simple('duration');
 export const dyn: Type = simple('dyn');
-/** The type of an expression for which an issue has been reported. */
+/** The type of an expression for which an issue has already been reported. */
 export const error: Type = simple('error');
 export const list = (element: Type): Type => ({ kind: 'list', element });
 export const map = (key: Type, value: Type): Type => ({ kind: 'map', key, value });
@@ -53,7 +53,7 @@ const names: Partial<Record<Type['kind'], string>> = {
   error: '!error!',
 };
 
-/** Formats a type as cel-go's messages do: `list(map(string, int))`. */
+/** Formats a type as in the messages of cel-go: `list(map(string, int))`. */
 export function formatType(type: Type): string {
   switch (type.kind) {
     case 'list':
@@ -73,7 +73,7 @@ export function formatType(type: Type): string {
   }
 }
 
-/** The types bound to type parameters. */
+/** The types that type parameters are bound to, by parameter name. */
 export type Substitution = Map<string, Type>;
 
 export function substitute(type: Type, by: Substitution, open: Type | undefined = undefined): Type {
@@ -122,7 +122,10 @@ function occurs(name: string, type: Type, by: Substitution): boolean {
 const nullable = (type: Type) =>
   type.kind === 'object' || type.kind === 'timestamp' || type.kind === 'duration' || type.kind === 'opaque' || type.kind === 'null';
 
-/** Returns true if a value of type `actual` can be used as `wanted`; binds type parameters in `by`. `dyn` is compatible with every type. */
+/**
+ * Returns true if a value of type `actual` can be used where `wanted` is declared, and binds type parameters in `by`. `dyn` is compatible
+ * with every type.
+ */
 export function assignable(wanted: Type, actual: Type, by: Substitution): boolean {
   if (wanted === actual) return true;
   if (wanted.kind === 'param') {

@@ -1,7 +1,10 @@
 import { CelError, noSuchOverload } from './cel-error.ts';
 import { FieldMap, isList, isMap, itemsOf, kindOf, mapGet, type Value } from './value.ts';
 
-/** Returns the field of a map or object, or undefined if it is absent. @throws CelError no-such-overload for a value without fields */
+/**
+ * Returns a field of a map or object, or undefined if the field is absent.
+ * @throws CelError with code `no-such-overload` if `operand` cannot have fields
+ */
 export function fieldOf(operand: Value, field: string): Value | undefined {
   if (typeof operand === 'object' && operand !== null) {
     if (Object.getPrototypeOf(operand) === Object.prototype)
@@ -13,7 +16,10 @@ export function fieldOf(operand: Value, field: string): Value | undefined {
   throw noSuchOverload();
 }
 
-/** Returns `operand[index]`, or undefined if there is no such element. @throws CelError for a value that has no index, or an index of the wrong type */
+/**
+ * Returns `operand[index]`, or undefined if there is no such element.
+ * @throws CelError if `operand` cannot be indexed or the index has the wrong type
+ */
 export function elementOf(operand: Value, index: Value): Value | undefined {
   if (isList(operand)) {
     const items = itemsOf(operand);

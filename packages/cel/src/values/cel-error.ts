@@ -10,7 +10,7 @@ export type CelErrorCode =
   | 'budget'
   | 'internal';
 
-/** An error of an evaluation. Messages are those of cel-go. */
+/** An error of an evaluation. `message` is the message of cel-go. */
 export class CelError extends Error {
   override readonly name = 'CelError';
   readonly code: CelErrorCode;
@@ -23,7 +23,7 @@ export class CelError extends Error {
 export const noSuchOverload = (): CelError => new CelError('no-such-overload', 'no such overload');
 export const noSuchKey = (key: string): CelError => new CelError('no-such-key', `no such key: ${key}`);
 
-/** Thrown to abort an evaluation that needs an asynchronous result; it is repeated when the promise settles. */
+/** Thrown to abort an evaluation that needs an asynchronous result. The caller repeats the evaluation when the promise settles. */
 export class EvaluationSuspended {
   readonly until: Promise<unknown>;
   constructor(until: Promise<unknown>) {
@@ -31,6 +31,9 @@ export class EvaluationSuspended {
   }
 }
 
-/** Returns true for errors that logical operators absorb: all but an exceeded budget and internal errors. */
+/**
+ * Returns true for errors that `&&` and `||` ignore if the other operand determines the result: all except internal errors and an exceeded
+ * cost budget.
+ */
 export const isAbsorbable = (error: unknown): error is CelError =>
   error instanceof CelError && error.code !== 'budget' && error.code !== 'internal';

@@ -1,4 +1,4 @@
-/** Formats a double in the shortest form of Go's strconv: with an exponent from `1e+06` and below `0.0001`. */
+/** Formats a double in the shortest form of Go's strconv, which uses an exponent from `1e+06` on and below `0.0001`. */
 export function formatDouble(value: number): string {
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? '+Inf' : '-Inf';

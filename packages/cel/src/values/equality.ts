@@ -18,13 +18,19 @@ import {
   type Value,
 } from './value.ts';
 
-/** The maximum number of compared parts: shared parts can make a small value expand exponentially. */
+/**
+ * The maximum number of values that one comparison visits. A value whose parts are shared can be small in memory and still expand
+ * exponentially.
+ */
 const maxComparisons = 1_000_000;
 interface Allowance {
   left: number;
 }
 
-/** Compares two values. Values of different types are not equal; numbers of all types compare by value. @throws CelError budget */
+/**
+ * Returns true if two values are equal. Values of different types are not equal, but numbers of all types compare by value.
+ * @throws CelError with code `budget` if the comparison visits more than `maxComparisons` values
+ */
 export function equal(a: Value | undefined, b: Value | undefined): boolean {
   if (a === b) return !Number.isNaN(a);
   if (typeof a === 'string' || typeof b === 'string' || typeof a === 'boolean' || typeof b === 'boolean') return false;
@@ -75,7 +81,7 @@ function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return Buffer.compare(a, b);
 }
 
-/** Compares strings by code points, which differs from the order of UTF-16 units. */
+/** Compares strings by code points, whose order differs from the order of UTF-16 units. */
 export function compareStrings(a: string, b: string): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
@@ -89,7 +95,11 @@ export function compareStrings(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Returns a number below, at or above 0, or undefined if the values are not comparable (NaN). @throws CelError no-such-overload */
+/**
+ * Returns a negative number, 0 or a positive number as `a` is less than, equal to or greater than `b`; undefined if the values have no
+ * order (NaN).
+ * @throws CelError with code `no-such-overload` if the types cannot be compared
+ */
 export function compare(a: Value, b: Value): number | undefined {
   if (typeof a === 'string' && typeof b === 'string') return compareStrings(a, b);
   const [x, y] = [numberOf(a), numberOf(b)];

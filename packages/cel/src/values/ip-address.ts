@@ -3,12 +3,12 @@ import { isIPv4, isIPv6 } from 'node:net';
 export interface Address {
   readonly bits: 32 | 128;
   readonly value: bigint;
-  /** `::ffff:1.2.3.4`. */
+  /** True for an IPv4-mapped IPv6 address such as `::ffff:1.2.3.4`. */
   readonly mapped: boolean;
   readonly zoned: boolean;
 }
 
-/** Returns undefined if the text is not an address. Leading zeros are not allowed. */
+/** Parses an IP address; returns undefined if the text is not an IP address. Leading zeros are not allowed. */
 export function parseAddress(text: string): Address | undefined {
   if (text.length > 128) return undefined;
   if (isIPv4(text)) return { bits: 32, value: v4(text), mapped: false, zoned: false };

@@ -5,7 +5,10 @@ import { Double, Duration, FieldMap, isList, isMap, itemsOf, mapGet, mapKeys, Ti
 
 const maxNodes = 1_000_000;
 
-/** Converts a value to JSON, to store the result of an expression. @throws CelError invalid-argument for values without a JSON form */
+/**
+ * Converts a CEL value to JSON, so that the result of an expression can be stored.
+ * @throws CelError with code `invalid-argument` if a value has no JSON form
+ */
 export function toJson(value: Value, entered: (struct: FieldMap, path: readonly string[]) => void = () => {}): Json {
   let left = maxNodes;
   const visit = (each: Value | undefined, path: readonly string[]): Json => {

@@ -4,7 +4,7 @@ import { parseTime } from '@oarlock/api/values/time';
 import { CelError } from './cel-error.ts';
 import { Duration, Timestamp } from './value.ts';
 
-/** Parses a Go duration, `1h30m`. @throws CelError invalid-argument */
+/** Parses a Go duration such as `1h30m`. @throws CelError with code `invalid-argument` if the text is not a valid duration */
 export function parseDurationText(text: string): Duration {
   try {
     return new Duration(parseDuration(text));
@@ -14,7 +14,10 @@ export function parseDurationText(text: string): Duration {
   }
 }
 
-/** Parses RFC 3339 with up to nine fractional digits. @throws CelError invalid-argument */
+/**
+ * Parses an RFC 3339 time with up to nine fractional digits.
+ * @throws CelError with code `invalid-argument` if the text is not a valid time
+ */
 export function parseTimestampText(text: string): Timestamp {
   const seconds = parseTime(text.replace(/\.\d+/, ''));
   const fraction = /\.(\d{1,9})(?=Z|[+-])/.exec(text)?.[1] ?? '';
@@ -41,7 +44,7 @@ export function formatSeconds({ nanos }: Duration): string {
 }
 export { formatDuration };
 
-/** A time in a time zone; `dayOfYear` and `weekday` start at 0. */
+/** A date and time of day in a time zone. `dayOfYear` and `weekday` start at 0. */
 export interface CivilTime {
   readonly year: number;
   readonly month: number;
@@ -58,7 +61,10 @@ const offsetPattern = /^([+-]?)(\d\d):(\d\d)$/;
 const zones = new Map<string, Intl.DateTimeFormat>();
 const maxZones = 256;
 
-/** Converts a time to a time zone: `UTC`, `America/Los_Angeles`, `+02:00`. @throws CelError invalid-argument */
+/**
+ * Converts a time to the date and time of day in a time zone: `UTC`, `America/Los_Angeles`, `+02:00`.
+ * @throws CelError with code `invalid-argument` if the time zone is unknown
+ */
 export function civilTime({ nanos }: Timestamp, zone = 'UTC'): CivilTime {
   const millis = Number(nanos / 1_000_000n) - (nanos < 0n && nanos % 1_000_000n !== 0n ? 1 : 0);
   return civil(millis + offsetOf(zone, millis));
@@ -82,7 +88,7 @@ function civil(local: number): CivilTime {
   };
 }
 
-/** Returns the offset of a time zone at a time, in milliseconds. */
+/** Returns the UTC offset of a time zone at the given time, in milliseconds. */
 function offsetOf(zone: string, millis: number): number {
   if (zone === 'UTC' || zone === '') return 0;
   const fixed = offsetPattern.exec(zone);

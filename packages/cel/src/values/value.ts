@@ -1,6 +1,6 @@
 import { CelError } from './cel-error.ts';
 
-/** `int`: safe integers are numbers, the rest of int64 bigints. A number that is not an integer is a `double`. */
+/** A value of type `int`: a number if it is a safe integer, otherwise a bigint. A number that is not an integer is a `double`. */
 export type Int = number | bigint;
 export type Value =
   | null
@@ -20,12 +20,12 @@ export type Value =
   | Opaque;
 export type ListValue = readonly Value[] | TypedList;
 export type MapValue = CelMap | FieldMap | JsonMap;
-/** An object from JSON, whose values are used without conversion. */
+/** A JSON object, whose members are CEL values without conversion. */
 export interface JsonMap {
   readonly [key: string]: Value | undefined;
 }
 
-/** A double with an integer value, `2.0`. */
+/** A double with an integer value, such as `2.0`, which a JavaScript number cannot distinguish from an `int`. */
 export class Double {
   readonly value: number;
   constructor(value: number) {
@@ -39,7 +39,7 @@ export class Uint {
   }
 }
 export class Timestamp {
-  /** Nanoseconds since the epoch. */
+  /** The time in nanoseconds since the Unix epoch. */
   readonly nanos: bigint;
   constructor(nanos: bigint) {
     if (nanos < minTimestamp || nanos > maxTimestamp) throw new CelError('overflow', 'timestamp overflow');
@@ -67,10 +67,10 @@ export class Optional {
 }
 export const none = new Optional(undefined);
 
-/** A value of a library type: a URL, a quantity, an authorizer. */
+/** A value of a type that a library defines, such as a URL, a quantity or an authorizer. */
 export abstract class Opaque {
   abstract readonly typeName: string;
-  /** The size for the cost of functions that read the value. */
+  /** The size of the value, from which the cost of functions that read the value is computed. */
   get size(): number {
     return 1;
   }
@@ -79,10 +79,10 @@ export abstract class Opaque {
   }
 }
 
-/** A list of type set or map in its schema, for which the order does not matter in comparisons. */
+/** A list with list type `set` or `map` in its schema. The order of the elements does not matter in comparisons. */
 export class TypedList {
   readonly items: readonly Value[];
-  /** The key fields of the elements; undefined for a set. */
+  /** The names of the key fields of a `map` list; undefined for a `set` list. */
   readonly keys: readonly string[] | undefined;
   readonly #of: (item: Value) => string;
   #index: Map<string, Value> | undefined;
@@ -95,7 +95,7 @@ export class TypedList {
     this.#index ??= new Map(this.items.map((item) => [this.#of(item), item]));
     return this.#index;
   }
-  /** Returns true if the other list has the same elements in any order; `same` compares two elements. */
+  /** Returns true if `other` has the same elements in any order. `same` compares two elements. */
   equals(other: readonly Value[], same: (a: Value, b: Value) => boolean): boolean {
     if (other.length !== this.items.length) return false;
     const index = this.index;
@@ -104,7 +104,7 @@ export class TypedList {
       return own !== undefined && same(own, item);
     });
   }
-  /** Concatenates: elements of the other list replace those with the same identity in place, the others are appended. */
+  /** Returns both lists concatenated. An element of `other` with the identity of an existing element replaces that element in place. */
   plus(other: readonly Value[]): TypedList {
     const merged = new Map(this.index);
     for (const item of other) merged.set(this.#of(item), item);
@@ -112,9 +112,9 @@ export class TypedList {
   }
 }
 
-/** A struct or map whose values are computed on access. */
+/** The members of a struct or map, computed on access. */
 export interface FieldSource {
-  /** Returns undefined if the field is absent. */
+  /** Returns the value of a field; undefined if the field is absent. */
   get(key: string): Value | undefined;
   keys(): readonly string[];
 }
@@ -127,7 +127,7 @@ export class FieldMap {
   }
 }
 
-/** A map created by an expression: keys of any valid type. */
+/** A map that an expression creates, with keys of any valid type. */
 export class CelMap {
   readonly entries = new Map<string | number | bigint | boolean, readonly [key: Value, value: Value]>();
   get(key: Value): Value | undefined {
@@ -141,7 +141,7 @@ export class CelMap {
   }
 }
 
-/** Returns the key for lookups; equal numbers of different types are one key. */
+/** Returns the lookup key of a map key. Equal numbers of different types have the same lookup key. */
 export function mapKey(key: Value): string | number | bigint | boolean | undefined {
   switch (typeof key) {
     case 'string':
@@ -167,12 +167,12 @@ const maxTimestamp = BigInt(Date.UTC(9999, 11, 31, 23, 59, 59)) * 1_000_000n + 9
 const narrow = (value: bigint): Int =>
   value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
 
-/** @throws CelError overflow */
+/** Converts a bigint to an `int` value. @throws CelError with code `overflow` if the value does not fit an int64 */
 export function intOf(value: bigint): Int {
   if (value < minInt || value > maxInt) throw new CelError('overflow', 'integer overflow');
   return narrow(value);
 }
-/** @throws CelError overflow */
+/** Converts a bigint to a `uint` value. @throws CelError with code `overflow` if the value does not fit a uint64 */
 export function uintOf(value: bigint): Uint {
   if (value < 0n || value > maxUint) throw new CelError('overflow', 'unsigned integer overflow');
   return new Uint(value);
@@ -251,7 +251,7 @@ export const isList = (value: Value | undefined): value is ListValue => Array.is
 export const itemsOf = (value: ListValue): readonly Value[] => (value instanceof TypedList ? value.items : value);
 export const isMap = (value: Value | undefined): value is MapValue => kindOf(value) === 'map';
 
-/** Returns undefined if the map does not contain the key. */
+/** Returns the value of a map key; undefined if the map does not contain the key. */
 export function mapGet(value: MapValue, key: Value): Value | undefined {
   if (value instanceof CelMap) return value.get(key);
   if (typeof key !== 'string') return undefined;
@@ -266,7 +266,7 @@ export function mapKeys(value: MapValue): readonly Value[] {
 }
 export const mapSize = (value: MapValue): number => (value instanceof CelMap ? value.entries.size : mapKeys(value).length);
 
-/** Returns the number for comparisons: a bigint if a double would lose digits; undefined if the value is not a number. */
+/** Returns the numeric value for comparisons: a bigint if a double would lose digits; undefined if the value is not a number. */
 export function numberOf(value: Value | undefined): number | bigint | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   if (value instanceof Double) return value.value;
@@ -288,7 +288,7 @@ export function codePoints(text: string): number {
   return count;
 }
 
-/** Returns the size for the cost of a call: 1 for scalars. */
+/** Returns the size of a value, from which the cost of a call is computed; 1 for scalars. */
 export function sizeOf(value: Value | undefined): number {
   if (typeof value === 'string') return value.length;
   if (Array.isArray(value)) return value.length;

@@ -9,9 +9,10 @@ import { metadataField } from '../strip-meta.ts';
 import { Changes, reconcileManagers, removeFromOtherManagers } from './update-managers.ts';
 
 /**
- * Merges a configuration into an object, removes fields that its manager applied before and no manager owns now, and updates the managers.
- * @param live `{}` on create
- * @throws FieldConflicts
+ * Merges an apply configuration into an object, removes fields that the manager applied before and that no manager owns now, and returns the object
+ * with its managers.
+ * @param live the current object; `{}` on create
+ * @throws FieldConflicts if other managers own changed fields and the apply is not forced
  */
 export function applyConfiguration(
   kind: ManagedKind,
@@ -39,7 +40,7 @@ export function applyConfiguration(
   return { object, managers: updated };
 }
 
-/** Removes fields that `last` owned and neither the new configuration nor another manager owns now. */
+/** Removes from the merged object the fields of `last` that neither the new configuration nor another manager owns. */
 function prune(kind: ManagedKind, merged: KubeObject, managers: Managers, last: Manager): KubeObject {
   const type = kind.typeOf(last.apiVersion);
   if (type === undefined) return merged;
@@ -54,7 +55,7 @@ function prune(kind: ManagedKind, merged: KubeObject, managers: Managers, last: 
   return kind.convert(removeFields(type, whole, lost), kind.apiVersion);
 }
 
-/** Restores fields that pruning removed and some manager owns, in any version. */
+/** Restores fields that pruning removed although a manager owns them in any API version. */
 function withOwned(kind: ManagedKind, merged: KubeObject, pruned: KubeObject, managers: Managers, first: string): KubeObject {
   const owned = new Map<string, FieldSet>();
   if ([...managers.values()].some(({ apiVersion }) => apiVersion === first)) owned.set(first, emptySet);
@@ -70,7 +71,7 @@ function withOwned(kind: ManagedKind, merged: KubeObject, pruned: KubeObject, ma
   return rest;
 }
 
-/** Returns every path of an object in the form that configurations own them, with the structs on the way. */
+/** Returns every path of an object in the form in which apply configurations own them, and the structs above each path. */
 const allPaths = (type: FieldType, object: KubeObject): FieldSet => ensureNamedFieldsAreMembers(type, toFieldSet(type, object));
 
 function removeFields(type: FieldType, object: KubeObject, set: FieldSet): KubeObject {

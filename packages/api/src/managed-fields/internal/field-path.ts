@@ -12,14 +12,14 @@ type Scalar = string | number | bigint | boolean | null;
 export const fieldElement = (name: string): PathElement => `f:${name}`;
 export const valueElement = (value: unknown): PathElement => `v:${stringifyExact(value)}`;
 
-/** @param keys sorted by name */
+/** Returns the path element of a list item with these keys. @param keys names and values, sorted by name */
 export function keyElement(keys: readonly (readonly [name: string, value: unknown])[]): PathElement {
   let text = 'k:{';
   for (const [name, value] of keys) text += `${text.length === 3 ? '' : ','}${JSON.stringify(name)}:${stringifyExact(value)}`;
   return `${text}}`;
 }
 
-/** Returns the canonical form of an element sent by a client, or undefined if it is invalid. */
+/** Returns the canonical form of a path element that a client sent; undefined if it is invalid. */
 export function parseElement(text: string): PathElement | undefined {
   const rest = text.slice(2);
   switch (text.slice(0, 2)) {
@@ -54,7 +54,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Returns the notation of conflict and error messages: `.spec`, `[name="x"]`, `[="x"]`, `[0]`. */
+/** Formats a path element as in conflict and error messages: `.spec`, `[name="x"]`, `[="x"]`, `[0]`. */
 export function elementText(element: PathElement): string {
   const rest = element.slice(2);
   switch (element[0]) {
@@ -101,7 +101,7 @@ function valueOf(element: PathElement): unknown {
   return value;
 }
 
-/** The order of elements in FieldsV1: members by name, then items by keys, by value, by index. */
+/** Compares path elements in the order of FieldsV1: members by name, then list items by keys, by value and by index. */
 export function compareElements(a: PathElement, b: PathElement): number {
   if (a === b) return 0;
   const [x, y] = [a[0] ?? '', b[0] ?? ''];

@@ -3,7 +3,7 @@ import { deepFreeze } from '../../object.ts';
 import { parseElement, sortElements } from './field-path.ts';
 import { emptySet, FieldSet, FieldSetBuilder } from '../field-set.ts';
 
-/** FieldsV1 as JSON: an object per element; `.` marks that the path itself is a member. */
+/** FieldsV1 in JSON: an object with one member per path element. The member `.` means that the path itself is in the set. */
 export type FieldsV1 = Readonly<Record<string, unknown>>;
 
 /** Maximum depth of a decoded set; valid sets of object fields are not deeper. */
@@ -20,7 +20,7 @@ const texts = new WeakMap<object, string>();
 /** Encodings by their JSON: objects created alike have equal field sets and share one encoding and one decoded set. */
 const shared = new Map<string, FieldsV1>();
 
-/** Decodes FieldsV1, from the cache if possible; returns undefined if it is invalid. */
+/** Decodes FieldsV1, using a cache; returns undefined if it is invalid. */
 export function decodeFields(fields: unknown): FieldSet | undefined {
   if (fields === undefined || fields === null) return emptySet;
   if (!isObject(fields)) return undefined;
@@ -50,7 +50,7 @@ function decode(fields: FieldsV1, depth: number): FieldSet | undefined {
   return draft.build();
 }
 
-/** Returns the frozen FieldsV1 of a set; the cache returns one object for equal sets. */
+/** Returns the FieldsV1 of a set, frozen. Equal sets share one cached object. */
 export function encodeFields(set: FieldSet): FieldsV1 {
   const known = encodings.get(set);
   if (known !== undefined) return known;
@@ -61,7 +61,7 @@ export function encodeFields(set: FieldSet): FieldsV1 {
   return fields;
 }
 
-/** Returns the cached object equal to these FieldsV1, or caches and returns these. */
+/** Returns the cached object that is equal to this FieldsV1. If there is none, caches and returns the argument. */
 export function sharedFields(fieldsV1: FieldsV1): FieldsV1 {
   const text = JSON.stringify(fieldsV1);
   if (text.length > maxSharedText) return deepFreeze(fieldsV1);
@@ -77,7 +77,7 @@ export function sharedFields(fieldsV1: FieldsV1): FieldsV1 {
 }
 
 const maxRecent = 32;
-/** Most recently used first. */
+/** The recently used sets, most recent first. */
 const recent: FieldSet[] = [];
 
 /**

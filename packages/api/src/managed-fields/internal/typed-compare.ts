@@ -5,7 +5,10 @@ import { itemsByElement } from './list-items.ts';
 import { asList, asMap, formOf, isEmptyMap, ownMember, isShown, type Form, type Members } from './typed-value.ts';
 import type { PathElement } from './field-path.ts';
 
-/** The difference of two objects. A new value is in `added` with everything in it; likewise for `removed`. */
+/**
+ * The difference between two objects: the paths added, removed and modified. A new value is in `added` with all paths inside of it; `removed`
+ * likewise.
+ */
 export interface Comparison {
   readonly modified: FieldSet;
   readonly added: FieldSet;
@@ -13,7 +16,7 @@ export interface Comparison {
 }
 
 export interface CompareOptions {
-  /** Paths to skip, with everything below them. */
+  /** The paths to skip, including all paths below them. */
   readonly ignored?: FieldSet | undefined;
   /** True if the new object is a configuration: its fields are exactly those it contains, including empty ones. */
   readonly literal?: boolean;
@@ -21,7 +24,7 @@ export interface CompareOptions {
 
 export const nothingChanged: Comparison = { modified: emptySet, added: emptySet, removed: emptySet };
 
-/** Compares two objects of one type. Skips values that both share by reference. */
+/** Compares two objects of the same type. Values that both objects share by reference are skipped. */
 export function compareTyped(
   type: FieldType,
   before: unknown,
@@ -161,7 +164,7 @@ class Walk {
   }
 }
 
-/** Returns every path inside a value, including those of structs and lists. */
+/** Returns every path inside a value, including the paths of structs and lists. */
 export function fieldSetOfValue(type: FieldType, value: unknown, ignored?: FieldSet, literal = false): FieldSet {
   const form = formOf(type, value);
   if (form === 'map' && type.map !== undefined && !type.map.atomic) {

@@ -4,10 +4,13 @@ import type { FieldType, ListType, MapType } from '../field-type.ts';
 import { listItemToPathElement, ListItemError } from './list-items.ts';
 import { asList, asMap, formOf, type Members } from './typed-value.ts';
 
-/** The maximum number of errors in one response. */
+/** The maximum number of errors that one message lists. */
 const maxFaults = 100;
 
-/** Returns the errors of a configuration against its type, in Kubernetes' words; undefined if there are none. */
+/**
+ * Returns an error message that lists the fields of an apply configuration whose values do not conform to the type, in Kubernetes' words;
+ * undefined if the configuration is valid.
+ */
 export function typeErrors(type: FieldType, value: unknown): string | undefined {
   const faults: string[] = [];
   new Check(faults).value(type, value, '');

@@ -4,7 +4,7 @@ import type { Field, FieldType } from '../field-type.ts';
 export type Form = 'scalar' | 'list' | 'map';
 export type Members = Readonly<Record<string, unknown>>;
 
-/** Returns the form (scalar, list, map) in which a value of the type is handled. */
+/** Returns the form (scalar, list or map) as which a value of the type is merged. */
 export function formOf(type: FieldType, value: unknown): Form {
   if (Array.isArray(value)) {
     if (type.list !== undefined) return 'list';
@@ -23,7 +23,7 @@ export function isEmptyMap(map: Members | undefined): boolean {
   return true;
 }
 
-/** Returns a member as its Go struct has it: empty values of omitempty fields are absent, structs are present. */
+/** Returns a member as Go decodes it: undefined for an empty omitempty field, the zero value for an absent field that always exists in Go. */
 export function isShown(field: Field, value: unknown): unknown {
   if (value === undefined) return field.standing;
   // without a Go type, null is a value

@@ -10,17 +10,17 @@ import { reconcileFieldSetWithSchema } from './typed-field-set.ts';
 /** The maximum number of update entries per object and version; older ones are merged (capManagers upstream). */
 const maxUpdaters = 10;
 const oldUpdaters = 'ancient-changes';
-/** The manager name of writers without one. */
+/** The manager name for clients that send no manager name. */
 const unnamed = 'unknown';
 
 export interface Write {
   readonly before: KubeObject;
   readonly after: KubeObject;
-  /** True if the new object is a merged configuration, whose fields are exactly those it contains. */
+  /** True if `after` is a merged apply configuration, whose fields are exactly the fields that it contains. */
   readonly literal: boolean;
 }
 
-/** The changes of a write, in each version in which fields of the object are managed. */
+/** The differences between an object before and after a write, computed for each API version in which managers own fields. */
 export class Changes {
   readonly #kind: ManagedKind;
   readonly #write: Write;
@@ -31,7 +31,7 @@ export class Changes {
     this.#write = write;
   }
 
-  /** Returns undefined if the version does not exist. */
+  /** Returns the fields that the write added, modified or removed, as paths of this API version; undefined if the version does not exist. */
   in(apiVersion: string): Comparison | undefined {
     if (this.#byVersion.has(apiVersion)) return this.#byVersion.get(apiVersion);
     const comparison = this.#compare(apiVersion);
@@ -51,9 +51,9 @@ export class Changes {
 }
 
 /**
- * Removes the fields that a write changes or removes from the other managers.
- * @param self the manager of the write, which keeps its fields; undefined if the write is not an apply
- * @throws FieldConflicts if other managers own changed fields, unless forced
+ * Returns the managers without the fields that a write added, modified or removed.
+ * @param self the manager that applies and keeps its fields; undefined if the write is not an apply
+ * @throws FieldConflicts if `force` is false and another manager owns an added or modified field
  */
 export function removeFromOtherManagers(
   managers: Managers,
@@ -87,7 +87,7 @@ function byManager({ manager: a }: FieldConflict, { manager: b }: FieldConflict)
   return x === y ? 0 : x < y ? -1 : 1;
 }
 
-/** Replaces fields inside lists and maps that have become atomic by the whole list or map. */
+/** Replaces fields inside of lists and maps that have become atomic by the path of the list or map. */
 export function reconcileManagers(kind: ManagedKind, managers: Managers): Managers {
   if (!kind.mayChangeAtomicity) return managers;
   const result = new Map<string, Manager>();
@@ -99,8 +99,9 @@ export function reconcileManagers(kind: ManagedKind, managers: Managers): Manage
 }
 
 /**
- * Returns the managers after an update by one of them.
- * @param changed the fields that it added or modified, in the version of the kind
+ * Returns the managers of an object after a write with operation Update.
+ * @param changed the fields that the write added or modified, in the API version of the kind
+ * @param name the manager of the write
  */
 export function updateManagers(
   kind: ManagedKind,
@@ -132,7 +133,10 @@ export function updateManagers(
   return capUpdateManagers(others);
 }
 
-/** Returns true if a manager only changes values of fields it already owns, so that only its time changes, as in lease renewals. */
+/**
+ * Returns true if the manager changes only values of fields that it already owns and removes none. Only the time of its entry then changes,
+ * as for Lease renewals.
+ */
 function changesOwn(comparison: Comparison | undefined, changed: FieldSet, { set }: Manager): boolean {
   return comparison?.removed.empty === true && set.union(changed) === set;
 }
@@ -140,7 +144,7 @@ function changesOwn(comparison: Comparison | undefined, changed: FieldSet, { set
 /** Returns the fields that an update added or modified. */
 export const changedFields = ({ added, modified }: Comparison): FieldSet => sharedSet(added.union(modified));
 
-/** Merges the oldest update entries of a version until there are at most `maxUpdaters`. */
+/** Merges the oldest Update entries of a version until the object has at most `maxUpdaters` Update entries. */
 function capUpdateManagers(managers: Map<string, Manager>): Managers {
   if (managers.size <= maxUpdaters) return managers;
   const updaters = [...managers].filter(([, { operation }]) => operation === 'Update');

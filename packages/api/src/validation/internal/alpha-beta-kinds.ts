@@ -23,7 +23,7 @@ function isNewer(a: readonly number[], b: readonly number[]): boolean {
   return false;
 }
 
-/** KEP-4355. */
+/** Validates a LeaseCandidate (KEP-4355). */
 export function validateLeaseCandidate(errors: Errors, { spec }: LeaseCandidate, old?: LeaseCandidate): void {
   const { leaseName = '', binaryVersion = '', emulationVersion = '', strategy = '' } = spec ?? {};
   validateNonEmpty(errors, 'spec.leaseName', leaseName);
@@ -42,7 +42,7 @@ export function validateLeaseCandidate(errors: Errors, { spec }: LeaseCandidate,
   if (old !== undefined) validateImmutable(errors, 'spec.leaseName', leaseName, old.spec?.leaseName ?? '');
 }
 
-/** KEP-3257: the prefix of the name of a bundle is its signer. */
+/** Validates a ClusterTrustBundle, whose name must have the signer name, if any, as prefix (KEP-3257). */
 export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: ClusterTrustBundle, old?: ClusterTrustBundle): void {
   const name = metadata?.name ?? '';
   const signerName = spec?.signerName ?? '';
@@ -55,7 +55,7 @@ export function validateClusterTrustBundle(errors: Errors, { metadata, spec }: C
   if (old !== undefined) validateImmutable(errors, 'spec.signerName', signerName, old.spec?.signerName ?? '');
 }
 
-/** KEP-4317. The spec is immutable. */
+/** Validates a PodCertificateRequest, whose spec is immutable (KEP-4317). */
 export function validatePodCertificateRequest(errors: Errors, { spec }: PodCertificateRequest, old?: PodCertificateRequest): void {
   const {
     podName = '',

@@ -20,7 +20,7 @@ export function validateNonNegative(errors: Errors, path: string, value: number 
 export function validateImmutable(errors: Errors, path: string, value: unknown, old: unknown): void {
   if (!jsonEqual(value, old)) errors.push(invalid(path, value, isImmutable));
 }
-/** An absent value is required; any other must be one of `supported`. */
+/** Validates a required field with a fixed set of values. Adds an error if the value is absent or not in `supported`. */
 export function validateEnum(errors: Errors, path: string, value: string | undefined, supported: readonly string[]): void {
   if (value === undefined || value === '') errors.push(required(path));
   else validateOptionalEnum(errors, path, value, supported);

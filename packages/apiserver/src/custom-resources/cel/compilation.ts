@@ -5,25 +5,25 @@ import { compile, type Program } from '@oarlock/cel/program';
 import { typeOfSchema, type SchemaType, type StructuralSchema } from '@oarlock/cel/types/schema-type';
 import { bool, optional, string } from '@oarlock/cel/types/type';
 
-/** A compiled rule of a schema (`x-kubernetes-validations`, KEP-2876), or its compilation error. */
+/** A validation rule of a schema (`x-kubernetes-validations`, KEP-2876): the compiled program, or the compilation error. */
 export interface CompiledRule {
   readonly source: ValidationRule;
   readonly program: Program | undefined;
   readonly message: Program | undefined;
-  /** True for a transition rule: it reads oldSelf and runs only if an old value exists, unless optionalOldSelf is set. */
+  /** True for a transition rule, which refers to oldSelf. The rule is evaluated only if an old value exists, unless optionalOldSelf is set. */
   readonly transition: boolean;
-  /** The compilation error of the rule or of its message expression. */
+  /** The compilation error of the rule or of its messageExpression; undefined if both compile. */
   readonly ruleError: string | undefined;
   readonly messageError: string | undefined;
 }
 
-/** The rules of one schema node, with the CEL type of its values. */
+/** The validation rules of one schema node, and the CEL type of its values. */
 export interface SchemaRules {
   readonly type: SchemaType;
   readonly rules: readonly CompiledRule[];
 }
 
-/** Compiles the rules of one schema node. Never throws. */
+/** Compiles the rules of one schema node. Never throws: compilation errors are part of the result. */
 export function compileSchemaRules(schema: JSONSchemaProps, root: boolean): SchemaRules {
   const type = typeOfSchema(schema as StructuralSchema, { name: 'self', resource: root });
   const plain = kubernetesEnvironment({ variables: { self: type.type, oldSelf: type.type } });
@@ -60,7 +60,7 @@ export function compileSchemaRules(schema: JSONSchemaProps, root: boolean): Sche
   return { type, rules };
 }
 
-/** Returns true if an expression refers to a variable. */
+/** Returns true if the expression refers to the variable. */
 function names(program: Program, variable: string): boolean {
   if (!program.source.includes(variable)) return false;
   const { checked } = program;

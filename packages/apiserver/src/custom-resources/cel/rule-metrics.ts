@@ -5,7 +5,7 @@ import { PrecomputedHistogram, type Observer } from '../../metrics/histogram.ts'
 /** The default buckets of Prometheus histograms, in seconds. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Records the compilation and evaluation times of validation rules. */
+/** The metrics of the compilation and evaluation times of validation rules. */
 export class RuleMetrics {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #compilation: Observer;

@@ -9,14 +9,14 @@ type Errors = FieldError[];
 
 const reasons = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];
 const costHint = 'try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared';
-/** The maximum number of expensive rules that are reported if the total cost exceeds the limit. */
+/** The maximum number of rules that are listed, most expensive first, if the total cost exceeds the limit. */
 const maxReportedRules = 4;
 
 interface SchemaLocation {
   readonly path: string;
-  /** The maximum cardinality of this node in one object. */
+  /** The maximum number of values of this schema node in one object. */
   readonly count: number;
-  /** The path below which values have no correlated old value; undefined while they have one. */
+  /** The path below which values have no correlated old value (KEP-4008); undefined if values have one. */
   readonly uncorrelated: string | undefined;
   readonly isRoot: boolean;
 }
@@ -26,8 +26,8 @@ interface CostEstimate {
 }
 
 /**
- * Validates the rules of a schema: compilation, use of oldSelf, and estimated cost. Rules that `old` contains at the same path are exempt
- * from the cost limit.
+ * Validates the rules of a schema: their compilation, the use of oldSelf, and the estimated cost. A rule that `old` contains unchanged at
+ * the same path is exempt from the cost limit.
  */
 export function validateRuleDefinitions(schema: JSONSchemaProps, path: string, old: JSONSchemaProps | undefined): readonly FieldError[] {
   const validation = new RuleDefinitionValidation();
@@ -59,7 +59,7 @@ class RuleDefinitionValidation {
   readonly errors: Errors = [];
   readonly estimate: CostEstimate = { total: 0, rules: [] };
 
-  /** Validates the rules of a node and its children. `old` is the node at the same path before the update. */
+  /** Validates the rules of a schema node and of its children. `old` is the node at the same path in the schema before the update. */
   visit(schema: JSONSchemaProps, location: SchemaLocation, old: JSONSchemaProps | undefined): void {
     if ((schema['x-kubernetes-validations'] ?? []).length > 0) this.#checkRules(schema, location, old);
     const { path } = location;
@@ -136,7 +136,7 @@ interface CostCheck {
   readonly path: string;
   readonly sizes: Parameters<typeof estimateCost>[1];
   readonly count: number;
-  /** True if the rule is exempt from the limit. */
+  /** True if the rule existed before the update, which exempts it from the cost limit. */
   readonly isUnchanged: boolean;
 }
 
@@ -153,7 +153,7 @@ function checkMessage(errors: Errors, { rule, message, messageExpression, reason
   if (reason !== undefined && reason !== '' && !reasons.includes(reason)) errors.push(notSupported(`${path}.reason`, reason, reasons));
 }
 
-/** Parses `.spec.x` or `.labels['a.b']` into names; returns undefined for an invalid path. */
+/** Parses a fieldPath such as `.spec.x` or `.labels['a.b']` into property names; returns undefined if the path is invalid. */
 export function fieldPathNames(path: string): readonly string[] | undefined {
   const names: string[] = [];
   let rest = path;

@@ -18,7 +18,7 @@ const unchecked =
 const compiledRules = new WeakMap<SchemaNode, SchemaRules | null>();
 const schemasWithRules = new WeakMap<SchemaNode, boolean>();
 
-/** Returns the rules of a schema node; compiled on first use. */
+/** Returns the compiled rules of a schema node; undefined if it has none. Compiles on first use. */
 function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRules | undefined {
   let rules = compiledRules.get(schema);
   if (rules === undefined) {
@@ -30,7 +30,7 @@ function rulesOf(schema: SchemaNode, metrics: RuleMetrics | undefined): SchemaRu
   return rules ?? undefined;
 }
 
-/** Returns true if the schema contains rules; values without rules are not traversed. */
+/** Returns true if the schema node or a node below it has rules. Values without rules are not traversed. */
 function hasRules(schema: SchemaNode): boolean {
   let has = schemasWithRules.get(schema);
   if (has === undefined) {
@@ -45,8 +45,8 @@ function hasRules(schema: SchemaNode): boolean {
 }
 
 /**
- * Returns the errors of the validation rules for an object. Rules of unchanged values are skipped, except transition rules. All rules share
- * Kubernetes' runtime cost budget.
+ * Returns the errors of the validation rules for an object. Rules of unchanged values are skipped, except transition rules. All rules of
+ * the object share Kubernetes' runtime cost budget.
  */
 export function validateRules(
   schema: SchemaNode,
@@ -61,14 +61,14 @@ export function validateRules(
   return evaluation.errors;
 }
 
-/** Appends the error that rules were skipped, if there are other errors. */
+/** Adds the error that validation rules were not evaluated, if `errors` contains other errors and the schema has rules. */
 export function skippedRulesError(schema: SchemaNode, errors: readonly FieldError[]): readonly FieldError[] {
   return hasRules(schema)
     ? [...errors, { type: 'FieldValueInvalid', field: '<nil>', message: `Invalid value: null: ${unchecked}` }]
     : errors;
 }
 
-/** A value whose schema has rules. */
+/** A value in an object whose schema node has rules. */
 interface RuleTarget {
   readonly schema: SchemaNode;
   readonly value: unknown;
@@ -84,7 +84,7 @@ class RuleEvaluation {
     this.#metrics = metrics;
   }
 
-  /** Evaluates the rules of a value and its children. Returns false when the cost budget is exhausted. */
+  /** Evaluates the rules of a value and of the values inside of it. Returns false if the cost budget is exhausted. */
   visit(schema: SchemaNode, value: unknown, path: string, old: CorrelatedOld | undefined): boolean {
     if (value === undefined || value === null || !hasRules(schema)) return true;
     const rules = rulesOf(schema, this.#metrics);
@@ -134,7 +134,7 @@ class RuleEvaluation {
     return true;
   }
 
-  /** Records an evaluation error. Returns false if evaluation must stop. */
+  /** Records an evaluation error of a rule. Returns false if evaluation must stop. */
   #evaluationError(target: RuleTarget, { source }: CompiledRule, error: CelError): boolean {
     const { schema, path } = target;
     if (error.code !== 'budget') {
@@ -159,7 +159,7 @@ class RuleEvaluation {
     return false;
   }
 
-  /** Returns the message of a failed rule; undefined if the message expression exceeds the cost budget. */
+  /** Returns the message of a rule that evaluated to false; undefined if messageExpression exceeds the cost budget. */
   #messageOf({ source, message }: CompiledRule, bindings: Bindings): string | undefined {
     const defaultMessage =
       source.message !== undefined && source.message !== '' ? source.message.trim() : `failed rule: ${source.rule.trim()}`;
@@ -175,16 +175,16 @@ class RuleEvaluation {
 
 const ruleLabel = ({ message, rule }: CompiledRule['source']) => (message !== undefined && message !== '' ? message : rule);
 
-/** Returns the path in upstream's format; errors of the object itself have no path. */
+/** Returns a field path in upstream's format: `<nil>` for the object itself. */
 const fieldPathOf = (path: string) => (path === '' ? '<nil>' : path);
 
-/** Returns the type that errors of rule compilation and evaluation show. */
+/** Returns the schema type, which errors of a rule's compilation or evaluation show as the value. */
 const typeOf = ({ source }: SchemaNode): string => source.type ?? '';
 
-/** Returns true if errors of a failed rule omit the value. */
+/** Returns true for maps and lists, which errors of failed rules do not contain. */
 const isContainer = ({ source }: SchemaNode): boolean => source.type === 'object' || source.type === 'array';
 
-/** Returns a value as errors show it: containers, which may be large, by their type. */
+/** Returns the form of a value in error messages: lists and maps, which may be large, are replaced by the name of their type. */
 function displayValue({ source }: SchemaNode, value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (source.type ?? 'object') : value;
 }

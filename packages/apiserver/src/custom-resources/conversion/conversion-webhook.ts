@@ -7,14 +7,14 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { CustomResourceConversion, WebhookClientConfig } from '@oarlock/api/types/apiextensions-v1';
 import { checkSubjectAlternativeNames, isStaleConnection } from '@oarlock/primitives/keep-alive-connection';
 
-/** Objects to convert to one version. */
+/** The objects to convert and the desired API version. */
 export interface ConversionRequest {
   readonly objects: readonly KubeObject[];
   readonly desiredAPIVersion: string;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Resolves a Service to an address. @throws Error if the Service has no endpoint */
+/** Returns the address of a Service. @throws Error if the Service has no endpoint */
 export type ServiceResolver = (namespace: string, name: string, port: number) => { readonly host: string; readonly port: number };
 
 const timeoutMs = 30_000;
@@ -22,7 +22,7 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 const maxSockets = 64;
 const maxAgents = 256;
 
-/** Removes the brackets that surround an IPv6 address in a URL. */
+/** Returns the host name without the brackets that surround an IPv6 address in a URL. */
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1');
 
 interface WebhookCall {
@@ -32,7 +32,7 @@ interface WebhookCall {
   readonly timeout: AbortSignal;
 }
 
-/** Calls conversion webhooks (ConversionReview). Connections are kept per server name and CA bundle. */
+/** A client of conversion webhooks (ConversionReview). Reuses connections by server name and CA bundle. */
 export class ConversionWebhooks {
   readonly #resolve: ServiceResolver;
   readonly #agents = new Map<string, Agent>();
@@ -41,7 +41,10 @@ export class ConversionWebhooks {
     this.#resolve = resolve;
   }
 
-  /** Returns the converted objects in the order of the request. Only the form of the response is checked. @throws Error */
+  /**
+   * Calls the webhook and returns the converted objects in the order of the request. Validates only the form of the ConversionReview.
+   * @throws Error if the call fails or the response is malformed
+   */
   async convert(
     { clientConfig = {}, conversionReviewVersions }: NonNullable<CustomResourceConversion['webhook']>,
     { objects, desiredAPIVersion, signal }: ConversionRequest,
@@ -84,7 +87,7 @@ export class ConversionWebhooks {
     return this.#attempt({ client, body, signal, timeout: AbortSignal.timeout(timeoutMs) }, false);
   }
 
-  /** Sends the request; repeats it once on a new connection if the kept one was closed. */
+  /** Sends the request. If a reused connection was closed, sends the request once more on a new connection. */
   #attempt(call: WebhookCall, onNewConnection: boolean): Promise<string> {
     const { client, body, signal, timeout } = call;
     const { url, address } = this.#target(client);

@@ -4,14 +4,15 @@ import { failure, type StatusError } from '@oarlock/api/status';
 import type { CustomResourceConversion, CustomResourceDefinition } from '@oarlock/api/types/apiextensions-v1';
 import type { ConversionRequest, ConversionWebhooks } from './conversion-webhook.ts';
 
-/** Converts objects of one resource between versions. */
+/** Converts the objects of one custom resource between versions. */
 export interface Converter {
-  /** True if conversion calls a webhook. */
+  /** True if conversion between versions calls a webhook. */
   readonly usesWebhook: boolean;
-  /** Converts synchronously; only for converters without webhook. */
+  /** Converts an object synchronously. Must not be called if `usesWebhook` is true. */
   sync(object: KubeObject, apiVersion: string): KubeObject;
   /**
-   * Converts all objects, with at most one webhook call. Returns a promise only if a webhook is called. @throws StatusError InternalError
+   * Converts all objects with at most one webhook call, and returns the result of `then`. Returns a promise only if the webhook is called.
+   * @throws StatusError InternalError if the conversion fails
    */
   convert<T>(request: ConversionRequest, then: (converted: readonly KubeObject[]) => T): T | Promise<T>;
 }
@@ -19,7 +20,7 @@ export interface Converter {
 const withApiVersion = (object: KubeObject, apiVersion: string): KubeObject =>
   object.apiVersion === apiVersion ? object : { ...object, apiVersion };
 
-/** Converts by changing apiVersion only (strategy None). */
+/** The converter of strategy None, which changes only apiVersion. */
 const identityConverter: Converter = {
   usesWebhook: false,
   sync: withApiVersion,
@@ -86,7 +87,7 @@ class WebhookConverter implements Converter {
   }
 }
 
-/** Restores the metadata: a webhook may change only labels and annotations. */
+/** Restores the metadata of the source object, except labels and annotations, which are the only metadata that a webhook may change. */
 function restoreImmutableMetadata(converted: KubeObject, source: KubeObject, failed: (why: string) => StatusError): KubeObject {
   const { metadata } = converted as { readonly metadata?: unknown };
   if (metadata !== undefined && !isObject(metadata)) throw failed('metadata is not an object');

@@ -2,8 +2,8 @@ import { resolveService, type ServicePortRef } from '../../handlers/subresources
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 
 /**
- * Resolves the Service of a webhook to its external name or to one of its ready endpoints. Endpoints are called directly, because the API
- * server may run on a machine that does not route Service addresses.
+ * Returns the address of a webhook's Service: its externalName, or a ready endpoint. Endpoints are called directly, because the machine of
+ * the API server may not route cluster IPs.
  * @throws Error if the Service has no endpoint
  */
 export function resolveWebhookService(

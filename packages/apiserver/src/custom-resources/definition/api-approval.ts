@@ -3,7 +3,7 @@ import type { CustomResourceDefinition } from '@oarlock/api/types/apiextensions-
 const annotation = 'api-approved.kubernetes.io';
 const missing = `protected groups must have approval annotation "${annotation}", see https://github.com/kubernetes/enhancements/pull/1111`;
 
-/** The meaning of the api-approved.kubernetes.io annotation. */
+/** The meaning of the annotation api-approved.kubernetes.io. */
 export interface ApiApproval {
   readonly status: 'approved' | 'bypassed' | 'refused';
   readonly reason: 'ApprovedAnnotation' | 'UnapprovedAnnotation' | 'MissingAnnotation' | 'InvalidAnnotation';
@@ -11,7 +11,7 @@ export interface ApiApproval {
   readonly message: string;
 }
 
-/** Returns the approval state; undefined for groups that need no approval (KEP-1111). */
+/** Returns the approval state of a definition; undefined if its group needs no approval (KEP-1111). */
 export function apiApprovalOf({ metadata, spec }: CustomResourceDefinition): ApiApproval | undefined {
   const { group = '' } = spec ?? {};
   if (!['k8s.io', 'kubernetes.io'].some((owner) => group === owner || group.endsWith(`.${owner}`))) return undefined;

@@ -6,7 +6,10 @@ export const conditionOf = ({ status }: CustomResourceDefinition, type: string):
 
 export const isTrue = (definition: CustomResourceDefinition, type: string): boolean => conditionOf(definition, type)?.status === 'True';
 
-/** Sets a condition; its transition time changes with its status only. Returns the same list if nothing changes. */
+/**
+ * Returns the conditions with one condition set, or the same list if nothing changes. lastTransitionTime changes only if the status
+ * changes.
+ */
 export function withCondition(
   conditions: readonly Condition[],
   next: Pick<Condition, 'type' | 'status' | 'reason' | 'message'>,

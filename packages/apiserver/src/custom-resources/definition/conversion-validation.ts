@@ -4,7 +4,7 @@ import type { CustomResourceConversion } from '@oarlock/api/types/apiextensions-
 
 type Errors = FieldError[];
 
-/** Validates spec.conversion of a definition. */
+/** Validates spec.conversion of a CustomResourceDefinition. */
 export function validateConversion({ strategy, webhook }: CustomResourceConversion, path: string): readonly FieldError[] {
   const errors: Errors = [];
   const strategies = ['None', 'Webhook'];

@@ -20,9 +20,9 @@ type Condition = Parameters<typeof withCondition>[1];
 
 export interface DefinitionControllerOptions {
   handle(request: ApiRequest): Promise<PipelineResponse>;
-  /** Returns the cached definitions. */
+  /** Returns the cache of CustomResourceDefinitions. */
   readonly definitions: () => ResourceCache;
-  /** Returns a served kind of the definition in any version; undefined if it is not served. */
+  /** Returns the served kind of the definition in any version; undefined if the definition is not served. */
   kindOf(definition: CustomResourceDefinition): ServedKind | undefined;
   readonly clock: Clock;
   readonly log: Logger;
@@ -32,13 +32,14 @@ const minRetryDelayMs = 100;
 const maxRetryDelayMs = 30_000;
 
 /**
- * Implements the naming, establishing, api-approval and finalizing controllers of apiextensions. Several API servers may run it
- * concurrently: each update is conditional on the resourceVersion. Events of definitions and of their last objects enqueue work.
+ * Implements the naming, establishing, API approval and finalizing controllers of apiextensions. Several API servers can run the controller
+ * concurrently, because each update is conditional on the resourceVersion. Events of definitions, and the deletion of a definition's last
+ * object, enqueue work.
  */
 export class DefinitionController {
   readonly #options: DefinitionControllerOptions;
   readonly #stop = new AbortController();
-  /** Names of the definitions to reconcile, one at a time because they compete for names. */
+  /** The names of definitions to reconcile. Reconciled one at a time, because definitions compete for names. */
   readonly #queue = new Set<string>();
   readonly #retries = new Map<string, { readonly timer: Timer; readonly wait: number }>();
   readonly #groups = new Map<string, Map<string, CustomResourceDefinition>>();
@@ -49,7 +50,7 @@ export class DefinitionController {
     this.#options = options;
   }
 
-  /** Replaces all definitions. */
+  /** Replaces the cached definitions. */
   reset(items: readonly Item[]): void {
     this.#groups.clear();
     for (const { object } of items) this.#enqueueGroup(object as CustomResourceDefinition);
@@ -148,7 +149,7 @@ export class DefinitionController {
     return undefined;
   }
 
-  /** Deletes the objects of a definition that is being deleted, then removes its finalizer. */
+  /** Deletes the objects of a definition that is being deleted, and then removes the finalizer of the definition. */
   async #finalize(definition: CustomResourceDefinition): Promise<void> {
     if (!(definition.metadata?.finalizers ?? []).includes(cleanupFinalizer)) return;
     const kind = isTrue(definition, 'Established') ? this.#options.kindOf(definition) : undefined;

@@ -5,8 +5,8 @@ import { conditionOf, isTrue, withCondition, withoutCondition } from './conditio
 type Status = NonNullable<CustomResourceDefinition['status']>;
 
 /**
- * Computes the accepted names and conditions of a definition from all definitions of its group. Names that another definition has accepted
- * remain with that definition; a definition is established only after all its names are accepted.
+ * Returns the accepted names and the conditions of a definition, given all definitions of its group. A name that another definition has
+ * accepted remains with that definition. The definition is established after all its names are accepted.
  */
 export function namingStatus(definition: CustomResourceDefinition, group: Iterable<CustomResourceDefinition>, now: number): Status {
   const { spec, status = {} } = definition;
@@ -79,7 +79,8 @@ function setAcceptedList(
 }
 
 /**
- * Returns the names that definitions of the group have accepted, including those of the definition itself, which are no conflict for it.
+ * Returns the names that the definitions of the group have accepted. The names of the definition itself are included, because they do not
+ * conflict with it.
  */
 function namesInUse(group: Iterable<CustomResourceDefinition>) {
   const resources = new Set<string>();
@@ -93,7 +94,7 @@ function namesInUse(group: Iterable<CustomResourceDefinition>) {
   return { resources, kinds };
 }
 
-/** Returns true if the objects of the definition are served. */
+/** Returns true if the definition has the condition Established, so that its objects are served. */
 export const isEstablished = (definition: CustomResourceDefinition): boolean =>
   isTrue(definition, 'Established') && definition.status?.acceptedNames !== undefined;
 

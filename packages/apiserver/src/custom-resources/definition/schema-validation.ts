@@ -15,7 +15,7 @@ const maxDepth = 100;
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === '' || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 
-/** Validates what OpenAPI allows and CustomResourceDefinitions do not, and conflicting extensions. */
+/** Rejects OpenAPI features that CustomResourceDefinitions do not support, and extensions that conflict with each other. */
 export function validateStructuralSchema(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
   visit(errors, schema, { path, depth: 0 });
@@ -144,7 +144,7 @@ function validateMapItems(errors: Errors, { items, keys }: MapList, path: string
   }
 }
 
-/** Validates that defaults satisfy their schema and contain no unknown fields. Only for structural schemas. */
+/** Validates that defaults conform to their schema and contain no unknown fields. The schema must be structural. */
 export function validateDefaults(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
   if (schema.default !== undefined && schema.default !== null)
@@ -170,7 +170,7 @@ function visitChildDefaults(errors: Errors, { items, additionalProperties, prope
   for (const [name, property] of Object.entries(properties)) visitDefaults(errors, property, `${path}.properties[${name}]`);
 }
 
-/** Prunes a value without applying defaults. */
+/** Returns the pruned value without applying defaults. */
 function withoutDefaults(schema: JSONSchemaProps, value: unknown): unknown {
   const removeDefaults = (source: JSONSchemaProps): JSONSchemaProps => {
     const { default: _default, properties, items, additionalProperties, ...rest } = source;

@@ -13,7 +13,7 @@ const unnamed: Readonly<Record<Level, string>> = {
 const eitherType = [{ type: 'integer' }, { type: 'string' }];
 const junctors = ['allOf', 'anyOf', 'oneOf'] as const;
 
-/** Returns the reasons why a schema is not structural (KEP-1693). */
+/** Returns an error for each reason why a schema is not structural (KEP-1693). */
 export function validateStructure(schema: JSONSchemaProps, path: string): readonly FieldError[] {
   const errors: Errors = [];
   visitStructure(errors, schema, { level: 'root', path });
@@ -66,7 +66,7 @@ function visitStructure(errors: Errors, schema: JSONSchemaProps, { level, path }
   if (level === 'root' || embedded) validateObjectRoot(errors, schema, path);
 }
 
-/** Validates the implicit fields of an object root: apiVersion, kind and metadata. */
+/** Validates the declarations of apiVersion, kind and metadata at the root of an object. */
 function validateObjectRoot(errors: Errors, { properties = {} }: JSONSchemaProps, path: string): void {
   for (const name of ['kind', 'apiVersion']) {
     const type = properties[name]?.type;
@@ -98,9 +98,9 @@ function validateIntOrString(errors: Errors, schema: JSONSchemaProps, path: stri
 
 interface JunctorLocation {
   readonly path: string;
-  /** True if `anyOf` is the one that x-kubernetes-int-or-string allows. */
+  /** True if `anyOf` is the construct that x-kubernetes-int-or-string allows, and therefore not validated. */
   readonly skipAnyOf: boolean;
-  /** True if `allOf[0].anyOf` is the one that x-kubernetes-int-or-string allows. */
+  /** True if `allOf[0].anyOf` is the construct that x-kubernetes-int-or-string allows, and therefore not validated. */
   readonly skipFirst: boolean;
   /** True for the schema of an object with apiVersion, kind and metadata. */
   readonly isObjectRoot: boolean;
@@ -131,7 +131,7 @@ const emptyInNested = [
   'x-kubernetes-validations',
 ] as const;
 
-/** Validates a schema inside allOf, anyOf, oneOf or not: it may only restrict values, not declare structure. */
+/** Validates a schema inside of allOf, anyOf, oneOf or not, which may restrict values but not declare structure. */
 function validateJunctor(
   errors: Errors,
   schema: JSONSchemaProps,
@@ -162,13 +162,13 @@ function validateJunctor(
 }
 
 interface CompletenessLocation {
-  /** The path of the restricting part. */
+  /** The path of the restricting schema inside of the junctor. */
   readonly path: string;
-  /** The path of the declaring part. */
+  /** The path at which the property must be declared. */
   readonly specPath: string;
 }
 
-/** Validates that every property restricted inside a junctor is declared outside of it. */
+/** Validates that every property that a schema inside of allOf, anyOf, oneOf or not restricts is declared outside of it. */
 function validateCompleteness(errors: Errors, schema: JSONSchemaProps, rootPath: string): void {
   const visit = (spec: JSONSchemaProps, value: JSONSchemaProps, { path, specPath }: CompletenessLocation) => {
     const items = itemSchema(value.items);

@@ -41,7 +41,7 @@ const rootFields = new Set([
   'x-kubernetes-validations',
 ]);
 
-/** Validates one version; its schema only if it changed. */
+/** Validates one version of a definition. The schema is validated only if it changed. */
 export function validateVersion(
   version: CustomResourceDefinitionVersion,
   path: string,
@@ -99,7 +99,7 @@ function validateSelectableFields(errors: Errors, { selectableFields = [], schem
   }
 }
 
-/** Parses a simple path such as `.spec.replicas`; returns undefined for any other path. */
+/** Parses a simple path such as `.spec.replicas` into property names; returns undefined for any other path. */
 function simplePath(path: string): readonly string[] | undefined {
   const names = path.split('.').slice(1);
   return path.startsWith('.') && names.length > 0 && names.every((name) => /^[A-Za-z_$][\w$-]*$/.test(name)) ? names : undefined;
@@ -118,7 +118,7 @@ function selectableError(path: string, root: JSONSchemaProps | undefined): strin
     : 'must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.';
 }
 
-/** Validates the root schema of a version with a status subresource. */
+/** Validates the root schema of a version that has a status subresource. */
 function statusSchemaErrors(schema: JSONSchemaProps, path: string): Errors {
   const errors: Errors = [];
   if (schema.type !== undefined && schema.type !== 'object')

@@ -2,7 +2,7 @@ import { parseExact, stringifyExact } from '@oarlock/api/json/exact-json';
 import { deepFreeze, type KubeObject } from '@oarlock/api/object';
 import { Codec } from '../../watch-cache/item.ts';
 
-/** Encodes objects of a resource whose storage version has changed: each keeps the version in which it is stored. */
+/** A codec for a resource whose storage version has changed. Each object is encoded in the version in which it is stored. */
 export class CustomCodec extends Codec {
   override encode(object: KubeObject): Buffer {
     const { kind: _kind, apiVersion = this.apiVersion, metadata, ...rest } = object;

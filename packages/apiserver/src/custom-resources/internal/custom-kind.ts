@@ -37,7 +37,7 @@ import { compareKubeAwareVersions } from '@oarlock/api/kube-aware-versions';
 
 const metaFields: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const namespacedFields: FieldReaders = { ...metaFields, 'metadata.namespace': ({ metadata }) => metadata?.namespace ?? '' };
-/** Error types after which rules are not evaluated: they would repeat the error or cannot be evaluated. */
+/** The types of schema errors after which rules are not evaluated: the rules would repeat the error or cannot be evaluated. */
 const blockingErrorTypes: ReadonlySet<FieldError['type']> = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
@@ -59,7 +59,7 @@ export interface CustomKindInput {
   readonly metrics?: RuleMetrics | undefined;
 }
 
-/** Builds the served kind of one version of a definition. */
+/** Returns the served kind of one version of a definition. */
 export function newCustomKind(input: CustomKindInput): ServedKind {
   const { definition, version, kind, schema, store, converter } = input;
   const { group, namespaced } = kind;
@@ -116,11 +116,11 @@ function newCustomResourceRules(
 interface ServedViewsOptions {
   readonly schema: SchemaNode;
   readonly converter: Converter;
-  /** The served version. */
+  /** The apiVersion of the served version. */
   readonly apiVersion: string;
 }
 
-/** Stored items in the served version, pruned and defaulted; converted once per version of an object. */
+/** The stored items in the served version, pruned and defaulted. Each version of an object is converted once. */
 class ServedViews {
   readonly #schema: SchemaNode;
   readonly #converter: Converter;
@@ -133,7 +133,7 @@ class ServedViews {
     this.#apiVersion = apiVersion;
   }
 
-  /** Returns the view of an item. If a webhook converts it, `prepare` must have completed. */
+  /** Returns an item in the served version. If a webhook converts the item, `prepare` must have completed for it. */
   get(item: Item): EncodedObject {
     let view = this.#views.get(item);
     if (view === undefined) {
@@ -144,7 +144,7 @@ class ServedViews {
     return view;
   }
 
-  /** Converts the items by webhook; returns undefined if there is nothing to convert. */
+  /** Converts the items with one webhook call; returns undefined if no item needs a conversion. */
   prepare(items: readonly Item[], signal: AbortSignal | undefined): Promise<void> | undefined {
     if (!this.#converter.usesWebhook) return undefined;
     const missing = items.filter((item) => item.object.apiVersion !== this.#apiVersion && !this.#views.has(item));
@@ -163,7 +163,7 @@ class ServedViews {
   }
 }
 
-/** Accepts any finalizer; names without a domain cause a warning only. */
+/** Accepts any finalizer; a name without a domain only causes a warning. */
 const acceptAnyFinalizer = (): void => {};
 
 interface ValidationRules {
@@ -197,7 +197,7 @@ function validate(
   return errors;
 }
 
-/** Validates a status update, against the schema of the status alone. */
+/** Validates a status update against the schema of the status alone. */
 function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject | undefined): readonly FieldError[] {
   const status = schema.property('status');
   const value = fieldOf(object, 'status');
@@ -211,7 +211,7 @@ function validateStatus(schema: SchemaNode, object: KubeObject, old: KubeObject 
 
 const withoutTypeAndMetadata = (object: KubeObject) => withFields(object, { metadata: undefined });
 
-/** Returns true if anything except metadata and status changed. */
+/** Returns true if a field other than metadata and status has changed. */
 const hasSpecChanged = (object: KubeObject, old: KubeObject): boolean =>
   !jsonEqual(
     withFields(withoutTypeAndMetadata(object), { status: undefined }),

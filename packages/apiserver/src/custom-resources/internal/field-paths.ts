@@ -1,7 +1,7 @@
 import { isObject } from '@oarlock/api/json/json';
 import type { KubeObject } from '@oarlock/api/object';
 
-/** Returns the value at a simple path (`.spec.color`); undefined if there is none. */
+/** Returns the value at a simple path such as `.spec.color`; undefined if there is none. */
 export function valueAt(object: unknown, path: string): unknown {
   let value = object;
   for (const name of path.split('.').slice(1)) {
@@ -11,7 +11,7 @@ export function valueAt(object: unknown, path: string): unknown {
   return value;
 }
 
-/** Returns the value at a simple path as field selectors compare it: as a string, '' if absent. */
+/** Returns a function that reads the value at a simple path as a string, for field selectors; '' if the value is absent. */
 export function fieldReader(path: string): (object: KubeObject) => string {
   return (object) => {
     const value = valueAt(object, path);
@@ -23,7 +23,7 @@ export function fieldReader(path: string): (object: KubeObject) => string {
   };
 }
 
-/** Returns a copy of the object with a value set at a simple path. */
+/** Returns a copy of the object with the value at a simple path replaced. */
 export function withValueAt<T extends KubeObject>(object: T, path: string, value: unknown): T {
   const put = (node: unknown, names: readonly string[]): unknown => {
     const [name, ...rest] = names;

@@ -2,14 +2,14 @@ import { isObject } from '@oarlock/api/json/json';
 
 type Step = (values: readonly unknown[]) => readonly unknown[];
 
-/** A compiled JSONPath of a column, such as `.status.conditions[?(@.type=="Ready")].status`. */
+/** The compiled jsonPath of a printer column, such as `.status.conditions[?(@.type=="Ready")].status`. Returns all matching values. */
 export type JsonPath = (object: unknown) => readonly unknown[];
 
 const maxValues = 10_000;
 
 /**
- * Compiles the subset of kubectl's JSONPath that columns use: names, indexes, slices, wildcards, recursive descent and filters. Returns
- * undefined for an invalid path.
+ * Compiles the subset of kubectl's JSONPath that printer columns use: names, indexes, slices, wildcards, recursive descent and filters.
+ * Returns undefined if the path is invalid.
  */
 export function compileJsonPath(source: string): JsonPath | undefined {
   const steps: Step[] = [];

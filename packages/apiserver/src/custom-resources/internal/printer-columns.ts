@@ -6,7 +6,7 @@ import { humanDuration } from '../../negotiation/table/duration.ts';
 import type { TableCell, TableColumn, Printer } from '../../negotiation/table/printer.ts';
 import { compileJsonPath } from './json-path.ts';
 
-/** Builds the table printer of a definition from its additionalPrinterColumns; without any, the columns are name and age. */
+/** Returns the table printer for the additionalPrinterColumns of a version. Without them, the columns are name and age. */
 export function printerFromColumns(definitions: readonly CustomResourceColumnDefinition[] | undefined): Printer {
   if (definitions === undefined || definitions.length === 0) return defaultPrinter;
   const columns = definitions.map(({ name, type, format = '', description, priority = 0, jsonPath }) => ({

@@ -7,17 +7,17 @@ import type { CustomResourceSubresourceScale } from '@oarlock/api/types/apiexten
 const maxReplicas = 2 ** 31 - 1;
 
 export interface ReplicasCheck {
-  /** Undefined for a version without scale subresource. */
+  /** The paths of the scale subresource; undefined if the version has none. */
   readonly paths: CustomResourceSubresourceScale | undefined;
-  /** '' for the object itself. */
+  /** The subresource of the write; '' for the object itself. */
   readonly subresource: string;
-  /** Paths of whole numbers that the client wrote as floats. */
+  /** The paths of whole numbers that the client wrote as floats. */
   readonly floats: ReadonlySet<string>;
 }
 
 /**
  * Validates the fields that the scale subresource exposes: replicas are non-negative integers, the selector is a string. A status update
- * validates only the status fields.
+ * validates only the fields in the status.
  */
 export function validateReplicas(object: KubeObject, { paths, subresource, floats }: ReplicasCheck): readonly FieldError[] {
   if (paths === undefined) return [];
@@ -40,7 +40,7 @@ function replicas(object: KubeObject, path: string, floats: ReadonlySet<string>)
   return value > maxReplicas ? [invalid(path, value, `should be less than or equal to ${maxReplicas}`)] : [];
 }
 
-/** An error of reading a nested field, with the message of apimachinery's NestedFieldNoCopy. */
+/** The error of reading a nested field, with the message of apimachinery's NestedFieldNoCopy. */
 export class NestedFault {
   readonly message: string;
   constructor(names: readonly string[], value: unknown, { actual, expected }: { readonly actual: string; readonly expected: string }) {
@@ -48,7 +48,7 @@ export class NestedFault {
   }
 }
 
-/** Returns the value of a Go type at a simple path (`.spec.n`); undefined if absent. */
+/** Returns the value of the given Go type at a simple path such as `.spec.n`; undefined if it is absent. */
 export function nested(
   object: unknown,
   path: string,

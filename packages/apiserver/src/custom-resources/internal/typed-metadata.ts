@@ -6,7 +6,10 @@ import { isObject } from '@oarlock/api/json/json';
 import { withFields } from '../../registry/strategy.ts';
 import { objectMetaSchema } from '../schema/pruning-and-defaulting.ts';
 
-/** Returns the object with its metadata decoded as ObjectMeta, without unknown metadata fields. @throws StatusError BadRequest */
+/**
+ * Returns the object with its metadata decoded as ObjectMeta, without unknown metadata fields.
+ * @throws StatusError BadRequest if a metadata field has the wrong type
+ */
 export function withTypedMetadata(object: KubeObject, { version, kind }: { readonly version: string; readonly kind: string }): KubeObject {
   checkJson(object);
   const { metadata } = object as { readonly metadata?: unknown };

@@ -2,20 +2,23 @@ import { stringifyExact } from '@oarlock/api/json/exact-json';
 import { isObject, jsonEqual } from '@oarlock/api/json/json';
 import type { SchemaNode } from './schema-node.ts';
 
-/** The value before the update that correlates with a value after it. */
+/** The old value that correlates with a new value (KEP-4008). */
 export interface CorrelatedOld {
   readonly value: unknown;
-  /** Items of a list of type `map` by their keys; built on first use. */
+  /** The items of a list of type `map` by their keys. Built on first use. */
   items?: ReadonlyMap<string, unknown>;
 }
 
-/** Returns the keys of an item of a list of type `map` as one string. */
+/** Returns the map keys of a list item (x-kubernetes-list-map-keys) as one string; undefined if the item is not an object. */
 export function itemKey(keys: readonly string[], schema: SchemaNode, item: unknown): string | undefined {
   if (!isObject(item)) return undefined;
   return stringifyExact(keys.map((key) => item[key] ?? schema.items?.property(key)?.source.default ?? null));
 }
 
-/** Finds the old counterparts of fields and items (KEP-4008). List items have a counterpart only in lists of type `map`. */
+/**
+ * Returns the old values that correlate with fields and items of a new value (KEP-4008). List items correlate by their keys in lists of type
+ * `map`, otherwise by index if the whole list is unchanged.
+ */
 export const correlate = {
   field(old: CorrelatedOld | undefined, key: string): CorrelatedOld | undefined {
     if (old === undefined || !isObject(old.value) || !Object.hasOwn(old.value, key)) return undefined;

@@ -6,7 +6,7 @@ import type { ObjectMeta } from '@oarlock/api/object';
 import { objectMetaSchema } from './pruning-and-defaulting.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** Validates the apiVersion, kind and metadata of embedded resources. */
+/** Validates apiVersion, kind and metadata of embedded resources (x-kubernetes-embedded-resource). */
 export function validateEmbedded(schema: SchemaNode, value: unknown): readonly FieldError[] {
   if (!hasEmbedded(schema)) return [];
   const errors: FieldError[] = [];

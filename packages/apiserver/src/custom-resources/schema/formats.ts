@@ -11,7 +11,7 @@ const uuid = (version: string) => {
 };
 const matches = (pattern: RegExp) => (text: string) => pattern.test(text);
 
-/** The units of Go durations, and the additional unit words of strfmt. */
+/** Matches Go durations, with the additional unit words of the strfmt package. */
 const goDuration = /^[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:ns|us|µs|μs|ms|s|m|h)){1,16}$/;
 const wordDuration =
   /^(?:[0-9]{1,18}(?:\.[0-9]{1,18})? ?(?:ns|nano|nanos|nanosecond|nanoseconds|us|µs|micro|micros|microsecond|microseconds|ms|milli|millis|millisecond|milliseconds|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days|w|wk|wks|week|weeks))$/i;
@@ -44,7 +44,7 @@ const single = /^[a-zA-Z0-9\p{S}\p{L}](?:-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?$/u;
 const inner = /^[a-zA-Z0-9\p{S}\p{L}](?:[a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?$/u;
 const topLevel = /^\p{L}{2,63}$/u;
 
-/** Matches hostnames as upstream's govalidator does: a single label, or labels below an alphabetic top-level domain. */
+/** Returns true for a hostname that upstream's govalidator accepts: a single label, or labels below an alphabetic top-level domain. */
 function isHostname(text: string): boolean {
   const labels = text.split('.');
   const last = labels.pop() ?? '';
@@ -52,7 +52,7 @@ function isHostname(text: string): boolean {
   return isShaped && Buffer.byteLength(text) <= 255 && [last, ...labels].every((label) => Buffer.byteLength(label) <= 63);
 }
 
-/** Returns true if the digits have a valid Luhn checksum, as card numbers have. */
+/** Returns true if the digits have a valid Luhn checksum, as credit card numbers have. */
 function luhn(text: string): boolean {
   const digits = text.replace(/[^0-9]/g, '');
   if (digits.length < 13 || digits.length > 19) return false;
@@ -87,7 +87,7 @@ function isCidr(text: string): boolean {
   return family !== 0 && /^[0-9]{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128);
 }
 
-/** The string formats that upstream validates; other formats are not checked. */
+/** The string formats that upstream validates, by name. Other formats are not validated. */
 const formats: ReadonlyMap<string, Format> = new Map<string, Format>(
   Object.entries({
     bsonobjectid: matches(/^[0-9a-f]{24}$/i),
@@ -121,7 +121,7 @@ const formats: ReadonlyMap<string, Format> = new Map<string, Format>(
   } satisfies Record<string, Format>),
 );
 
-/** Returns the check of a format; undefined if the format is not checked. `date-time` and `datetime` are equal. */
+/** Returns the validation function of a format; undefined if the format is not validated. `date-time` and `datetime` are the same format. */
 export function formatOf(name: string): Format | undefined {
   return formats.get(name) ?? formats.get(name.replaceAll('-', ''));
 }

@@ -6,7 +6,7 @@ import type { SchemaNode } from './schema-node.ts';
 
 const maxListErrors = 100;
 
-/** Returns errors for duplicate items in lists of type `set` and `map`. */
+/** Returns an error for each duplicate item in a list of type `set` or `map`. */
 export function validateListTypes(schema: SchemaNode, value: unknown): readonly FieldError[] {
   const errors: FieldError[] = [];
   visit(schema, value, '', errors);
@@ -56,7 +56,7 @@ function canonical(value: unknown): string {
 
 const known = new WeakMap<SchemaNode, boolean>();
 
-/** Returns true if the schema contains a list of type `set` or `map`. Schemas are trees. */
+/** Returns true if the schema contains a list of type `set` or `map`. */
 function hasLists(schema: SchemaNode): boolean {
   let has = known.get(schema);
   if (has === undefined) {

@@ -8,15 +8,15 @@ export const objectMetaSchema = definitionOf('meta/v1.ObjectMeta') as Schema;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Prunes and defaults a value by its structural schema: removes unknown fields, removes or defaults nulls of fields that are not nullable,
- * and sets defaults of absent fields. Does not modify the argument, and returns it if nothing changes. The metadata of the object itself is
- * not pruned, the metadata of embedded objects is.
+ * Prunes and defaults a value by its structural schema: removes unknown fields, removes or defaults null in fields that are not nullable,
+ * and sets the defaults of absent fields. Returns the argument itself if nothing changes, and never modifies it. The metadata of the root
+ * object is not pruned, the metadata of embedded objects is.
  */
 export function pruneAndDefault<T>(schema: SchemaNode, value: T): T {
   return pruneValue(schema, value, true, schema.preserveUnknown) as T;
 }
 
-/** Prunes a value. `keeps` is true inside x-kubernetes-preserve-unknown-fields. */
+/** Returns the pruned value. `keeps` is true inside of x-kubernetes-preserve-unknown-fields, where unknown fields are kept. */
 function pruneValue(schema: SchemaNode, value: unknown, root: boolean, keeps: boolean): unknown {
   if (typeof value !== 'object' || value === null) return value;
   return Array.isArray(value) ? pruneList(schema, value, keeps) : pruneObject(schema, value as Fields, root, keeps);
@@ -83,7 +83,7 @@ function pruneObject(schema: SchemaNode, value: Fields, root: boolean, keeps: bo
 
 const isContainer = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
-/** Prunes a value without a schema: all fields are unknown. */
+/** Returns the pruned value of a field without a schema, in which all fields are unknown. */
 function pruneUnknown(value: unknown): unknown {
   if (Array.isArray(value)) return value.some(isContainer) ? value.map(pruneUnknown) : value;
   return isObject(value) && Object.keys(value).length > 0 ? {} : value;

@@ -2,12 +2,12 @@ import type { JSONSchemaProps } from '@oarlock/api/types/apiextensions-v1';
 import { compilePattern, type Pattern } from './pattern.ts';
 
 /**
- * One node of a CustomResourceDefinition's structural schema (KEP-1693). Children are built on first access, so that an unused definition
- * costs only its JSON.
+ * A node of a CustomResourceDefinition's structural schema (KEP-1693). Child nodes are built on first access, so that a definition that is
+ * not used costs only its JSON.
  */
 export class SchemaNode {
   readonly source: JSONSchemaProps;
-  /** True for an embedded resource: `apiVersion`, `kind` and `metadata` are implicit (x-kubernetes-embedded-resource). */
+  /** True for an embedded resource (x-kubernetes-embedded-resource), in which `apiVersion`, `kind` and `metadata` are declared implicitly. */
   readonly root: boolean;
   readonly type: string;
   readonly preserveUnknown: boolean;
@@ -54,7 +54,7 @@ export class SchemaNode {
     return this.#items ?? undefined;
   }
 
-  /** The schema of additional properties; `true` if any value is allowed. */
+  /** The schema of additionalProperties; `true` if any value is allowed, undefined if there is none. */
   get additional(): SchemaNode | true | undefined {
     if (this.#additional === undefined) {
       const { additionalProperties } = this.source;
@@ -77,7 +77,7 @@ export class SchemaNode {
     return this.source.default !== undefined && this.source.default !== null;
   }
 
-  /** The properties that have a default. */
+  /** The names and nodes of properties that have a default. */
   get defaults(): readonly (readonly [name: string, node: SchemaNode])[] {
     if (this.#defaults === undefined) {
       const found: [string, SchemaNode][] = [];

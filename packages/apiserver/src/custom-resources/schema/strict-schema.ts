@@ -2,7 +2,7 @@ import type { Schema } from '@oarlock/api/schema/schema';
 import { objectMetaSchema } from './pruning-and-defaulting.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** A schema that declares every field; duplicate fields are still errors. */
+/** A decoding schema that declares every field, so that only duplicate fields are errors. */
 const anything: Schema = {
   type: 'any',
   get additionalProperties(): Schema {
@@ -14,7 +14,7 @@ const anything: Schema = {
 };
 const text: Schema = { type: 'string' };
 
-/** Declared properties plus any additional ones. */
+/** A map of the declared fields that also contains every other field name. */
 class OpenFields extends Map<string, Schema> {
   override get(name: string): Schema {
     return super.get(name) ?? anything;
@@ -23,7 +23,7 @@ class OpenFields extends Map<string, Schema> {
 
 const cache = new WeakMap<SchemaNode, Schema>();
 
-/** Returns the declared fields of a schema for strict decoding. Types are ignored. */
+/** Returns the decoding schema for strict decoding: the fields that a schema declares, without types. */
 export function strictSchema(node: SchemaNode | undefined): Schema {
   if (node === undefined) return anything;
   let schema = cache.get(node);

@@ -5,7 +5,10 @@ import { correlate, type CorrelatedOld } from './correlation.ts';
 import { formatOf } from './formats.ts';
 import type { SchemaNode } from './schema-node.ts';
 
-/** The errors of a value, and the number of checks made: of several failed alternatives, upstream reports the one with the most checks. */
+/**
+ * The errors of a value, and the number of validations made. Of several failed alternatives of anyOf or oneOf, upstream reports the one
+ * with the most validations.
+ */
 class ValidationResult {
   readonly errors: FieldError[] = [];
   checks = 0;
@@ -18,12 +21,12 @@ class ValidationResult {
 
 /** The maximum number of errors that a response lists. */
 const maxErrors = 1_000;
-/** The path of errors of the object itself. */
+/** The field path with which errors of the object itself are reported. */
 export const rootPath = '<nil>';
 
 /**
- * Validates a value against its schema and returns the errors with Kubernetes' messages. With `old`, errors in unchanged parts of the value
- * are ignored (ratcheting, KEP-4008).
+ * Validates a value against its schema and returns the errors with Kubernetes' messages. If `old` is given, errors in unchanged parts of
+ * the value are ignored (ratcheting, KEP-4008).
  */
 export function validateValue(schema: SchemaNode, value: unknown, old?: CorrelatedOld): readonly FieldError[] {
   const findings = new ValidationResult();
@@ -31,7 +34,7 @@ export function validateValue(schema: SchemaNode, value: unknown, old?: Correlat
   return findings.errors.length > maxErrors ? findings.errors.slice(0, maxErrors) : findings.errors;
 }
 
-/** Validates a part of an object, such as a default, at `path`. */
+/** Validates the value at `path`, such as a default in a schema, and returns the errors. */
 export function validateNode(schema: SchemaNode, value: unknown, path: string): readonly FieldError[] {
   const findings = new ValidationResult();
   check(schema, value, path, findings, undefined);
@@ -57,7 +60,7 @@ function check(schema: SchemaNode, value: unknown, path: string, into: Validatio
   if (into.errors.length > before && old !== undefined && jsonEqual(old.value, value)) into.errors.length = before;
 }
 
-/** Returns the JSON schema type. A float without a fraction is an integer if it is in the safe integer range. */
+/** Returns the JSON schema type of a value. A number without a fraction is an integer if it is a safe integer. */
 function typeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'bigint') return 'integer';
@@ -65,7 +68,7 @@ function typeOf(value: unknown): string {
   return typeof value;
 }
 
-/** The formats in upstream's type errors; for numbers they follow from the Go type. */
+/** The formats that upstream's type errors contain. For numbers the format follows from the Go type. */
 const goFormats: Readonly<Record<string, string>> = { integer: 'int64', number: 'float64' };
 
 function checkType(
@@ -143,7 +146,7 @@ const ranges: Readonly<Record<string, Readonly<Record<string, readonly [low: num
   },
 };
 
-/** Returns true if a number is in the range of its type and format; unknown formats have no range. */
+/** Returns true if a number is in the range of its type and format, or if the format is unknown. */
 function isWithin(value: number | bigint, type: string, format: string): boolean {
   const known = Object.hasOwn(ranges, type) ? ranges[type] : undefined;
   const range = known !== undefined && Object.hasOwn(known, format) ? known[format] : known?.[''];
@@ -231,7 +234,7 @@ function checkObject(
   }
 }
 
-/** Validates allOf, anyOf, oneOf and not. Values below them are not ratcheted. */
+/** Validates allOf, anyOf, oneOf and not. Ratcheting does not apply to the schemas inside of them. */
 function checkParts(schema: SchemaNode, value: unknown, path: string, into: ValidationResult): void {
   const one = (part: SchemaNode) => {
     const findings = new ValidationResult();
@@ -267,7 +270,10 @@ function checkParts(schema: SchemaNode, value: unknown, path: string, into: Vali
   if (schema.not !== undefined && one(schema.not).errors.length === 0) add(`${quotedPath} must not validate the schema (not)`);
 }
 
-/** Returns the number of valid alternatives and, if there is none, the errors of the alternative with the most checks. */
+/**
+ * Returns the number of alternatives that are valid. If none is valid, also returns the errors of the alternative with the most
+ * validations.
+ */
 function bestOf(
   parts: readonly SchemaNode[],
   one: (part: SchemaNode) => ValidationResult,

@@ -11,12 +11,12 @@ import { resetFieldsOf } from './reset-fields.ts';
 import type { RegistryDependencies } from '../../registry/registry-dependencies.ts';
 import { withDefaults, type ServedKind } from '../../registry/served-kind.ts';
 
-/** Field types of all built-in kinds. */
+/** The field types of all built-in kinds, for server-side apply. */
 export const builtinTypes = new BuiltinTypes();
 
 const fieldManagers = new WeakMap<ServedKind, Map<string, FieldManager>>();
 
-/** Returns the field manager of a kind and subresource ('' for the object itself). */
+/** Returns the field manager of a kind and subresource; the subresource is '' for the object itself. */
 export function fieldManagerOf(registry: RegistryDependencies, kind: ServedKind, subresource: string): FieldManager {
   let ofKind = fieldManagers.get(kind);
   if (ofKind === undefined) fieldManagers.set(kind, (ofKind = new Map()));
@@ -79,7 +79,7 @@ class FieldManagedKind implements ManagedKind {
     return withDefaults(this.#kind, decodeBody(object, this.#kind));
   }
 
-  /** Returns the same resource in another served version. */
+  /** Returns the kind of the same resource in another served version; undefined if the version is not served. */
   #served(apiVersion: string): ServedKind | undefined {
     if (apiVersion === this.apiVersion) return this.#kind;
     const { group, version } = parseApiVersion(apiVersion);

@@ -9,7 +9,7 @@ const spec = FieldSet.of(['f:spec']);
 const specAndMetadata = FieldSet.of(['f:spec'], ['f:metadata']);
 const statusAndMetadata = FieldSet.of(['f:status'], ['f:metadata']);
 
-/** Reset fields that differ from the general rule, by resource and subresource (ResetFieldsStrategy upstream). */
+/** The reset fields of resources and subresources for which the general rule does not apply (ResetFieldsStrategy upstream). */
 const special: Readonly<Record<string, FieldSet>> = {
   'pods/status': FieldSet.of(['f:spec'], ['f:metadata', 'f:deletionTimestamp'], ['f:metadata', 'f:ownerReferences']),
   'deployments.apps/status': FieldSet.of(['f:spec'], ['f:metadata', 'f:labels']),
@@ -26,7 +26,10 @@ const special: Readonly<Record<string, FieldSet>> = {
   'volumeattachments.storage.k8s.io/status': specAndMetadata,
 };
 
-/** Returns the fields that the server resets on writes through a subresource ('' for the object itself); their changes have no manager. */
+/**
+ * Returns the reset fields of a subresource ('' for the object itself): the server ignores changes of these fields, so writes do not make the client
+ * their manager.
+ */
 export function resetFieldsOf(
   { resource, kind, customResource: custom }: ServedKind,
   subresource: string,
@@ -70,7 +73,7 @@ function resetFieldPaths({ resource, hasStatus, subresource, type, custom }: Res
 const allFieldsExcept = (type: FieldType | undefined, ...kept: readonly string[]): FieldSet =>
   FieldSet.of(...[...(type?.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name)).map((name) => [`f:${name}`]));
 
-/** Returns all fields except those of the spec that are kept. */
+/** Returns the status, the metadata, and the fields of the spec that are not in `kept`. */
 function specFieldsExcept(type: FieldType | undefined, kept: readonly string[]): FieldSet {
   const others = [...(type?.map?.fields.get('spec')?.type.map?.fields.keys() ?? [])].filter((name) => !kept.includes(name));
   return statusAndMetadata.union(FieldSet.of(...others.map((name) => ['f:spec', `f:${name}`])));

@@ -10,8 +10,8 @@ const scale = { group: 'autoscaling', version: 'v1', kind: 'Scale', apiVersion: 
 
 /**
  * Applies a Scale to its workload: the manager of the Scale becomes the manager of the workload's replicas.
- * @param replicasOf returns the part of the workload's configuration that sets the replicas
- * @throws StatusError Conflict, BadRequest
+ * @param replicasOf returns an apply configuration of the workload that sets only the replicas
+ * @throws StatusError Conflict if another manager owns the replicas; BadRequest if the Scale is malformed
  */
 export function applyToScale(
   { registry, kind, context }: RequestScope,

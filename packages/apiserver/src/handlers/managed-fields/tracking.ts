@@ -8,7 +8,7 @@ import type { RequestScope } from '../../registry/request-scope.ts';
 import { isForced, isPrintable, maxFieldManagerBytes } from '../../request/request-options.ts';
 import { withMetadata } from '../../registry/strategy.ts';
 
-/** Returns the field manager of a request: the name in the query, otherwise the program name at the start of `User-Agent`. */
+/** Returns the name of the field manager: the `fieldManager` of the query, otherwise the program name at the start of the `User-Agent` header. */
 export function fieldManagerName({ query, userAgent = '' }: Pick<ApiRequest, 'query' | 'userAgent'>): string {
   const { fieldManager = '' } = query;
   return fieldManager === '' ? managerFromUserAgent(userAgent) : fieldManager;
@@ -30,21 +30,24 @@ function managerFromUserAgent(userAgent: string): string {
   return program;
 }
 
-/** Updates the managers of an object after an update (FieldManager.Update). `live` is undefined for a new object. */
+/** Returns the object with updated managedFields after an update (FieldManager.Update upstream). `live` is undefined for a new object. */
 export function trackUpdate({ registry, kind, context }: RequestScope, live: KubeObject | undefined, next: KubeObject): KubeObject {
   const { request, now } = context;
   const subresource = live === undefined ? '' : request.subresource;
   return fieldManagerOf(registry, kind, subresource).update(live, next, fieldManagerName(request), now);
 }
 
-/** Merges the applied configuration of a request (FieldManager.Apply). @throws StatusError Conflict, BadRequest */
+/**
+ * Merges the apply configuration of a request into the live object (FieldManager.Apply upstream).
+ * @throws StatusError Conflict if another manager owns a changed field; BadRequest if the configuration is invalid
+ */
 export function applyConfiguration({ registry, kind, context }: RequestScope, live: KubeObject | undefined): KubeObject {
   const { request, now } = context;
   const { fieldManager = '' } = request.query;
   return fieldManagerOf(registry, kind, request.subresource).apply(live, request.body, fieldManager, isForced(request.query), now);
 }
 
-/** Admission may change managers; entries that cannot be decoded are replaced by the managers before admission. */
+/** Returns the admitted object. If admission changed managedFields to entries that cannot be decoded, restores the ones before admission. */
 export function restoreUndecodableManagers(admitted: KubeObject, before: KubeObject): KubeObject {
   const entries = admitted.metadata?.managedFields;
   const known = before.metadata?.managedFields;
@@ -52,7 +55,7 @@ export function restoreUndecodableManagers(admitted: KubeObject, before: KubeObj
   return withMetadata(admitted, { managedFields: known });
 }
 
-/** Restores the managers that strategies may have removed; keeps the old timestamps if nothing else changed. */
+/** Returns the object with managedFields that strategies may have removed. Keeps the timestamps of the old entries if nothing else has changed. */
 export function restoreManagedFields(stored: KubeObject, next: KubeObject, old: KubeObject | undefined): KubeObject {
   const managedFields = next.metadata?.managedFields;
   const restored = stored.metadata?.managedFields === managedFields ? stored : withMetadata(stored, { managedFields });

@@ -17,7 +17,7 @@ import { successResponse } from './responses.ts';
 const gvk = { group: '', version: 'v1', kind: 'Binding' } as const;
 const schema = schemaOf(gvk);
 
-/** Handles POST of pods/binding and of bindings, which name the pod themselves. A pod is bound to a node once. */
+/** Handles POST of pods/binding, and of bindings, whose body names the pod. A pod can be bound to a node only once. */
 export async function createBinding(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { admission, objects } = registry;
@@ -46,7 +46,7 @@ export async function createBinding(registry: RegistryDependencies, pods: Served
   return successResponse(context);
 }
 
-/** Rejects with upstream's message; upstream returns it with code 500. */
+/** Returns a BadRequest error with upstream's message, which upstream sends with code 500. */
 const plainBadRequest = (messages: readonly string[]) =>
   badRequest(messages.length === 1 ? (messages[0] ?? '') : `[${messages.join(', ')}]`);
 

@@ -9,7 +9,7 @@ import { DerivedObject } from '../../watch-cache/item.ts';
 import { selection, type FieldReaders } from '../../watch-cache/selection.ts';
 import { objectResponse } from './responses.ts';
 
-/** A control plane component in componentstatuses: `scheduler`, `controller-manager`, `etcd-0`. */
+/** A control plane component that componentstatuses reports: `scheduler`, `controller-manager`, `etcd-0`. */
 export interface Component {
   readonly name: string;
   check(): Health | Promise<Health>;
@@ -18,7 +18,10 @@ export interface Component {
 const fieldReaders: FieldReaders = { 'metadata.name': ({ metadata }) => metadata?.name ?? '' };
 const deprecationMessage = 'v1 ComponentStatus is deprecated in v1.19+';
 
-/** Lists componentstatuses. Each request checks the health of every component; the statuses are not stored and cannot be watched. */
+/**
+ * Handles GET of the collection componentstatuses. The health of every component is checked for each request; the statuses are not stored and cannot
+ * be watched.
+ */
 export async function listComponentStatuses(components: readonly Component[], context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   context.warn(deprecationMessage);

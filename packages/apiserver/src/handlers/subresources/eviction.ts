@@ -25,12 +25,12 @@ const maxDisruptedPods = 2000;
 const maxAttempts = 20;
 const budgetCause = 'DisruptionBudget';
 
-/** Decodes evictions of policy/v1beta1 too, which older clients use to drain nodes. */
+/** Returns the body of an Eviction with the served apiVersion. Older clients send policy/v1beta1 to drain nodes. */
 const toServedVersion = (body: unknown): unknown =>
   isObject(body) && body['apiVersion'] === 'policy/v1beta1' ? { ...body, apiVersion: 'policy/v1' } : body;
 
 /**
- * Handles POST of pods/eviction: a deletion that respects the pod's disruption budget.
+ * Handles POST of pods/eviction: deletes the pod if its PodDisruptionBudget allows that.
  * https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
  */
 export async function evict(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
@@ -59,7 +59,7 @@ export async function evict(registry: RegistryDependencies, pods: ServedKind, co
   }
 }
 
-/** Decodes and admits the Eviction; returns its delete options. */
+/** Decodes an Eviction and runs admission; returns the delete options of the Eviction. */
 async function admitEviction({ registry: { admission }, kind: pods, context }: RequestScope): Promise<DeleteOptions> {
   const { request } = context;
   checkWriteOptions(request.query, 'CreateOptions');
@@ -81,13 +81,16 @@ async function admitEviction({ registry: { admission }, kind: pods, context }: R
   return options;
 }
 
-/** Returns why no budget protects a pod: it is terminating or terminated (`gone`) or `pending`; undefined if a budget protects it. */
+/**
+ * Returns the reason why an eviction needs no PodDisruptionBudget: `gone` for a pod that is terminating or has terminated, `pending` for a pod in
+ * phase Pending; undefined for any other pod.
+ */
 function unprotectedPhase({ metadata, status }: Pod): 'gone' | 'pending' | undefined {
   if (status?.phase === 'Succeeded' || status?.phase === 'Failed' || metadata?.deletionTimestamp !== undefined) return 'gone';
   return status?.phase === 'Pending' ? 'pending' : undefined;
 }
 
-/** Deletes the pod after setting its DisruptionTarget condition. */
+/** Sets the condition DisruptionTarget of the pod, then deletes the pod. */
 async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, options: DeleteOptions): Promise<void> {
   const { registry, kind: pods, context } = scope;
   const { namespace } = context.request;
@@ -123,8 +126,9 @@ async function deleteWithDisruptionCondition(scope: RequestScope, pod: Pod, opti
 const ready = ({ status }: Pod) => status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
 
 /**
- * Decrements the disruptionsAllowed of the pod's budget, unless the pod is unhealthy and not counted; returns undefined if no budget covers
- * the pod. @throws StatusError TooManyRequests
+ * Decrements disruptionsAllowed of the PodDisruptionBudget that selects the pod, unless the pod is unhealthy and therefore not counted. Returns
+ * undefined if no budget selects the pod.
+ * @throws StatusError TooManyRequests if the budget does not allow the eviction
  */
 async function decrementDisruptionBudget(
   { registry, context }: RequestScope,

@@ -12,10 +12,10 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 
 const kubeletPort = 10_250;
-/** Address types in upstream's order of preference (--kubelet-preferred-address-types). */
+/** The address types of a Node in upstream's default order of preference (--kubelet-preferred-address-types). */
 const preferredAddressTypes = ['Hostname', 'InternalDNS', 'InternalIP', 'ExternalDNS', 'ExternalIP'] as const;
 
-/** Handles pods/log, exec, attach and portforward: returns the kubelet and path that serve the request. */
+/** Handles pods/log, exec, attach and portforward: returns the kubelet to which the request is proxied, and the path. */
 export async function kubeletResponse(
   registry: RegistryDependencies,
   pods: ServedKind,
@@ -45,7 +45,7 @@ export async function kubeletResponse(
   return { kind: 'kubelet', nodeName, ...kubelet, path, upgrade: subresource !== 'log' };
 }
 
-/** Returns the address of a node's kubelet, which serves nodes/proxy. */
+/** Returns the address of the kubelet of a node. */
 export async function kubeletLocationOf(
   { reader, servedKind: kind }: RegistryDependencies,
   nodeName: string,
@@ -72,7 +72,7 @@ export async function kubeletLocationOf(
   );
 }
 
-/** Prefers addresses that need no name resolution. */
+/** Orders the address types of a Node so that addresses that need no name resolution come first. */
 function byAddressPreference(present: readonly string[]): readonly string[] {
   return present.includes('InternalIP') ? ['InternalIP', ...preferredAddressTypes] : preferredAddressTypes;
 }
@@ -102,7 +102,7 @@ function pathOf(pod: Pod, subresource: string, body: Readonly<Record<string, unk
   }
 }
 
-/** Decodes options from a body or from a query, whose values are strings. */
+/** Decodes options such as PodExecOptions from a body, or from a query, in which all values are strings. */
 function optionsOf<T>(options: Readonly<Record<string, unknown>>, kind: string): T {
   const schema = schemaOf({ group: '', version: 'v1', kind });
   const typed: Record<string, unknown> = {};
@@ -118,7 +118,10 @@ function optionsOf<T>(options: Readonly<Record<string, unknown>>, kind: string):
   return conformToSchema(typed, { gvk: { group: '', version: 'v1', kind }, schema }) as T;
 }
 
-/** Returns the container of the request. @throws StatusError BadRequest with upstream's message */
+/**
+ * Returns the name of the requested container, or of the pod's only container if the request names none.
+ * @throws StatusError BadRequest if the pod has no such container, or if none is named and the pod has several
+ */
 export function resolveContainer(pod: Pod, container: string): string {
   const { containers = [], initContainers = [], ephemeralContainers = [] } = pod.spec ?? {};
   const name = pod.metadata?.name ?? '';

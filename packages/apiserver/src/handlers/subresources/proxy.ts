@@ -9,15 +9,15 @@ import type { PipelineResponse } from '../../request/response.ts';
 import type { ServedKind } from '../../registry/served-kind.ts';
 import { kubeletLocationOf } from './kubelet-location.ts';
 
-/** The parsed name before `/proxy`: `name`, `name:port` or `scheme:name:port`. */
+/** The parsed name in a proxy path before `/proxy`: `name`, `name:port` or `scheme:name:port`. */
 interface Named {
   readonly scheme: 'http' | 'https' | '';
   readonly name: string;
-  /** A port number or name; '' if absent. */
+  /** The port number or port name; '' if the name has none. */
   readonly port: string;
 }
 
-/** Parses a proxy name (`SplitSchemeNamePort` of apimachinery); returns undefined if it is invalid. */
+/** Parses the name in a proxy path (`SplitSchemeNamePort` of apimachinery); returns undefined if the name is invalid. */
 export function schemeNamePort(id: string): Named | undefined {
   const parts = id.split(':');
   const [first = '', second = '', third = ''] = parts;
@@ -62,7 +62,7 @@ async function admitConnect({ admission }: RegistryDependencies, kind: ServedKin
   });
 }
 
-/** Handles pods/proxy: resolves a port of a pod. */
+/** Handles pods/proxy: returns the address and port of the pod to which the request is proxied. */
 export async function podProxy(registry: RegistryDependencies, pods: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { namespace, name: id, signal } = context.request;
   const { scheme, name, port } = parseProxyName('pod', id);
@@ -80,7 +80,7 @@ export async function podProxy(registry: RegistryDependencies, pods: ServedKind,
   };
 }
 
-/** Handles services/proxy: resolves a port of a Service to one of its endpoints. */
+/** Handles services/proxy: returns the endpoint of the Service to which the request is proxied. */
 export async function serviceProxy(
   registry: RegistryDependencies,
   services: ServedKind,
@@ -102,7 +102,7 @@ export async function serviceProxy(
   return { kind: 'proxy', scheme: scheme || 'http', ...found, ...loopback(services) };
 }
 
-/** Returns the address and port of a randomly chosen ready endpoint. Endpoints whose address is not one of their pod are ignored. */
+/** Returns the address and port of a ready endpoint, chosen at random. Ignores endpoints whose address is not an address of their pod. */
 export function endpointOf(
   registry: RegistryDependencies,
   services: Pick<ServedKind, 'allowLoopback'>,
@@ -135,7 +135,7 @@ export function endpointOf(
   return undefined;
 }
 
-/** The address of a Service port, or the reason why it has none. */
+/** The address to which a Service port resolves, or the reason why it cannot be resolved. */
 export type ServiceResolution =
   | { readonly outcome: 'found'; readonly host: string; readonly port: number }
   | { readonly outcome: 'no service' }
@@ -143,14 +143,14 @@ export type ServiceResolution =
   | { readonly outcome: 'no endpoints' }
   | { readonly outcome: 'not ready'; readonly portName: string };
 
-/** A port of a Service. */
+/** A reference to a port of a Service. */
 export interface ServicePortRef {
   readonly namespace: string;
   readonly name: string;
   readonly port: number;
 }
 
-/** Resolves a Service port from the cached state: one of the ready endpoints, chosen at random, or the external name. */
+/** Resolves a Service port from the watch cache: to a ready endpoint, chosen at random, or to the externalName. */
 export function resolveService(registry: RegistryDependencies, { namespace, name, port }: ServicePortRef): ServiceResolution {
   const service = registry.servedKind('', 'v1', 'services').cache.get(`${namespace}/${name}`)?.object as Service | undefined;
   if (service === undefined) return { outcome: 'no service' };
@@ -178,7 +178,7 @@ export function resolveService(registry: RegistryDependencies, { namespace, name
   return chosen === undefined ? { outcome: 'not ready', portName } : { outcome: 'found', ...chosen };
 }
 
-/** Handles nodes/proxy: the kubelet, or another port of the node. */
+/** Handles nodes/proxy: returns the address of the kubelet, or of another port of the node. */
 export async function nodeProxy(registry: RegistryDependencies, nodes: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { name: id, signal } = context.request;
   const { scheme, name, port } = parseProxyName('node', id);

@@ -30,7 +30,7 @@ export interface ReviewResource extends BodyOptions {
   readonly resource: Resource;
 }
 
-/** Handlers of the review resources, which are created and not stored: SelfSubjectReview, TokenReview, SubjectAccessReview and others. */
+/** The handlers of the review resources, such as TokenReview and SubjectAccessReview. Reviews are created but not stored. */
 export const reviews: Readonly<
   Record<string, (registry: RegistryDependencies, kind: ReviewResource, context: RequestContext) => Promise<PipelineResponse>>
 > = {
@@ -76,7 +76,10 @@ export const reviews: Readonly<
   },
 };
 
-/** Returns the rules of a user as all authorizers list them. An authorizer that cannot list rules makes the result incomplete. */
+/**
+ * Handles SelfSubjectRulesReview: returns the rules that the authorizers list for the user. The result is incomplete if an authorizer cannot list
+ * rules.
+ */
 async function rulesReview({ authz }: RegistryDependencies, identity: Identity, namespace: string): Promise<SubjectRulesReviewStatus> {
   const all = await Promise.all(authz.map((authorizer) => authorizer.rulesFor?.(identity, namespace)));
   const listed = all.filter((rules) => rules !== undefined);
@@ -99,7 +102,7 @@ async function rulesReview({ authz }: RegistryDependencies, identity: Identity, 
   };
 }
 
-/** Copies an identity: responses are frozen, identities belong to their authenticators. */
+/** Returns a copy of an identity for a response: responses are frozen, identities belong to the authenticators. */
 function userOf({ name, uid, groups, extra }: Identity) {
   return {
     username: name,
@@ -110,13 +113,12 @@ function userOf({ name, uid, groups, extra }: Identity) {
 }
 
 /**
- * The maximum body size of a review. A review is decoded, admitted and answered synchronously: a body of several MB, which every client
- * that may create reviews can send, blocked the event loop for most of a second. The largest legitimate reviews contain some thousand
- * groups.
+ * The maximum body size of a review in bytes. Decoding, admitting and answering a review is synchronous: bodies of several MB, which every client
+ * that may create reviews could send, blocked the event loop for most of a second. The largest legitimate reviews contain some thousand groups.
  */
 const maxReviewBytes = 262_144;
 
-/** Rejects large reviews. @throws StatusError `RequestEntityTooLarge`, before the body is decoded */
+/** Decodes a review and runs admission. @throws StatusError `RequestEntityTooLarge` if the body is too large, before the body is decoded */
 async function admitReview<T extends KubeObject>(
   { admission }: RegistryDependencies,
   kind: ReviewResource,
@@ -137,7 +139,10 @@ async function admitReview<T extends KubeObject>(
   return object as T;
 }
 
-/** Reports the group without kind, as upstream does: its decoded object has no type metadata. */
+/**
+ * Throws the validation errors of a review. The error names the group but not the kind, as upstream, whose decoded object has no type metadata.
+ * @throws StatusError Invalid if there are errors
+ */
 function throwIfInvalid({ gvk }: ReviewResource, errors: readonly FieldError[]): void {
   if (errors.length > 0) throw invalidStatus({ group: gvk.group, kind: '', name: '' }, errors);
 }
@@ -190,7 +195,7 @@ async function authorizationReviewStatus(
   );
 }
 
-/** Upstream's error messages for a token that no authenticator knows, and for a token with other audiences. */
+/** The error of a TokenReview, as upstream, for a token that no authenticator accepts or that is not valid for the requested audiences. */
 const unknownToken = 'invalid bearer token';
 
 async function tokenReview(registry: RegistryDependencies, kind: ReviewResource, context: RequestContext): Promise<PipelineResponse> {

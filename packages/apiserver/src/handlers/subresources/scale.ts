@@ -32,7 +32,7 @@ interface ScaledObject {
   readonly selector?: LabelSelector | Readonly<Record<string, string>>;
 }
 
-/** Returns the Scale of a workload. */
+/** Returns the Scale of a workload such as a Deployment. */
 export function scaleOf(object: KubeObject): Scale {
   const { name = '', namespace = '', uid = '', resourceVersion = '', creationTimestamp } = object.metadata ?? {};
   const { replicas = 0, selector } = specOf<ScaledObject>(object);
@@ -51,7 +51,7 @@ export function scaleOf(object: KubeObject): Scale {
   };
 }
 
-/** Handles GET, PUT and PATCH of the scale subresource of a workload, which changes only the replicas. */
+/** Handles GET, PUT and PATCH of the scale subresource of a workload. Writes change only the replicas. */
 export async function scale(registry: RegistryDependencies, kind: ServedKind, context: RequestContext): Promise<PipelineResponse> {
   const { request } = context;
   const { objects, reader } = registry;
@@ -94,7 +94,7 @@ function newScaleOf(context: RequestContext): (old: Scale) => Scale {
 const specWithReplicas = (replicas: unknown): object => ({ spec: { replicas } });
 
 interface ScaleUpdate extends RequestScope {
-  /** Returns the Scale that the request writes. */
+  /** Returns the Scale that the request writes, given the current one. */
   newScale(old: Scale): Scale;
 }
 
@@ -114,7 +114,7 @@ async function decideScale(update: ScaleUpdate, current: Item | undefined): Prom
   return { action: 'put', object: prepared };
 }
 
-/** Runs admission and validates the Scale; returns its replicas. */
+/** Runs admission for a Scale, validates it, and returns its replicas. */
 async function admittedReplicas({ registry, kind, context }: ScaleUpdate, current: Item, submitted: Scale): Promise<number> {
   const { admission } = registry;
   const { request } = context;

@@ -21,7 +21,7 @@ const schema = schemaOf(gvk);
 const minExpirationSeconds = 10 * 60;
 const maxExpirationSeconds = 2 ** 32;
 
-/** Handles POST of serviceaccounts/token. */
+/** Handles POST of serviceaccounts/token, which issues a service account token. */
 export async function createToken(
   registry: RegistryDependencies,
   accounts: ServedKind,
@@ -56,7 +56,7 @@ export async function createToken(
   return objectResponse({ ...admitted, spec, status } as KubeObject, context);
 }
 
-/** @throws StatusError Invalid if the TokenRequest names another service account than the URL */
+/** Validates the name in a TokenRequest. @throws StatusError Invalid if the TokenRequest names another service account than the URL */
 function checkServiceAccount(body: TokenRequest, name: string, namespace: string): void {
   const { name: ownName = '', namespace: ownNamespace = '' } = body.metadata ?? {};
   const mismatch = (field: string, value: string, property: string) =>
@@ -72,7 +72,7 @@ function checkExpirationSeconds(expirationSeconds: number): void {
   if (expirationSeconds > maxExpirationSeconds) throw rejection('may not specify a duration larger than 2^32 seconds');
 }
 
-/** Runs both admission phases; returns the admitted TokenRequest. */
+/** Runs mutating and validating admission; returns the admitted TokenRequest. */
 async function admitTokenRequest({ registry, kind, context }: RequestScope, submitted: TokenRequest): Promise<TokenRequest> {
   const { admission } = registry;
   const { request } = context;
@@ -97,7 +97,7 @@ interface ClaimsInput {
   readonly bound: BoundObjects | undefined;
 }
 
-/** Returns the claims of the token, and annotates the audit event with the token's id. */
+/** Returns the claims of the new token, and adds the token's ID to the audit event as an annotation. */
 function claimsOf(
   { registry, context }: RequestScope,
   { audiences, expirationSeconds, account, bound }: ClaimsInput,
@@ -173,7 +173,7 @@ async function resolveBoundObjects(
   throw badRequest(`cannot bind token to object of type ${version}, Kind=${refKind}`);
 }
 
-/** Returns the node of a pod; without uid if the node no longer exists. */
+/** Returns the name and UID of a pod's node for the token's claims; only the name if the node no longer exists. */
 async function nodeRef(getNode: () => Promise<{ readonly object: KubeObject }>, name: string): Promise<BoundObject> {
   try {
     const { object } = await getNode();

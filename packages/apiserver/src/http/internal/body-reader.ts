@@ -11,16 +11,22 @@ interface BodySource {
 }
 
 export interface BodyOptions {
-  /** The Content-Length header. */
+  /** The value of the Content-Length header; undefined if the request has none. */
   readonly length: string | undefined;
-  /** In bytes. */
+  /** The maximum size of the body in bytes. */
   readonly limit: number;
   readonly reservation: BodyReservation;
 }
 
-/** Reads one request body into memory: at most `limit` bytes, which count towards the bound of all bodies until the reservation is released. */
+/**
+ * Reads one request body into memory: at most `limit` bytes, which count towards the limit of all buffered bodies until the reservation is released.
+ */
 export class BodyReader {
-  /** Resolves with the body. @throws StatusError `RequestEntityTooLarge`, `TooManyRequests` at the bound of all bodies, `BadRequest` if the client ends early, or the error given to `fail` */
+  /**
+   * Resolves with the complete body.
+   * @throws StatusError `RequestEntityTooLarge` if the body exceeds `limit`; `TooManyRequests` if all bodies together exceed their limit;
+   * `BadRequest` if the client ends the body early; the error passed to `fail`
+   */
   readonly body: Promise<Buffer>;
   readonly #source: BodySource;
   #settlers: { resolve(body: Buffer): void; reject(error: unknown): void } = { resolve() {}, reject() {} };
@@ -58,16 +64,16 @@ export class BodyReader {
     for (const event of ['aborted', 'close', 'error'] as const) source.on(event, () => this.fail(unexpectedEnd()));
   }
 
-  /** True until the body is complete or reading it has failed. */
+  /** True until the body is complete or reading has failed. */
   get isReading(): boolean {
     return this.#isReading;
   }
-  /** Bytes of the body received so far. */
+  /** The number of body bytes received so far. */
   get received(): number {
     return this.#received;
   }
 
-  /** Stops reading and rejects `body`, unless it is complete. */
+  /** Stops reading and rejects `body` with this error. Has no effect if the body is complete. */
   fail(error: unknown): void {
     if (!this.#isReading) return;
     this.#isReading = false;

@@ -3,15 +3,15 @@ import { constants, createGzip, type Gzip } from 'node:zlib';
 import type { Exchange, ResponseStream } from '../exchange.ts';
 import { waitForDrain } from './http1-exchange.ts';
 
-/** Responses beyond this size are compressed if the client accepts gzip, and sent in pieces of twice the size. Upstream's threshold. */
+/** The size above which a response is compressed if the client accepts gzip, as upstream. Such a response is sent in pieces of twice the size. */
 export const minGzipBytes = 128 * 1024;
 const flushBytes = 2 * minGzipBytes;
-/** Time of synchronous encoding after which `flush` yields to the event loop, in milliseconds. */
+/** The time of synchronous encoding after which `flush` yields to the event loop, in milliseconds. */
 const maxTurnMs = 5;
 
 /**
- * Writes a response body that is encoded in pieces. A small body is sent at once with its length; a larger one is streamed, compressed
- * if `gzip` is set. The writer yields to the event loop between pieces and applies the back-pressure of the client.
+ * Writes a response body that is encoded in pieces. A small body is sent at once with its length. A larger body is streamed, compressed if `gzip` is
+ * set; the writer yields to the event loop between pieces and waits for a slow client.
  */
 export class BodyWriter {
   readonly #exchange: Exchange;
@@ -28,11 +28,11 @@ export class BodyWriter {
     this.#gzip = gzip;
   }
 
-  /** True if the client has disconnected: further writes are dropped. */
+  /** True if the client has disconnected; further writes are dropped. */
   get closed(): boolean {
     return this.#stream?.closed ?? false;
   }
-  /** True if there is a piece to send, or if the event loop has been blocked for the time of a turn. */
+  /** True if the caller must call `flush`: a piece can be sent, or encoding has blocked the event loop for `maxTurnMs`. */
   get mustFlush(): boolean {
     return this.#used >= minGzipBytes || performance.now() - this.#turnStartedAt > maxTurnMs;
   }
@@ -44,7 +44,7 @@ export class BodyWriter {
     this.#used = end;
   }
 
-  /** Sends the buffered bytes if they exceed the threshold. Call it, and await it, whenever `mustFlush` is true. */
+  /** Sends the buffered bytes if they exceed the threshold. The caller must await it whenever `mustFlush` is true. */
   async flush(): Promise<void> {
     if (this.#used > minGzipBytes) {
       this.#stream ??= this.#open();
@@ -85,7 +85,7 @@ export class BodyWriter {
   }
 }
 
-/** Compresses a stream, on the thread pool. */
+/** A response stream that compresses the data with gzip on the thread pool. */
 class GzipResponseStream implements ResponseStream {
   readonly #inner: ResponseStream;
   readonly #gzip: Gzip = createGzip({ level: constants.Z_BEST_SPEED });

@@ -1,23 +1,23 @@
 import type { Exchange } from '../exchange.ts';
 
 /**
- * What the server waits for, when the client has to act next: for the rest of the request body, for the client to receive a response that
- * is complete, or for it to receive the next part of a streamed response.
+ * The action of the client that the server waits for: `body`: send the rest of the request body; `response`: receive a complete response; `stream`:
+ * receive the next part of a streamed response.
  */
 export type ClientPhase = 'body' | 'response' | 'stream';
 
 export interface ClientProgress {
   readonly phase: ClientPhase;
-  /** Changes whenever the client makes progress in the phase. */
+  /** A counter that changes whenever the client makes progress in the phase. */
   readonly count: number;
 }
 
-/** An exchange whose client can be timed out. */
+/** An exchange that the server ends if its client makes no progress. */
 export interface MonitoredExchange extends Exchange {
-  /** Undefined while the client waits for the server. */
+  /** Returns the phase and its progress; undefined while the client waits for the server. */
   clientProgress(): ClientProgress | undefined;
-  /** Ends the phase: rejects the body, or resets the stream (HTTP/1.1: the connection). */
+  /** Ends the exchange because the client made no progress: rejects the body, or resets the stream (HTTP/1.1: the connection). */
   timeOut(phase: ClientPhase): void;
-  /** The client has disconnected. */
+  /** Notifies the exchange that the client has disconnected. */
   disconnect(): void;
 }

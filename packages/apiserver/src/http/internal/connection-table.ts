@@ -13,7 +13,7 @@ export interface ConnectionTableOptions {
 }
 
 type SocketAddresses = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localAddress'>;
-/** Connections of one source, oldest first. Those of class `system` have no bound and are not listed. */
+/** The connections of one source, oldest first. Connections of class `system` are not included, because they are not limited by source. */
 interface Source {
   readonly unauthenticated: Set<Connection>;
   readonly authenticated: Set<Connection>;
@@ -22,10 +22,10 @@ interface Source {
 const maxCheckIntervalMs = 1_000;
 
 /**
- * All TCP connections of a server. It bounds them in total and by source, and checks their deadlines periodically.
+ * All TCP connections of a server. The table limits their number, in total and by source, and checks their deadlines periodically.
  *
- * At the total bound it closes a connection to accept a new one: of the lowest class, of the source with the most connections in that
- * class, the oldest without a request. A client that has been authenticated thus keeps its connection while others only connect.
+ * If the total limit is reached, a connection is closed to accept a new one: in the lowest class, of the source with the most connections in that
+ * class, the oldest connection without a request. An authenticated client thus keeps its connection while other clients only connect.
  */
 export class ConnectionTable {
   readonly #options: ConnectionTableOptions;
@@ -40,7 +40,7 @@ export class ConnectionTable {
     this.#checkIntervalMs = checkInterval(options.limits);
   }
 
-  /** Number of connections of a class. */
+  /** Returns the number of connections of a class. */
   count(clientClass: ClientClass): number {
     return this.#counts[clientClass];
   }
@@ -49,7 +49,7 @@ export class ConnectionTable {
     return this.#connections.values();
   }
 
-  /** Adds a new connection until its socket closes. Returns undefined if the server has no capacity for it; its socket is then destroyed. */
+  /** Adds a new connection, which is removed when its socket closes. If the server has no capacity, destroys the socket and returns undefined. */
   add(socket: Socket): Connection | undefined {
     const { limits, clock, onClose } = this.#options;
     const { remoteAddress } = socket;
@@ -76,7 +76,7 @@ export class ConnectionTable {
     return connection;
   }
 
-  /** Returns the connection of a TCP or TLS socket or of a wrapper of one. */
+  /** Returns the connection of a TCP socket, a TLS socket, or a wrapper of either; undefined if the table does not contain it. */
   find(socket: SocketAddresses): Connection | undefined {
     return this.#connections.get(keyOf(socket));
   }
@@ -155,7 +155,7 @@ export class ConnectionTable {
   }
 }
 
-/** Returns the oldest connection without a request, or the oldest one if all have requests. */
+/** Returns the oldest connection without a request; the oldest connection if all have requests. */
 function oldest(connections: ReadonlySet<Connection>): Connection | undefined {
   let first: Connection | undefined;
   for (const connection of connections) {
@@ -165,10 +165,10 @@ function oldest(connections: ReadonlySet<Connection>): Connection | undefined {
   return first;
 }
 
-/** A connection's addresses identify it: `remotePort` is unique for a remote address and the server's address and port. */
+/** Returns the key of a connection: its addresses, which are unique because `remotePort` is unique for a remote address and the local address. */
 const keyOf = ({ remoteAddress, remotePort, localAddress }: SocketAddresses): string => `${remoteAddress} ${remotePort} ${localAddress}`;
 
-/** Returns an IPv4 address, or the /64 network of an IPv6 address, because one IPv6 host commonly has a whole /64. */
+/** Returns the source of a connection: the IPv4 address, or the /64 network of an IPv6 address, because one host commonly has a whole /64. */
 export function sourceOf(remoteAddress: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress)?.[1];
   if (mapped !== undefined) return mapped;
@@ -177,7 +177,7 @@ export function sourceOf(remoteAddress: string): string {
   return number === undefined ? remoteAddress : `${(number >> 64n).toString(16)}/64`;
 }
 
-/** An eighth of the shortest deadline, so that deadlines are exceeded by little, and 1 s at most. */
+/** Returns the interval of the deadline checks: an eighth of the shortest deadline, so that deadlines are exceeded only slightly, but at most 1 s. */
 function checkInterval(limits: ConnectionLimits): number {
   const { handshakeTimeoutMs, prefaceTimeoutMs, headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = limits;
   const { responseTimeoutMs, stalledStreamTimeoutMs, closeTimeoutMs } = limits;

@@ -10,17 +10,17 @@ import type { ConnectionLimits } from '../connection-limits.ts';
 import type { CloseReason } from '../connection-metrics.ts';
 import type { ClientPhase, ClientProgress, MonitoredExchange } from './client-progress.ts';
 
-/** The part of a connection's life that it is in. `upgraded`: HTTP no longer applies, and no deadline does. */
+/** The stage of a connection. `upgraded`: the connection does not use HTTP any more, and no deadline applies. */
 type Stage = 'handshake' | 'http1' | 'http2' | 'upgraded' | 'closing';
 
 export interface ConnectionOptions {
   readonly socket: Socket;
-  /** Identifies the connection in its table. */
+  /** The key of the connection in its ConnectionTable. */
   readonly key: string;
   readonly source: string;
   readonly limits: ConnectionLimits;
   readonly clock: Clock;
-  /** Called before the class changes. */
+  /** Called before the class of the connection changes. */
   onRaiseClass(connection: Connection, clientClass: ClientClass): void;
   onClose(reason: CloseReason): void;
 }
@@ -36,8 +36,8 @@ interface ProgressSample extends ClientProgress {
 }
 
 /**
- * One TCP connection and its deadlines. `check` compares its state with that of the previous check, so that a request needs neither
- * a timer nor a clock: a deadline is exceeded by one interval of the checks at most.
+ * A TCP connection and its deadlines. `check` compares the state with that of the previous check, so that a request needs neither a timer nor a
+ * clock. A deadline is exceeded by at most one check interval.
  */
 export class Connection implements ClientConnection {
   readonly socket: Socket;
@@ -45,20 +45,20 @@ export class Connection implements ClientConnection {
   readonly source: string;
   readonly remoteAddress: string | undefined;
   readonly #options: ConnectionOptions;
-  /** The requests in progress, with what the last check found. */
+  /** The requests in progress, each with the progress that the last check recorded. */
   readonly #requests = new Map<MonitoredExchange, ProgressSample | undefined>();
   #clientClass: ClientClass = 'unauthenticated';
   #verified: VerifiedCertificates = { cluster: undefined, frontProxy: undefined };
   #stage: Stage = 'handshake';
   #tls: TLSSocket | undefined;
   #session: Http2Session | undefined;
-  /** When the stage began, or its last request ended. Monotonic. */
+  /** The time at which the stage began or the last request ended, in milliseconds of the monotonic clock. */
   #since: number;
   #hasPreface = false;
-  /** Requests that have begun so far; and as many at the last check. */
+  /** The number of requests that have begun so far; `#checkedRequests` is the number at the last check. */
   #begunRequests = 0;
   #checkedRequests = 0;
-  /** Bytes received when the last request ended: later ones belong to the next request head. */
+  /** The number of received bytes when the last request ended. Later bytes belong to the next request head. */
   #bytesBeforeHead = 0;
   #isReceivingHead = false;
   #controlFrames = 0;
@@ -103,7 +103,7 @@ export class Connection implements ClientConnection {
     this.#clientClass = clientClass;
   }
 
-  /** Ends the stage `handshake`. */
+  /** Ends the stage `handshake` after the TLS handshake has completed. */
   secure(tls: TLSSocket, verified: VerifiedCertificates): void {
     this.#tls = tls;
     this.#verified = verified;
@@ -124,7 +124,7 @@ export class Connection implements ClientConnection {
     session.on('ping', () => this.#countControlFrame());
   }
 
-  /** Ends HTTP on this connection: its socket now belongs to the handler of the upgrade. */
+  /** Ends HTTP on this connection. The upgrade handler now owns the socket. */
   upgrade(): void {
     this.#enter('upgraded');
   }
@@ -139,12 +139,12 @@ export class Connection implements ClientConnection {
     if (this.#stage === 'http1' && this.#tls !== undefined) this.#bytesBeforeHead = this.#tls.bytesRead;
   }
 
-  /** Counts a stream that ended with an error: by RST_STREAM of the client, or by one of its frames that was invalid. */
+  /** Counts an HTTP/2 stream that ended with an error: because the client sent RST_STREAM or an invalid frame. */
   countReset(): void {
     this.#countControlFrame();
   }
 
-  /** Accepts no new requests; ends the connection when those in progress have ended. */
+  /** Rejects new requests, and closes the connection when the requests in progress have ended. */
   drain(): void {
     this.#session?.close();
   }
@@ -154,13 +154,13 @@ export class Connection implements ClientConnection {
     else this.#session.destroy();
   }
 
-  /** Closes the connection because of a limit. */
+  /** Closes the connection because it exceeded a limit. */
   closeFor(reason: CloseReason): void {
     this.#options.onClose(reason);
     this.destroy();
   }
 
-  /** Closes what has exceeded its deadline: the connection, or requests of it. */
+  /** Closes the connection, or resets its requests, if a deadline has passed. */
   check(now: number): void {
     const { limits } = this.#options;
     this.#refillControlFrames(now);
@@ -231,7 +231,7 @@ export class Connection implements ClientConnection {
     }
   }
 
-  /** A request has begun and ended since the last check. */
+  /** Restarts the idle deadline, because a request has begun and ended since the last check. */
   #resetIdle(now: number): void {
     this.#checkedRequests = this.#begunRequests;
     this.#isReceivingHead = false;

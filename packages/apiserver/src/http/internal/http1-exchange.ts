@@ -111,7 +111,10 @@ export class Http1Exchange implements MonitoredExchange {
     this.#response.destroy();
   }
 
-  /** Records the response to an upgrade, which the handler writes to the socket. */
+  /**
+   * Marks the exchange as complete because the connection was upgraded: the upgrade handler now owns the socket and writes the response
+   * itself. `code` is the status code of that response, for metrics and logs.
+   */
   handOver(code: number): void {
     this.#state = 'sent';
     this.#code = code;
@@ -138,7 +141,10 @@ export class Http1Exchange implements MonitoredExchange {
   }
 }
 
-/** Writes through `ServerResponse`: for HTTP/1.0, and behind earlier responses on the same connection. */
+/**
+ * A response stream that writes through `ServerResponse`: for HTTP/1.0 clients, and while an earlier response on the same connection is not
+ * complete.
+ */
 class PlainResponseStream implements ResponseStream {
   readonly #response: ServerResponse;
   readonly #count: (bytes: number) => void;
@@ -169,8 +175,8 @@ class PlainResponseStream implements ResponseStream {
 }
 
 /**
- * Frames the chunks and writes them to the socket directly, because `ServerResponse` needs four writes for each chunk. The response has
- * sent its head before and sends the last chunk when it ends.
+ * A response stream that frames the chunks and writes them directly to the socket, because `ServerResponse` needs four writes per chunk.
+ * The response head has been sent before; `ServerResponse` sends the last chunk at the end.
  */
 class ChunkedResponseStream implements ResponseStream {
   readonly #response: ServerResponse;
@@ -210,7 +216,7 @@ class ChunkedResponseStream implements ResponseStream {
 
 const frames = new WeakMap<Buffer, Buffer>();
 
-/** Returns a chunk with its framing. All watchers of an event write the same buffer, so the framed buffer is cached by it. */
+/** Returns the chunk with its HTTP/1.1 framing. Cached by chunk, because all watchers of an event write the same buffer. */
 function chunked(bytes: Buffer): Buffer {
   let framed = frames.get(bytes);
   if (framed === undefined) {
@@ -227,7 +233,7 @@ interface Writable {
   off(event: 'drain' | 'close', listener: () => void): unknown;
 }
 
-/** Resolves when the stream accepts more data, and when it is destroyed. */
+/** Resolves when the stream accepts more data or is destroyed. */
 export function waitForDrain(stream: Writable): Promise<void> {
   if (stream.destroyed || !stream.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {

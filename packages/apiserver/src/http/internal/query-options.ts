@@ -3,8 +3,8 @@ import { badRequest } from '@oarlock/api/status';
 import { isTrue, type Query } from '../path.ts';
 
 /**
- * Converts a query to options such as PodExecOptions, with the types of their schema. Unknown parameters are ignored.
- * @throws StatusError `BadRequest` for an invalid number
+ * Converts the parameters of a query to an options object such as PodExecOptions, with the types of its schema. Unknown parameters are ignored.
+ * @throws StatusError `BadRequest` if a numeric parameter is not a number
  */
 export function queryOptions(kind: string, query: Query, more: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
   const options: Record<string, unknown> = { kind, apiVersion: 'v1', ...more };

@@ -6,29 +6,30 @@ import type { WatchFrame, WatchFrames } from '../../request/response.ts';
 
 export interface WatchResponseOptions {
   readonly encoding: ResponseEncoding;
-  /** Adds the span context of each event beside its type and object. JSON only. */
+  /** Whether each JSON event contains its span context, beside `type` and `object`. */
   readonly includeSpanContexts: boolean;
-  /** Called with the number of events of each batch. */
+  /** Called with the number of events in each batch. */
   onEvents(events: number): void;
-  /** Called once after the initial events have been written, if the watch sends them. */
+  /** Called once after the initial events have been written, if the watch sends initial events. */
   onInitialEventsSent?(): void;
-  /** Converts an error of the source to the one that the client receives. */
+  /** Converts an error of the watch to the error that the client receives. */
   statusOf(error: unknown): StatusError;
 }
 
 /**
- * Bytes that one write gives to the connection. The connection keeps an encrypted copy of a write until the client has received it, and
- * watchers do not share such copies.
+ * The maximum number of bytes of one write. The connection keeps an encrypted copy of each write until the client has received it, and watchers do
+ * not share such copies.
  */
 const maxWriteBytes = 64 * 1024;
 
-/** Returns true for the bookmark after the initial events (KEP-3157). */
+/** Returns true for the bookmark that ends the initial events (KEP-3157). */
 const endsInitialEvents = ({ type, item }: WatchFrame): boolean =>
   type === 'BOOKMARK' && item.object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true';
 
 /**
- * Writes a watch until its source ends or the client disconnects. The next batch is requested after the connection has accepted the last one,
- * so that the source bounds what accumulates for a slow client. If the source is terminated while a write is blocked, the response is aborted.
+ * Writes the events of a watch until the watch ends or the client disconnects. The next batch is requested after the connection has accepted the
+ * previous one, so that the queue of the watch limits the memory of a slow client. If the watch is terminated while a write is blocked, the response
+ * is aborted.
  */
 export async function sendWatchResponse(
   exchange: Exchange,
@@ -71,7 +72,7 @@ export async function sendWatchResponse(
   stream.end();
 }
 
-/** Splits lines into writes of at most `maxWriteBytes`, without copying. */
+/** Groups lines into writes of at most `maxWriteBytes`, without copying. */
 function* writesOf(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
   let chunks: Buffer[] = [];
   let bytes = 0;
@@ -88,7 +89,10 @@ function* writesOf(lines: readonly Buffer[]): Generator<readonly Buffer[]> {
   if (chunks.length > 0) yield chunks;
 }
 
-/** Parts of large lines. Watchers share the lines, so they share the parts, and the framed copies that HTTP/1.1 keeps of them. */
+/**
+ * The parts of large lines, by line. Watchers share the lines, and therefore share the parts and the framed copies that HTTP/1.1 caches for the
+ * parts.
+ */
 const parts = new WeakMap<Buffer, readonly Buffer[]>();
 
 function partsOf(line: Buffer): readonly Buffer[] {

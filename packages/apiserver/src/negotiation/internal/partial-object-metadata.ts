@@ -6,7 +6,7 @@ export const metaApiVersion = (version: MetaVersion): string => `meta.k8s.io/${v
 
 const caches: Readonly<Record<MetaVersion, WeakMap<EncodedObject, Buffer>>> = { v1: new WeakMap(), v1beta1: new WeakMap() };
 
-/** Returns `PartialObjectMetadata` of an object as JSON; encoded once per version of the object. */
+/** Returns the `PartialObjectMetadata` of an object as JSON. Encoded once per version of the object. */
 export function partialMetadataJson(item: EncodedObject, version: MetaVersion): Buffer {
   const cache = caches[version];
   let json = cache.get(item);
@@ -24,7 +24,8 @@ function encode({ metadata }: KubeObject, version: MetaVersion): string {
 const messages = new WeakMap<EncodedObject, Buffer>();
 
 /**
- * Returns the `PartialObjectMetadata` message of an object, which is equal in all meta versions; encoded once per version of the object.
+ * Returns the `PartialObjectMetadata` of an object as a protobuf message, which is equal in all versions of meta.k8s.io. Encoded once per version of
+ * the object.
  */
 export function partialMetadataProtobuf(item: EncodedObject, codec: ProtobufCodec): Buffer {
   let message = messages.get(item);

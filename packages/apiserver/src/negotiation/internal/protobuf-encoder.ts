@@ -16,9 +16,9 @@ import {
 } from './protobuf-writer.ts';
 import type { ProtobufCodec } from '../../request/response.ts';
 
-/** Encodes objects in Kubernetes protobuf, directly from their JSON form. */
+/** The magic number that begins objects in Kubernetes protobuf. This module encodes objects directly from their JSON form. */
 const magic = Buffer.from('k8s\0');
-/** Content encoding and content type of a `runtime.Unknown`; both are empty. */
+/** The fields contentEncoding and contentType of a `runtime.Unknown`, both empty. */
 const plainContent = Buffer.from([0x1a, 0x00, 0x22, 0x00]);
 const metaPackage = 'k8s.io.apimachinery.pkg.apis.meta.v1';
 
@@ -35,7 +35,7 @@ export const protobufCodec: ProtobufCodec = {
   watchEvent: frame,
 };
 
-/** Returns the message of a kind. @throws Error if the kind has no message; such a kind must not be negotiated as protobuf */
+/** Returns the message descriptor of a kind. @throws Error if the kind has no message, which means that protobuf was negotiated for it by mistake */
 function kindMessage({ apiVersion = '', kind = '' }: KubeObject): MessageDescriptor {
   const message = messageOf(apiVersion, kind);
   if (message === undefined) throw new Error(`no message for ${apiVersion} ${kind}`);
@@ -44,7 +44,7 @@ function kindMessage({ apiVersion = '', kind = '' }: KubeObject): MessageDescrip
 
 const openings = new Map<string, Map<string, Buffer>>();
 
-/** Returns the magic number, version and kind of an envelope; equal for all objects of a kind. */
+/** Returns the magic number, apiVersion and kind of an envelope (`runtime.Unknown`), which are equal for all objects of a kind. */
 function openingOf(apiVersion: string, kind: string): Buffer {
   let kinds = openings.get(apiVersion);
   if (kinds === undefined) openings.set(apiVersion, (kinds = new Map()));
@@ -65,7 +65,7 @@ function openingOf(apiVersion: string, kind: string): Buffer {
   return opening;
 }
 
-/** Returns the envelope bytes before a message of this length. */
+/** Returns the bytes of an envelope that precede a message of this length. */
 function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
   const opening = openingOf(apiVersion, kind);
   const head = Buffer.allocUnsafe(opening.length + sizeOf(length));
@@ -77,7 +77,7 @@ function envelopeHead(apiVersion: string, kind: string, length: number): Buffer 
   return head;
 }
 
-/** Returns one watch event: its length in four bytes, then a `WatchEvent`. */
+/** Returns one watch event: the length in four bytes, then a `WatchEvent` message. */
 function frame(type: string, apiVersion: string, kind: string, message: Buffer): Buffer {
   const head = envelopeHead(apiVersion, kind, message.length);
   const object = head.length + message.length + plainContent.length;
@@ -192,7 +192,7 @@ function single(field: FieldDescriptor, number: number, value: unknown): void {
   }
 }
 
-/** Types that are messages in protobuf but not objects in JSON. */
+/** Writes a field of a special type, which is a message in protobuf but not an object in JSON. */
 function special(field: FieldDescriptor, value: unknown): void {
   switch (field.type) {
     case 'Quantity':

@@ -6,10 +6,10 @@ import { protobufType } from '../negotiation.ts';
 import type { EncodedObject, ProtobufCodec, WatchFrame } from '../../request/response.ts';
 import { partialMetadataProtobuf, metaApiVersion, type MetaVersion } from './partial-object-metadata.ts';
 
-/** The field number of the items in every list. */
+/** The tag of the field `items`, which has number 2 in every list. */
 const itemsTag = (2 << 3) | 2;
 
-/** The common part of both protobuf encodings: a list is a concatenation of messages that were encoded once. */
+/** The common part of both protobuf encodings. A list is a concatenation of messages that were encoded once per object version. */
 abstract class MessageEncoding implements ResponseEncoding {
   readonly contentType = protobufType;
   readonly streamType = `${protobufType};stream=watch`;
@@ -69,7 +69,7 @@ function varintSize(value: number): number {
   return size;
 }
 
-/** Encodes objects unchanged. */
+/** Encodes objects in protobuf without transformation. */
 export class ProtobufEncoding extends MessageEncoding {
   protected readonly listKind: { readonly apiVersion: string; readonly kind: string };
 
@@ -89,7 +89,7 @@ export class ProtobufEncoding extends MessageEncoding {
   }
 }
 
-/** Encodes `PartialObjectMetadata` and `PartialObjectMetadataList`. */
+/** Encodes objects in protobuf as `PartialObjectMetadata` and lists as `PartialObjectMetadataList`. */
 export class ProtobufMetadataEncoding extends MessageEncoding {
   readonly #apiVersion: string;
   protected readonly listKind: { readonly apiVersion: string; readonly kind: string };

@@ -15,7 +15,7 @@ const packageOf = (group: string): string =>
 const groupsByPackage: ReadonlyMap<string, string> = new Map(groups.map(({ name }) => [packageOf(name), name]));
 
 export type ScalarType = 'string' | 'bool' | 'int32' | 'int64' | 'bytes' | 'double';
-/** Messages that are a single value in JSON, or whose members JSON arranges in another way. */
+/** The names of messages that are a single value in JSON, or whose members JSON arranges differently. */
 export type SpecialType =
   | 'Quantity'
   | 'Time'
@@ -32,17 +32,17 @@ export type SpecialType =
 
 export interface FieldDescriptor {
   readonly number: number;
-  /** The name in JSON. */
+  /** The name of the field in JSON. */
   readonly name: string;
-  /** The type of one value; for lists and maps the type of the items or values. */
+  /** The type of a value; for lists and maps the type of the items or values. */
   readonly type: ScalarType | SpecialType | 'message';
   readonly repeated: boolean;
   readonly map: boolean;
-  /** True if JSON contains the members of the message in place of the message. */
+  /** True if the JSON object contains the members of the message instead of a member for the message. */
   readonly inline: boolean;
-  /** True if the zero value is significant and must be kept. */
+  /** True if the zero value has a meaning and must be encoded. */
   readonly keepsZero: boolean;
-  /** The message of the field, for message types including special ones. */
+  /** Returns the message descriptor of the field, for message types including special types. */
   readonly message: () => MessageDescriptor;
 }
 
@@ -70,7 +70,7 @@ const specials: ReadonlySet<string> = new Set<SpecialType>([
   'JSONSchemaPropsOrStringArray',
 ]);
 
-/** Returns the message of a kind; undefined if the kind has no protobuf form. Kinds of apimachinery belong to every group. */
+/** Returns the message descriptor of a kind; undefined if the kind has no protobuf form. Kinds of apimachinery belong to every group. */
 export function messageOf(apiVersion: string, kind: string): MessageDescriptor | undefined {
   const { group, version } = parseApiVersion(apiVersion);
   return findMessage(`${packageOf(group)}.${version}.${kind}`) ?? findMessage(`${metaPackage}.${kind}`);
@@ -80,7 +80,7 @@ type Rows = Readonly<Record<string, Readonly<Record<string, string>>>>;
 const messages = new Map<string, MessageDescriptor>();
 const tables = new Map<string, Rows>();
 
-/** Returns a message by its name. @throws Error if no such message exists */
+/** Returns a message descriptor by its name. @throws Error if there is no message with this name */
 export function messageNamed(name: string): MessageDescriptor {
   const message = findMessage(name);
   if (message === undefined) throw new Error(`no message named ${name}`);
@@ -126,7 +126,7 @@ function compile(name: string, pkg: string, short: string, row: Readonly<Record<
   };
 }
 
-/** Returns the id of a message in the schema table. */
+/** Returns the ID of a message in the schema tables. */
 function definitionIdOf(pkg: string, short: string): string {
   if (pkg === metaPackage) return `meta/v1.${short}`;
   const dot = pkg.lastIndexOf('.');
@@ -134,7 +134,7 @@ function definitionIdOf(pkg: string, short: string): string {
   return `${group === undefined ? pkg.slice(0, dot) : group || 'core'}/${pkg.slice(dot + 1)}.${short}`;
 }
 
-/** Compiles a field declaration such as `7 repeated k8s.io.api.core.v1.EnvVar`. */
+/** Parses a field declaration such as `7 repeated k8s.io.api.core.v1.EnvVar`. */
 function compileField(owner: string, field: string, text: string, keeps: (field: string) => boolean): FieldDescriptor {
   const [number = '', ...words] = text.split(' ');
   const inline = words.at(-1) === 'inline';
@@ -165,7 +165,7 @@ const jsonNames: Readonly<Record<string, string>> = {
   Name: 'name',
 };
 
-/** Returns the JSON name of a field; some differ from the protobuf name. */
+/** Returns the JSON name of a field, which differs from the protobuf name for some fields. */
 function jsonName(owner: string, field: string): string {
   if (owner === 'JSONSchemaProps' && (field === 'ref' || field === 'schema')) return `$${field}`;
   if (Object.hasOwn(jsonNames, field)) return jsonNames[field] as string;

@@ -1,21 +1,21 @@
 /**
- * Writes the protobuf wire format. One scratch buffer is filled from front to back; the length prefix of a message is inserted when it is
- * known. All writes are synchronous, so one buffer serves all callers.
+ * The initial size of the scratch buffer to which the protobuf wire format is written, from front to back. The length prefix of a message is
+ * inserted when the length is known. All writes are synchronous, so one buffer serves all callers.
  */
 const initialSize = 64 * 1024;
-/** A scratch buffer that grew beyond this size is released. */
+/** The size above which the scratch buffer is released after use. */
 const keptSize = 4 * 1024 * 1024;
 let bytes = Buffer.allocUnsafeSlow(initialSize);
 let at = 0;
 
-/** Returns the number of bytes of a varint. */
+/** Returns the number of bytes of a value encoded as varint. */
 export function sizeOf(value: number): number {
   let size = 1;
   for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size += 1;
   return size;
 }
 
-/** Returns the bytes that `write` writes, in a buffer of their own. */
+/** Runs `write` and returns the written bytes in a new buffer. */
 export function writeMessage(write: () => void): Buffer {
   at = 0;
   try {
@@ -55,7 +55,7 @@ export function writeVarint(value: number): void {
   bytes[at++] = rest;
 }
 
-/** Short strings are encoded in JavaScript: a call into native code costs more. */
+/** The length up to which strings are encoded in JavaScript, because a call into native code costs more for short strings. */
 const shortText = 48;
 
 export function writeString(value: string): void {
@@ -90,7 +90,7 @@ export function writeBase64(value: string): void {
   at += bytes.write(value, at, 'base64');
 }
 
-/** Begins a message whose length prefix follows later. `size` is the expected size of the prefix. */
+/** Begins a message, whose length prefix is inserted later. `size` is the expected size of the prefix. Returns the start position. */
 export function openMessage(tag: number, size: number): number {
   writeVarint(tag);
   reserve(size);
@@ -99,7 +99,7 @@ export function openMessage(tag: number, size: number): number {
   return start;
 }
 
-/** Ends a message. @returns the size of its length prefix */
+/** Ends a message and inserts its length prefix. @returns the size of the length prefix */
 export function closeMessage(start: number, size: number): number {
   return finish(start, size);
 }
@@ -119,7 +119,7 @@ function finish(start: number, size: number): number {
   return needed;
 }
 
-/** Writes a message, or nothing if `write` writes nothing. */
+/** Writes a message with a tag; writes nothing if `write` writes nothing. */
 export function writeOptional(tag: number, write: () => void): void {
   const before = at;
   const start = openMessage(tag, 1);

@@ -5,15 +5,15 @@ import { Document, isScalar, visit, type Pair, type ScalarTag, type Tags } from 
 import type { ResponseEncoding, ByteSink } from '../response-encoding.ts';
 import type { EncodedObject, WatchFrame } from '../../request/response.ts';
 
-/** Strings that YAML 1.1 would parse as another type. Go's encoder, which knows YAML 1.2 only, quotes these twice and others once. */
+/** Matches strings that YAML 1.1 would parse as another type. Go's encoder writes them in double quotes. */
 const ambiguousScalars =
   /^(?:|~|<<|null|Null|NULL|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|true|True|TRUE|false|False|FALSE|[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[\da-fA-F_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$/;
 
-/** Scalars are quoted by these rules, not by those of the YAML library. */
+/** Returns the tags without their tests, so that this module and not the YAML library decides which scalars are quoted. */
 const customTags = (tags: Tags): Tags =>
   tags.map((tag) => (typeof tag === 'object' && 'test' in tag ? ({ ...tag, test: /(?!)/ } as ScalarTag) : tag));
 
-/** Formats a float as Go's %g does, which uses an exponent for smaller numbers than JavaScript. */
+/** Formats a float as Go's %g does, which uses an exponent from smaller numbers on than JavaScript. */
 function goFloat(value: number): string {
   const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
   const power = Number(exponent);
@@ -21,7 +21,7 @@ function goFloat(value: number): string {
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
-/** Encodes a value as Go's YAML encoder does: sorted keys, list items at the indentation of their key. */
+/** Encodes a value as Go's YAML encoder does: keys are sorted, list items have the indentation of their key. */
 export function toYaml(value: unknown): string {
   const document = new Document(value, { version: '1.1', customTags, sortMapEntries: byKey, aliasDuplicateObjects: false });
   visit(document, {
@@ -38,7 +38,7 @@ const byKey = (a: Pair, b: Pair): number => compareKeys(textOf(a), textOf(b));
 const isLetter = (c: string) => /\p{L}/u.test(c);
 const isDigit = (c: string) => /\p{Nd}/u.test(c);
 
-/** Compares keys as Go's YAML encoder does: other characters before letters, digit sequences as numbers. */
+/** Compares keys as Go's YAML encoder does: other characters precede letters, and digit sequences are compared as numbers. */
 export function compareKeys(a: string, b: string): number {
   const [x, y] = [[...a], [...b]];
   let digits = false;
@@ -66,12 +66,12 @@ function compareNumbers(a: readonly string[], b: readonly string[], before: stri
   return n === m ? left.length - right.length : n < m ? -1 : 1;
 }
 
-/** Derives YAML from the compact JSON; YAML requests are rare. */
+/** Encodes responses as YAML, which is derived from the compact JSON because YAML requests are rare. */
 export class YamlEncoding implements ResponseEncoding {
   readonly contentType = 'application/yaml';
   readonly streamType = 'application/json';
   readonly #inner: ResponseEncoding;
-  /** The key of the items and the members after it. */
+  /** The YAML of the key `items` and of the members after the items. */
   #items = 'items';
   #tail = '';
   #hasItems = false;
@@ -83,7 +83,7 @@ export class YamlEncoding implements ResponseEncoding {
     return Buffer.from(toYaml(parseExact(this.#inner.item(item).toString('utf8'))));
   }
 
-  /** Returns the YAML before the items. Items have the indentation of their key, so they are written one by one. */
+  /** Returns the YAML before the items. List items have the indentation of their key, so the items can be written one by one. */
   listHead(metadata: ListMeta): Buffer {
     const json = this.#inner.listHead(metadata, 0).toString('utf8') + this.#inner.listTail(metadata).toString('utf8');
     const { items, rows, ...head } = JSON.parse(json) as Record<string, unknown>;

@@ -109,7 +109,10 @@ export const priorityLevelPrinter: Printer<PriorityLevelConfiguration> = {
   },
 };
 
-/** Returns `Local` or the Service of the extension server, and whether it is available or the reason why not. */
+/**
+ * Prints APIServices. The column Service is `Local` or the Service of the extension API server; the column Available contains the reason if the
+ * server is not available.
+ */
 export const apiServicePrinter: Printer<APIService> = {
   columns: columnsOf(
     'Name',

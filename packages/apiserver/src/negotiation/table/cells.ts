@@ -8,7 +8,7 @@ export const unset = '<unset>';
 
 export const nameOf = (object: KubeObject): string => object.metadata?.name ?? '';
 export const ageOf = (object: KubeObject, now: number): string => since(object.metadata?.creationTimestamp, now);
-/** Formats the creation time as Go does; `<unknown>` for an object without one. */
+/** Returns the creation time for a table cell; `<unknown>` for an object without a creation time. */
 export const createdAt = (object: KubeObject): string => object.metadata?.creationTimestamp ?? '<unknown>';
 
 /** Formats labels as `a=b,c=d`, or `<none>`. */
@@ -28,13 +28,13 @@ export function selectorText(selector: LabelSelector | undefined): string {
 interface Containers {
   readonly spec?: { readonly containers?: readonly { readonly name?: string; readonly image?: string }[] };
 }
-/** Returns the names and images of a pod template's containers. */
+/** Returns the names and the images of a pod template's containers, each joined with commas. */
 export function containerCells(template: Containers | undefined): readonly [names: string, images: string] {
   const containers = template?.spec?.containers ?? [];
   return [containers.map(({ name = '' }) => name).join(','), containers.map(({ image = '' }) => image).join(',')];
 }
 
-/** Joins at most `max` items and appends the number of further items. */
+/** Joins the first `max` items and appends the number of further items; returns `whenEmpty` if there are no items. */
 export function joinFirst(items: readonly string[], whenEmpty: string, max = 3): string {
   if (items.length === 0) return whenEmpty;
   const joined = items.slice(0, max).join(',');

@@ -9,7 +9,7 @@ import { ageOf, createdAt, nameOf, none } from './cells.ts';
 import { humanDuration, since } from './duration.ts';
 import { columnsOf, type Printer } from './printer.ts';
 
-/** Shows the columns that every kind has. */
+/** Prints the columns that every kind has: name and age. */
 export const defaultPrinter: Printer = { columns: columnsOf('Name', 'Age'), cells: (object, now) => [nameOf(object), ageOf(object, now)] };
 
 export const createdAtPrinter: Printer = {
@@ -101,7 +101,7 @@ interface AnyEvent extends Omit<Event, 'involvedObject'> {
   readonly deprecatedLastTimestamp?: string;
   readonly deprecatedCount?: number;
 }
-/** Prints events of both API groups; events.k8s.io has other names for the same fields. */
+/** Prints Events of core/v1 and of events.k8s.io, which have different names for the same fields. */
 export const eventPrinter: Printer<AnyEvent> = {
   columns: columnsOf(
     { name: 'Last Seen', description: 'The time since the last occurrence.' },

@@ -1,5 +1,5 @@
 /**
- * Formats a duration as kubectl shows ages: at most two units, the finer one only while the coarser one is small (`HumanDuration` of
+ * Formats a duration as kubectl shows ages: at most two units; the smaller unit is shown only while the larger one is small (`HumanDuration` of
  * apimachinery).
  */
 export function humanDuration(milliseconds: number): string {
@@ -23,7 +23,7 @@ export function humanDuration(milliseconds: number): string {
 const twoUnits = (coarse: number, unit: string, fine: number, fineUnit: string) =>
   fine === 0 ? `${coarse}${unit}` : `${coarse}${unit}${fine}${fineUnit}`;
 
-/** Formats the time since a timestamp. */
+/** Formats the time from a timestamp until now as an age. */
 export function since(time: string | null | undefined, now: number): string {
   if (time === undefined || time === null || time === '') return '<unknown>';
   const at = Date.parse(time);

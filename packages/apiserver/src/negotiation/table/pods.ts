@@ -9,7 +9,7 @@ const finished: Readonly<Record<string, readonly TableRowCondition[]>> = {
   Failed: [{ type: 'Completed', status: 'True', reason: 'Failed', message: 'The pod failed.' }],
 };
 
-/** The state of a pod as one word, with its container counts. */
+/** The status of a pod as one word, with the numbers of its containers. */
 interface Summary {
   reason: string;
   ready: number;
@@ -49,7 +49,7 @@ function summarize(pod: Pod): Summary {
   return summary;
 }
 
-/** Evaluates the init containers up to the first one that blocks the pod. */
+/** Evaluates the init containers, up to the first one that keeps the pod from starting. */
 function initialize(
   pod: Pod,
   summary: Summary,
@@ -80,7 +80,7 @@ function initialize(
   return { initializing: false, sidecarRestarts, lastSidecarRestart };
 }
 
-/** The first container with a reason determines the state. */
+/** Evaluates the containers of an initialized pod. The first container with a reason determines the status. */
 function run(pod: Pod, summary: Summary): void {
   let running = false;
   const statuses: readonly ContainerStatus[] = pod.status?.containerStatuses ?? [];

@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 
 export type TableCell = string | number | bigint | boolean | null;
 
-/** `TableColumnDefinition` of meta.k8s.io. Columns of priority 1 appear with `-o wide` only. */
+/** The definition of a table column (`TableColumnDefinition` of meta.k8s.io). kubectl shows columns of priority 1 only with `-o wide`. */
 export interface TableColumn {
   readonly name: string;
   readonly type: 'string' | 'integer' | 'date';
@@ -18,7 +18,9 @@ export interface TableRowCondition {
   readonly message: string;
 }
 
-/** Prints the objects of one kind as table rows. Cells contain ages and are computed for the time `now` (milliseconds since the epoch). */
+/**
+ * Prints the objects of one kind as table rows. Cells may contain ages, which are computed for the time `now` in milliseconds since the Unix epoch.
+ */
 export interface Printer<T extends KubeObject = KubeObject> {
   readonly columns: readonly TableColumn[];
   cells(object: T, now: number): readonly TableCell[];
@@ -32,7 +34,7 @@ export interface ColumnDefinition {
   readonly description?: string;
 }
 
-/** Builds column definitions from names. The column Name has the format `name`, by which clients find the object's name. */
+/** Returns column definitions for names. The column Name has the format `name`, by which clients find the name of the object. */
 export function columnsOf(...definitions: readonly (string | ColumnDefinition)[]): readonly TableColumn[] {
   return definitions.map((definition) => {
     const {

@@ -63,7 +63,7 @@ import {
   statefulSetPrinter,
 } from './workloads.ts';
 
-/** Types a printer by the objects of its resource; the caller only passes objects of that resource. */
+/** Returns a printer without its object type. The caller must pass only objects of the printer's resource. */
 const of = <T extends KubeObject>(printer: Printer<T>): Printer => printer as unknown as Printer;
 
 const printers: Readonly<Record<string, Printer>> = {
@@ -130,12 +130,12 @@ const byName = new Map(Object.entries(printers));
 
 const custom = new WeakMap<Resource, () => Printer>();
 
-/** Registers the printer of a custom resource. The resource object is the same for all requests and identifies it. */
+/** Registers the printer of a custom resource, identified by the resource object, which is the same for all requests. */
 export function registerPrinter(resource: Resource, printer: () => Printer): void {
   custom.set(resource, printer);
 }
 
-/** Returns the printer of a resource; the default printer shows name and age. */
+/** Returns the printer of a resource; by default the printer of name and age. */
 export function printerFor(resource: Resource): Printer {
   return custom.get(resource)?.() ?? byName.get(groupResource(resource)) ?? defaultPrinter;
 }

@@ -9,10 +9,10 @@ const texts = {
   metadata: 'Standard metadata of an object.',
 };
 
-/** Returns the definition name of a custom kind: `example.com/v1, Widget` -> `com.example.v1.Widget`. */
+/** Returns the definition name of a custom kind: `com.example.v1.Widget` for kind Widget of `example.com/v1`. */
 const nameOf = ({ group, version, kind }: GroupVersionKind) => `${group.split('.').reverse().join('.')}.${version}.${kind}`;
 
-/** Returns a reference to the definition of a custom resource. */
+/** Returns a `$ref` to the definition of a custom resource. */
 export function refToCustomKind(kind: PublishedKind, definitions: SchemaDefinitions, version: OpenApiVersion): Json {
   const gvk = { group: kind.group, version: kind.version, kind: kind.kind };
   return definitions.refToGenerated(nameOf(gvk), gvk, (metadata) => bodyOf(kind.publishedSchema.schema ?? {}, metadata, version));
@@ -45,7 +45,7 @@ function withoutOwn(properties: Json | undefined): Json {
   return rest;
 }
 
-/** Keywords of JSON schema that OpenAPI v2 does not define or that its consumers misinterpret. */
+/** The keywords of JSON schema that OpenAPI v2 does not define, or that clients of OpenAPI v2 misinterpret. */
 const notInV2: ReadonlySet<string> = new Set(['oneOf', 'anyOf', 'allOf', 'not', 'nullable', '$schema', 'id', 'x-kubernetes-validations']);
 
 function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Json): Json {
@@ -70,7 +70,8 @@ function publish(schema: JSONSchemaProps, version: OpenApiVersion, metadata: Jso
 }
 
 /**
- * Removes from a schema what makes clients that validate with OpenAPI v2 reject valid objects: they reject unknown fields and every null.
+ * Removes constructs from a schema because of which clients that validate with OpenAPI v2 would reject valid objects: these clients reject unknown
+ * fields and every null.
  */
 function forV2(schema: JSONSchemaProps, result: Record<string, unknown>): void {
   const free = schema['x-kubernetes-preserve-unknown-fields'] === true || schema.nullable === true;

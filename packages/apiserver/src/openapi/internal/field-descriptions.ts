@@ -5,7 +5,7 @@ const history = 'The number of old revisions to keep for rollbacks.';
 const minReady = 'The number of seconds that a new pod must be ready before it is available.';
 const observed = 'The generation that the status describes.';
 
-/** Field descriptions of all kinds except pods, by definition. */
+/** The descriptions of the fields of all kinds except pods, by definition and field name. */
 export const fieldDescriptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   DeploymentSpec: {
     minReadySeconds: minReady,

@@ -1,8 +1,8 @@
 import type { OpenApiPart } from '../openapi-document.ts';
 
 /**
- * Encodes OpenAPI v2 in protobuf with the messages of gnostic's openapi.v2 package, which clients older than OpenAPI v3 request. Supports
- * only the members that the documents of this server contain.
+ * The type of a value in the messages of gnostic's openapi.v2 package, in which clients older than OpenAPI v3 request OpenAPI v2. Only the members
+ * that the documents of this server contain are supported.
  */
 type Type = 'string' | 'bool' | 'int64' | 'double' | 'any' | Message;
 interface Field {
@@ -11,11 +11,11 @@ interface Field {
   readonly repeated?: boolean;
 }
 interface Message {
-  /** Maps JSON members to fields. */
+  /** The protobuf fields by JSON member name. */
   readonly fields: Readonly<Record<string, Field>>;
-  /** The field number for `x-` extensions. */
+  /** The field number of `x-` extensions; absent if the message has none. */
   readonly extensions?: number;
-  /** For a JSON map: the field number of its repeated named values. */
+  /** The field number of the repeated named values that encode a JSON map; absent for other messages. */
   readonly named?: { readonly number: number; readonly type: Type };
 }
 
@@ -114,7 +114,7 @@ const document: Message = {
   },
 };
 
-/** Encodes a document part by part; protobuf merges repeated occurrences of a message. */
+/** Yields the protobuf encoding of a document part by part. Protobuf decoders merge repeated occurrences of a message. */
 export function* protobufOf(parts: Iterable<OpenApiPart>): Generator<Buffer> {
   for (const part of parts) {
     switch (part.kind) {
@@ -162,7 +162,10 @@ function put(chunks: Buffer[], { number, type, repeated = false }: Field, value:
   else chunks.push(single(number, type, shape(type, value)));
 }
 
-/** Wraps values whose variant JSON expresses by type or position and protobuf by a wrapper message. */
+/**
+ * Returns the value in the structure of its protobuf message, for types whose variants JSON expresses by type or position and protobuf by a wrapper
+ * message.
+ */
 function shape(type: Type, value: unknown): unknown {
   if (type === parameter) {
     const { in: place } = value as { readonly in: 'body' | 'query' | 'path' };
@@ -199,7 +202,7 @@ function namedValue(name: string, type: Type, value: unknown): Buffer {
   return Buffer.concat([delimited(1, Buffer.from(name)), single(2, type, wrapped)]);
 }
 
-/** Encodes an untyped value as YAML; JSON is a subset of YAML. */
+/** Encodes an untyped value as YAML. The text is JSON, which is a subset of YAML. */
 const any = (value: unknown): Buffer => delimited(2, Buffer.from(`${JSON.stringify(value)}\n`));
 
 function delimited(number: number, bytes: Buffer): Buffer {

@@ -5,10 +5,10 @@ import { definitionId, type Json, type SchemaDefinitions } from './schema-defini
 
 export type Parameter = readonly [name: string, type: 'string' | 'integer' | 'boolean'];
 
-/** An operation on a path. */
+/** An HTTP operation on an OpenAPI path. */
 export interface Operation {
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
-  /** The `x-kubernetes-action`. */
+  /** The value of `x-kubernetes-action`. */
   readonly action: string;
   readonly verb: string;
   readonly parameters: readonly Parameter[];
@@ -43,22 +43,22 @@ const deleteParameters: readonly Parameter[] = [
   ['orphanDependents', 'boolean'],
   ['propagationPolicy', 'string'],
 ];
-/** The kind that operations are generated for, and the references to its definitions. */
+/** The kind for which operations are generated, with references to its OpenAPI definitions. */
 export interface KindReferences {
   readonly gvk: GroupVersionKind;
   readonly object: Json;
-  /** Adds the list definition on first use. */
+  /** Returns a reference to the list definition, which is added on first use. */
   list(): Json;
 }
 
 export interface KindOperations {
   readonly collection: readonly Operation[];
   readonly object: readonly Operation[];
-  /** The list of all namespaces. */
+  /** The operations on the list of all namespaces. */
   readonly allNamespaces: readonly Operation[];
 }
 
-/** Returns the operations on the collections and objects of a kind. */
+/** Returns the operations on the collections and the objects of a kind. */
 export function kindOperations({ verbs }: Kind, references: KindReferences, definitions: SchemaDefinitions): KindOperations {
   const { gvk, object } = references;
   const has = (verb: string) => verbs.includes(verb);
@@ -166,7 +166,7 @@ function objectOperations(
   ];
 }
 
-/** Returns the operations of a subresource. `own` is the reference to the object itself for subresources that write it. */
+/** Returns the operations of a subresource. `own` is the reference to the definition of the object itself, which some subresources use. */
 export function subresourceOperations(
   subresource: Subresource,
   definitions: SchemaDefinitions,

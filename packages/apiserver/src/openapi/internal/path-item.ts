@@ -2,7 +2,7 @@ import type { GroupVersionKind } from '@oarlock/api/kinds';
 import type { Operation, Parameter } from './operations.ts';
 import type { Json, OpenApiVersion } from './schema-definitions.ts';
 
-/** A path and what its operations share. */
+/** A path, and the properties that its operations share. */
 export interface PathTemplate {
   readonly path: string;
   readonly tag: string;
@@ -10,7 +10,7 @@ export interface PathTemplate {
   readonly kind: GroupVersionKind;
   readonly namespaced: boolean;
   readonly named: boolean;
-  /** The media types of PATCH; clients read them to choose a patch type. */
+  /** The media types of PATCH, from which clients choose a patch type. */
   readonly patchTypes: readonly string[];
 }
 
@@ -18,7 +18,7 @@ const mediaTypes = ['application/json', 'application/yaml'];
 const streamTypes = [...mediaTypes, 'application/json;stream=watch'];
 const phrases: Readonly<Record<number, string>> = { 200: 'OK', 201: 'Created', 202: 'Accepted' };
 
-/** Returns the OpenAPI path item of a path with its operations. */
+/** Returns the OpenAPI path item of a path and its operations. */
 export function pathItem(template: PathTemplate, operations: readonly Operation[], version: OpenApiVersion): Json {
   const parameters = [
     ...(template.named ? [pathParameter('name', version)] : []),

@@ -12,10 +12,10 @@ const patchTypes = [
   'application/merge-patch+json',
   'application/strategic-merge-patch+json',
 ];
-/** Custom resources have no strategic merge patch, which needs Go types. */
+/** The media types of PATCH for custom resources, which have no strategic merge patch because they have no Go types. */
 const customPatchTypes = patchTypes.filter((type) => !type.includes('strategic'));
 
-/** Returns the path items of one kind: collections, objects and subresources. */
+/** Yields the path items of one kind: for its collections, objects and subresources. */
 export function* openApiPathsOf(
   kind: Kind,
   definitions: SchemaDefinitions,
@@ -63,7 +63,7 @@ export function* openApiPathsOf(
   }
 }
 
-/** Converts to camel case: `rbac.authorization.k8s.io` -> `rbacAuthorization`. */
+/** Converts a group name to camel case: `rbacAuthorization` for `rbac.authorization.k8s.io`. */
 function camel(group: string): string {
   const [first = '', ...rest] = group.replace(/\.k8s\.io$/, '').split('.');
   return first + rest.map(capitalize).join('');

@@ -1,4 +1,4 @@
-/** Field descriptions of object metadata and pods, by definition, as `kubectl explain` shows them. */
+/** The descriptions of the fields of object metadata and pods, by definition and field name, as `kubectl explain` shows them. */
 export const podFieldDescriptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   ObjectMeta: {
     annotations: 'Unstructured metadata by key. Cannot be used in selectors.',

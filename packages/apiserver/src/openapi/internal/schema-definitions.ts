@@ -14,7 +14,7 @@ const packages: Readonly<Record<string, string>> = {
 const stringOrNumber = [{ type: 'string' }, { type: 'number' }];
 const integerOrString = [{ type: 'integer' }, { type: 'string' }];
 
-/** Scalar types that have a definition of their own. */
+/** The OpenAPI definitions of scalar types that have a definition of their own. */
 const scalarDefinitions: Readonly<Record<string, { readonly name: string; readonly body: (version: OpenApiVersion) => Json }>> = {
   'date-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.Time', body: () => ({ type: 'string', format: 'date-time' }) },
   'micro-time': { name: 'io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime', body: () => ({ type: 'string', format: 'date-time' }) },
@@ -28,14 +28,14 @@ const scalarDefinitions: Readonly<Record<string, { readonly name: string; readon
   },
 };
 
-/** Converts a definition id to the name that clients know: `core/v1.Pod` -> `io.k8s.api.core.v1.Pod`. */
+/** Returns the OpenAPI name of a definition ID: `io.k8s.api.core.v1.Pod` for `core/v1.Pod`. */
 export function definitionName(id: string): string {
   const slash = id.indexOf('/');
   const scope = id.slice(0, slash);
   return `${packages[scope] ?? `io.k8s.api.${scope.split('.')[0]}`}.${id.slice(slash + 1)}`;
 }
 
-/** Collects the definitions of one document: those that are referenced, and transitively what they reference. */
+/** Collects the definitions of one document: all definitions that are referenced directly or indirectly. */
 export class SchemaDefinitions {
   readonly #version: OpenApiVersion;
   readonly #bodies = new Map<string, Json>();
@@ -46,7 +46,7 @@ export class SchemaDefinitions {
     this.#version = version;
   }
 
-  /** Returns a reference to the definition of a schema. */
+  /** Returns a `$ref` to the definition of a schema, and adds the definition. */
   refTo(id: string): Json {
     const schema = definitionOf(id);
     const name = definitionName(id);
@@ -55,20 +55,20 @@ export class SchemaDefinitions {
     return this.#ref(name);
   }
 
-  /** Returns a reference to a definition that represents an object of these kinds. */
+  /** Returns a `$ref` to the definition of an object of the given kinds, and adds the definition. */
   refToKind(id: string, ...kinds: readonly GroupVersionKind[]): Json {
     const ref = this.refTo(id);
     this.#mark(definitionName(id), kinds);
     return ref;
   }
 
-  /** Returns a reference to the list definition of a kind. */
+  /** Returns a `$ref` to the list definition of a kind, and adds the definition. */
   refToList(id: string, kind: GroupVersionKind): Json {
     return this.refToGeneratedList(definitionName(id), this.refTo(id), { ...kind, kind: `${kind.kind}List` });
   }
 
   /**
-   * Returns a reference to a definition that is in no schema table. `make` builds it on first reference from the reference to ObjectMeta.
+   * Returns a `$ref` to a definition that is in no schema table. `make` builds the definition on first reference, given the reference to ObjectMeta.
    */
   refToGenerated(name: string, kind: GroupVersionKind, make: (metadata: Json) => Json): Json {
     if (!this.#bodies.has(name)) {
@@ -78,7 +78,7 @@ export class SchemaDefinitions {
     return this.#ref(name);
   }
 
-  /** Returns a reference to the list of the type that `item` refers to. */
+  /** Returns a `$ref` to the list definition whose items have the type that `item` refers to. */
   refToGeneratedList(itemName: string, item: Json, listKind: GroupVersionKind): Json {
     const name = `${itemName}List`;
     if (!this.#bodies.has(name)) {
@@ -97,7 +97,7 @@ export class SchemaDefinitions {
     return this.#ref(name);
   }
 
-  /** Returns every definition, sorted by name. */
+  /** Yields the name and the body of every collected definition, sorted by name. */
   *bodies(): Generator<readonly [name: string, body: Json]> {
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
       this.#bodies.set(next.name, this.#struct(next.schema));
@@ -125,7 +125,7 @@ export class SchemaDefinitions {
     return { $ref: `#/${this.#version === 2 ? 'definitions' : 'components/schemas'}/${name}` };
   }
 
-  /** Adds attributes to a reference. OpenAPI 3.0 allows no siblings of `$ref`, so the reference is wrapped in `allOf`. */
+  /** Returns a reference with additional attributes. OpenAPI 3.0 allows no siblings of `$ref`, so the reference is wrapped in `allOf`. */
   #refWith(ref: Json, attributes: Json = {}): Json {
     return this.#version === 2 ? { ...ref, ...attributes } : { allOf: [ref], default: {}, ...attributes };
   }
@@ -189,7 +189,7 @@ function attributesOf({ listType, listMapKeys, mapType, patchStrategy, patchMerg
   };
 }
 
-/** Returns the definition id of a kind. Kinds of apimachinery are in `meta/v1` for every group. */
+/** Returns the definition ID of a kind. Kinds of apimachinery have their definition in `meta/v1` for every group. */
 export function definitionId({ group, version, kind }: GroupVersionKind): string {
   const id = `${group === '' ? 'core' : group}/${version}.${kind}`;
   return definitionOf(id) === undefined && definitionOf(`meta/v1.${kind}`) !== undefined ? `meta/v1.${kind}` : id;

@@ -3,7 +3,7 @@ import { Transform, type Readable } from 'node:stream';
 import { badRequest } from '@oarlock/api/status';
 import type { Exchange } from '../../http/exchange.ts';
 
-/** Headers of one connection (RFC 9110, 7.6.1), besides those that `Connection` names. */
+/** The headers that apply to one connection only (RFC 9110, section 7.6.1), in addition to headers that `Connection` names. */
 const hopByHop: ReadonlySet<string> = new Set([
   'connection',
   'http2-settings',
@@ -17,15 +17,16 @@ const hopByHop: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Returns a predicate of lower-case header names that belong to one connection and are not forwarded. */
+/** Returns a predicate that is true for header names, in lower case, that apply to one connection and are not forwarded. */
 export function connectionHeaders(connection: string | undefined): (name: string) => boolean {
   const named = new Set((connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
   return (name) => hopByHop.has(name) || named.has(name);
 }
 
 /**
- * Rejects codings that a proxy which drops `Transfer-Encoding` would hide from the recipient, and closes the connection (RFC 9112, 6.1).
- * HTTP/2 has no such header. @throws StatusError `BadRequest`
+ * Rejects transfer codings that a proxy would hide from the recipient by removing `Transfer-Encoding`, and closes the connection (RFC 9112, section
+ * 6.1). HTTP/2 has no such header.
+ * @throws StatusError `BadRequest` if the request has such a coding
  */
 export function checkTransferCoding(exchange: Pick<Exchange, 'headers' | 'setHeader'>): void {
   const coding = exchange.headers['transfer-encoding'];
@@ -34,15 +35,18 @@ export function checkTransferCoding(exchange: Pick<Exchange, 'headers' | 'setHea
   throw badRequest(`unsupported transfer encoding ${JSON.stringify(coding)}`);
 }
 
-/** Rejects an upgrade with a body: its bytes would be read as the upgraded protocol, or as another request. @throws StatusError `BadRequest` */
+/**
+ * Rejects an upgrade request with a body, whose bytes would be read as part of the upgraded protocol or as another request.
+ * @throws StatusError `BadRequest` if the request has a body
+ */
 export function checkUpgradeBody(headers: IncomingHttpHeaders): void {
   if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0)
     throw badRequest('an upgrade request must not have a body');
 }
 
 /**
- * Adds the framing of a body to the headers of a forwarded request: the declared length, else chunks. node frames bodies of POST, PUT and PATCH
- * itself, but not those of GET, HEAD, DELETE and OPTIONS: the backend would read such a body as the next request of the connection.
+ * Returns the headers of a forwarded request with the framing of its body: the declared length, otherwise chunks. Node.js frames bodies of POST, PUT
+ * and PATCH itself, but not of GET, HEAD, DELETE and OPTIONS: the backend would read such a body as the next request.
  */
 export function framed(headers: OutgoingHttpHeaders, body: Readable | undefined): OutgoingHttpHeaders {
   const { 'content-length': length, ...others } = headers;
@@ -50,7 +54,7 @@ export function framed(headers: OutgoingHttpHeaders, body: Readable | undefined)
   return length === undefined ? { ...others, 'transfer-encoding': 'chunked' } : { ...others, 'content-length': length };
 }
 
-/** Pipes a body into a request; fails the request if the body is incomplete or has another length than the headers declare. */
+/** Pipes a body into a request. Fails the request if the body is incomplete or its length differs from the declared length. */
 export function sendBody(body: Readable, request: ClientRequest): void {
   const declared = request.getHeader('content-length');
   const fail = (error: Error) => {
@@ -68,7 +72,7 @@ export function sendBody(body: Readable, request: ClientRequest): void {
   else body.pipe(exactly(Number(declared)).once('error', fail)).pipe(request);
 }
 
-/** Returns a transform that fails if its input has not exactly `length` bytes. */
+/** Returns a transform stream that fails if its input does not have exactly `length` bytes. */
 function exactly(length: number): Transform {
   const mismatch = () => new Error(`the body of the request is not ${length} bytes long, as its Content-Length declares`);
   let count = 0;

@@ -1,6 +1,6 @@
 import { rewriteLink, type LinkRewriting } from './location.ts';
 
-/** Attributes that hold links, by element. https://html.spec.whatwg.org/multipage/indices.html#attributes-3 */
+/** The HTML attributes that contain links, by element. https://html.spec.whatwg.org/multipage/indices.html#attributes-3 */
 const linksOf: Readonly<Record<string, readonly string[]>> = {
   a: ['href'],
   applet: ['codebase'],
@@ -29,10 +29,10 @@ const linksOf: Readonly<Record<string, readonly string[]>> = {
   video: ['poster', 'src'],
 };
 const attribute = /([a-z-]+)(\s*=\s*)("[^"]*"|'[^']*')/gi;
-/** Longer text after `<` is not treated as a tag. */
+/** The maximum length of a tag. Longer text after `<` is not treated as a tag. */
 const maxTag = 64 * 1024;
 
-/** Rewrites the links of an HTML page that arrives in chunks. All other bytes stay the same. */
+/** Rewrites the links of an HTML page that arrives in chunks. All other bytes are unchanged. */
 export class HtmlLinkRewriter {
   readonly #rewriting: LinkRewriting;
   #pending = '';

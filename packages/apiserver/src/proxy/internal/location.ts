@@ -1,14 +1,14 @@
-/** Describes how links of a proxied server become links through the proxy. */
+/** The addresses by which links of a proxied server are rewritten to links through the proxy. */
 export interface LinkRewriting {
-  /** The prefix of the server's paths at the proxy: `/api/v1/namespaces/a/pods/b/proxy`. */
+  /** The path prefix of the server at the proxy, such as `/api/v1/namespaces/a/pods/b/proxy`. */
   readonly prefix: string;
-  /** The `host:port` of the server. */
+  /** The `host:port` of the proxied server. */
   readonly host: string;
 }
 
 /**
- * Returns the link through the proxy, as upstream's proxy transport. Only links with an absolute path to the same server change: relative links
- * lead through the proxy already.
+ * Returns a link through the proxy, as upstream's proxy transport does. Only links to the same server with an absolute path are changed, because
+ * relative links lead through the proxy already.
  */
 export function rewriteLink(link: string, { prefix, host }: LinkRewriting, requestHost: string | undefined): string {
   const absolute = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)(.*)$/is.exec(link) ?? /^\/\/([^/?#]*)(.*)$/s.exec(link);

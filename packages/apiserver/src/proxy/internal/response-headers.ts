@@ -3,11 +3,11 @@ import type { Exchange } from '../../http/exchange.ts';
 import { connectionHeaders } from './forwarded-body.ts';
 import { rewriteLink, type LinkRewriting } from './location.ts';
 
-/** Reports whether the response is an HTML page without a content coding. */
+/** Returns true if the response is an HTML page without a content coding. */
 export const isHtml = (headers: IncomingHttpHeaders): boolean =>
   (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() === 'text/html' && headers['content-encoding'] === undefined;
 
-/** Returns the headers of the response without those of its connection. */
+/** Returns the response headers to forward to the client, without headers that apply to the connection. */
 export function returnedHeaders(
   headers: IncomingHttpHeaders,
   rewriting: LinkRewriting | undefined,

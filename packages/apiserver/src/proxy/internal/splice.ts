@@ -1,12 +1,12 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** Buffered bytes in one direction above which reading pauses. */
+/** The number of buffered bytes per direction above which reading pauses. */
 const maxBufferedBytes = 256 * 1024;
 
 /**
- * Copies bytes between two streams in both directions, with back pressure. Forwards the end of one direction; an error or the close of one
- * stream destroys both. Resolves when both are closed.
+ * Copies bytes between two streams in both directions, with back pressure. The end of one direction is forwarded; an error or the close of one
+ * stream destroys both. Resolves when both streams are closed.
  */
 export function copyBidirectional(
   a: Duplex,
@@ -42,7 +42,7 @@ export function copyBidirectional(
   });
 }
 
-/** Copies like `pipe`, but writes the chunks of one turn of the event loop at once: TLS delivers at most 16 KiB at a time. */
+/** Copies like `pipe`, but writes all chunks of one event loop turn together, because TLS delivers at most 16 KiB at a time. */
 function copyOneWay(from: Duplex, to: Duplex): void {
   let corked = false;
   const flush = () => {
@@ -62,7 +62,7 @@ function copyOneWay(from: Duplex, to: Duplex): void {
   from.once('end', () => to.end());
 }
 
-/** Ends a stream, and destroys it after `lingerMs` if its buffered bytes are not written by then. */
+/** Ends a stream, and destroys it if its buffered bytes are not written within `lingerMs`. */
 function endSoon(stream: Duplex, lingerMs: number): void {
   if (stream.destroyed) return;
   stream.end();

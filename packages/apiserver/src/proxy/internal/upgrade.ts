@@ -4,10 +4,10 @@ import type { Duplex } from 'node:stream';
 import { connectionHeaders } from './forwarded-body.ts';
 import { copyBidirectional } from './splice.ts';
 
-/** Time for the buffered bytes of one side after the other side has closed. */
+/** The time in milliseconds to write the buffered bytes of one side after the other side has closed. */
 const lingerMs = 2_000;
 
-/** The response to an upgrade request, with the connection if the server agreed. */
+/** The response to an upgrade request, with the connection if the server accepted the upgrade. */
 export interface UpgradeResponse {
   readonly response: IncomingMessage;
   readonly upgraded?: { readonly socket: Duplex; readonly head: Buffer };
@@ -17,13 +17,13 @@ export interface UpgradeResponse {
 export interface UpgradeClient {
   readonly socket: Duplex;
   readonly head: Buffer;
-  /** Ends both connections. */
+  /** Ends both connections when it aborts. */
   readonly signal: AbortSignal;
-  /** Called with the status code when the client's connection stops being HTTP. Earlier errors are thrown and sent over HTTP. */
+  /** Called with the status code when the client's connection stops using HTTP. Errors before this call are thrown and sent over HTTP. */
   begin(code: number): void;
 }
 
-/** Sends the request. @throws Error if there is no response */
+/** Sends an upgrade request and returns the response. @throws Error if there is no response */
 export function sendUpgradeRequest(request: ClientRequest): Promise<UpgradeResponse> {
   return new Promise((resolve, reject) => {
     request.once('error', reject);
@@ -42,8 +42,9 @@ export function sendUpgradeRequest(request: ClientRequest): Promise<UpgradeRespo
 }
 
 /**
- * Sends the request and copies bytes between the client's connection and the upgraded one until both are closed. If the server does not agree,
- * `forwardRejection` writes its response. @throws Error if there is no response
+ * Sends an upgrade request, and copies bytes between the connections until both are closed. If the server rejects the upgrade, `forwardRejection`
+ * writes the server's response.
+ * @throws Error if there is no response
  */
 export async function proxyUpgrade(
   request: ClientRequest,
@@ -74,7 +75,10 @@ export async function proxyUpgrade(
   }
 }
 
-/** Returns the head of a response as received, with `more` lines. Without an upgrade, headers of the connection are removed. */
+/**
+ * Returns the head of a response as it was received, with the additional header lines in `more`. Without an upgrade, headers that apply to the
+ * connection are removed.
+ */
 export function responseHead(code: number, response: IncomingMessage, more = ''): string {
   const lines = [`HTTP/1.1 ${code} ${response.statusMessage ?? STATUS_CODES[code] ?? ''}`];
   const isConnectionHeader = connectionHeaders(response.headers.connection);

@@ -8,7 +8,7 @@ import type { VersionConversion } from '../served-kind.ts';
 import { events } from './core.ts';
 import { olderDeviceVersions } from './device-conversions.ts';
 
-/** Drops members that are undefined. */
+/** Returns the object without members that are undefined. */
 function withoutUndefined<T extends object>(object: T): T {
   for (const key of Object.keys(object))
     if ((object as Record<string, unknown>)[key] === undefined) delete (object as Record<string, unknown>)[key];
@@ -17,7 +17,7 @@ function withoutUndefined<T extends object>(object: T): T {
 
 const eventField = (name: string) => events.fields?.[name] ?? (() => '');
 
-/** Converts between events.k8s.io/v1 and the stored core/v1. */
+/** The conversion between events.k8s.io/v1 and core/v1, which is stored. */
 const eventsV1: VersionConversion = {
   toStored(object) {
     const event = object as Event;
@@ -94,7 +94,7 @@ function parsed(text: string | undefined): unknown {
   }
 }
 
-/** Converts between autoscaling/v1 and the stored autoscaling/v2. Fields that v1 lacks are kept in annotations. */
+/** The conversion between autoscaling/v1 and autoscaling/v2, which is stored. Fields that v1 does not have are kept in annotations. */
 const autoscalersV1: VersionConversion = {
   toStored(object) {
     const { metadata, spec, status } = object as V1;
@@ -182,7 +182,7 @@ const autoscalersV1: VersionConversion = {
   },
 };
 
-/** Converts between versions that differ only in apiVersion. */
+/** Returns the conversion between two versions that differ only in apiVersion. */
 function renamedField(stored: string, served: string): VersionConversion {
   const [from = '', to = ''] = [stored, served].map((key) => key.slice(0, key.lastIndexOf('/')));
   return {
@@ -196,7 +196,7 @@ interface StoredVersion {
   readonly conversion: VersionConversion;
 }
 
-/** Returns the conversions of resources whose other versions have the schema of the storage version (`group/version`). */
+/** Returns the conversions of resources whose other versions have the same schema as the storage version (`group/version`). */
 const sameSchema = (storageVersion: string, others: readonly string[], resources: readonly string[]): [string, StoredVersion][] =>
   resources.flatMap((resource) =>
     others.map((other): [string, StoredVersion] => {
@@ -206,7 +206,7 @@ const sameSchema = (storageVersion: string, others: readonly string[], resources
     }),
   );
 
-/** Conversions of served versions that are not the storage version, by `group/version/resource`. */
+/** The conversions of served versions that are not the storage version, by `group/version/resource`. */
 export const versionConversions: ReadonlyMap<string, StoredVersion> = new Map([
   ['events.k8s.io/v1/events', { stored: '/v1/events', conversion: eventsV1 }],
   ['autoscaling/v1/horizontalpodautoscalers', { stored: 'autoscaling/v2/horizontalpodautoscalers', conversion: autoscalersV1 }],

@@ -23,13 +23,13 @@ const text =
   (object: KubeObject) =>
     read(object as T) ?? '';
 
-/** Nodes keep the status with which the kubelet creates them. */
+/** The strategy of Nodes, which keeps the status that the kubelet sends on create. */
 export const nodes: Strategy = {
   fields: { 'spec.unschedulable': (object) => String((object as Node).spec?.unschedulable ?? false) },
   keepsStatusOnCreate: true,
 };
 
-/** Moves the write-only `stringData` to `data`. */
+/** Returns a Secret with the write-only `stringData` moved to `data`. */
 function withoutStringData(object: KubeObject): KubeObject {
   const { stringData, data } = object as Secret;
   if (stringData === undefined) return object;
@@ -43,7 +43,7 @@ export const secrets: Strategy = {
   prepareForUpdate: withoutStringData,
 };
 
-/** References to Secrets of a service account consist of the name only. */
+/** Returns a ServiceAccount whose references to Secrets contain only the name. */
 function cleaned(object: KubeObject): KubeObject {
   const { secrets } = object as ServiceAccount;
   return secrets === undefined
@@ -74,7 +74,7 @@ export const events: Strategy = {
 const claimSpec = (object: KubeObject) => specOf<PersistentVolumeClaimSpec>(object);
 const core = new Set([undefined, '']);
 
-/** Returns true if dataSource and dataSourceRef refer to the same object, as far as dataSource can express it. */
+/** Returns a PersistentVolumeClaim with dataSource and dataSourceRef set to the same object, as far as dataSource can express the reference. */
 function hasSameSource(object: KubeObject): KubeObject {
   const { dataSource, dataSourceRef } = claimSpec(object);
   if (dataSource !== undefined && dataSourceRef === undefined)
@@ -121,7 +121,10 @@ export const persistentVolumes: Strategy = {
 const csrSpec = (object: KubeObject) => specOf<CertificateSigningRequestSpec>(object);
 const csrStatus = (object: KubeObject) => statusOf<CertificateSigningRequestStatus>(object);
 const decidedConditionTypes = new Set(['Approved', 'Denied']);
-/** Sets the source address annotation, on which the approval of serving certificates relies; clients cannot set or change it. */
+/**
+ * Returns a CertificateSigningRequest with the source address annotation, on which the approval of serving certificates relies. Clients cannot set
+ * or change the annotation.
+ */
 function withSourceAddress(object: KubeObject, source: string | undefined): KubeObject {
   if (object.metadata?.annotations?.[sourceAddressAnnotation] === source) return object;
   const { [sourceAddressAnnotation]: _clientValue, ...annotations } = object.metadata?.annotations ?? {};
@@ -180,7 +183,7 @@ export const certificateSigningRequests: Strategy = {
   },
 };
 
-/** Sets the times of the conditions. */
+/** Returns the object with the timestamps of its conditions set. */
 function withConditionTimes(object: KubeObject, old: KubeObject, now: number): KubeObject {
   const at = formatTime(now);
   const before = csrStatus(old).conditions ?? [];

@@ -19,7 +19,7 @@ const changedEach = (value: Fields, key: string, change: (member: Fields) => Fie
     : value;
 };
 
-/** v1beta1 has the settings of an exact request beside its name, later versions in `exactly` (KEP-4816). */
+/** The fields of an exact device request, which v1beta1 has in the request itself and later versions have in `exactly` (KEP-4816). */
 const requestFields = ['deviceClassName', 'selectors', 'allocationMode', 'count', 'adminAccess', 'tolerations', 'capacity'] as const;
 function nested(request: Fields): Fields {
   const exactly: Record<string, unknown> = {};
@@ -35,7 +35,7 @@ function flat(request: Fields): Fields {
   const { exactly, ...rest } = request;
   return isObject(exactly) ? { ...rest, ...exactly } : rest;
 }
-/** v1beta1 has the attributes of a device in `basic`. */
+/** Returns a device with its attributes in `basic`, as in v1beta1. */
 const nestedDevice = ({ name, ...basic }: Fields): Fields => ({ name, basic });
 const flatDevice = ({ basic, ...rest }: Fields): Fields => (isObject(basic) ? { ...rest, ...basic } : rest);
 
@@ -50,7 +50,7 @@ const conversionBetween = (stored: (object: Fields) => Fields, served: (object: 
   fromStored: (object) => ({ ...served(object as unknown as Fields), apiVersion: 'resource.k8s.io/v1beta1' }) as unknown as KubeObject,
 });
 
-/** Conversions between resource.k8s.io/v1beta1 and the stored v1, by resource. */
+/** The conversions between resource.k8s.io/v1beta1 and v1, which is stored, by resource. */
 export const olderDeviceVersions: Readonly<Record<string, VersionConversion>> = {
   resourceclaims: conversionBetween(claim(nested), claim(flat)),
   resourceclaimtemplates: conversionBetween(template(nested), template(flat)),

@@ -1,15 +1,15 @@
 import { cidrSize, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import { parseIPNumber, familyOf, formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
-/** The allocatable addresses of a service CIDR: without the network address and, for IPv4, the broadcast address. */
+/** The addresses of a service CIDR that can be allocated: without the network address and, for IPv4, the broadcast address. */
 export class IPRange {
   readonly cidr: string;
   readonly family: IPFamily;
   readonly #first: bigint;
-  /** The number of allocatable addresses. */
+  /** The number of addresses that can be allocated. */
   readonly size: number;
 
-  /** @throws RangeError if the text is not a CIDR */
+  /** Parses a CIDR. @throws RangeError if the text is not a CIDR */
   constructor(cidr: string) {
     const range = parseCIDRSloppy(cidr);
     if (range === undefined) throw new RangeError(`not a CIDR: ${cidr}`);

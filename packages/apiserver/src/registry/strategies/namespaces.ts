@@ -6,8 +6,8 @@ const spec = (object: KubeObject) => specOf<NamespaceSpec>(object);
 const status = (object: KubeObject) => statusOf<NamespaceStatus>(object);
 
 /**
- * A namespace is deleted in two steps: the deletion marks it as Terminating; the namespace controller removes its contents and then
- * `spec.finalizers`.
+ * The strategy of Namespaces. A deletion only sets the phase Terminating; the namespace controller deletes the contents of the namespace and then
+ * removes `spec.finalizers`.
  */
 export const namespaces: Strategy = {
   fields: { 'status.phase': (object) => (object as Namespace).status?.phase ?? '', name: ({ metadata }) => metadata?.name ?? '' },

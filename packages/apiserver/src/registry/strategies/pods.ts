@@ -21,7 +21,7 @@ type Labels = Readonly<Record<string, string>>;
 const spec = (object: KubeObject) => specOf<PodSpec>(object);
 const status = (object: KubeObject) => statusOf<PodStatus>(object);
 
-/** Sets a condition; its transition time changes with its status only. */
+/** Returns the pod with a condition set. lastTransitionTime changes only if the status of the condition changes. */
 export function withCondition(
   conditions: readonly PodCondition[] | undefined,
   condition: Pick<PodCondition, 'type' | 'status' | 'reason' | 'message'>,
@@ -45,7 +45,7 @@ const extendedSelector = (
     : { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), ...added] };
 };
 
-/** Adds the pod's own values of matchLabelKeys and mismatchLabelKeys to the label selector of a term (KEP-3633). */
+/** Returns an affinity term whose label selector contains the pod's values of matchLabelKeys and mismatchLabelKeys (KEP-3633). */
 function mergedTerm(term: PodAffinityTerm, labels: Labels): PodAffinityTerm {
   const labelSelector = extendedSelector(
     extendedSelector(term.labelSelector, { keys: term.matchLabelKeys, operator: 'In' }, labels),
@@ -77,7 +77,7 @@ function mergedAffinity(affinity: Affinity, labels: Labels): Affinity {
   return { ...affinity, ...(podAffinity && { podAffinity }), ...(podAntiAffinity && { podAntiAffinity }) };
 }
 
-/** Adds the pod's own values of matchLabelKeys to the label selector of a spread constraint (KEP-3243). */
+/** Returns a topology spread constraint whose label selector contains the pod's values of matchLabelKeys (KEP-3243). */
 function mergedSpread(constraint: TopologySpreadConstraint, labels: Labels): TopologySpreadConstraint {
   const labelSelector = extendedSelector(constraint.labelSelector, { keys: constraint.matchLabelKeys, operator: 'In' }, labels);
   return labelSelector === undefined ? constraint : { ...constraint, labelSelector };
@@ -116,7 +116,7 @@ function preparePodForCreate(object: KubeObject, now: number): KubeObject {
   return withFields(object, { spec: merged, status: newStatus });
 }
 
-/** Keeps the observed generations, which older kubelets omit. */
+/** Returns the status with the observed generations of the old status, which older kubelets omit. */
 function withKeptGenerations(next: PodStatus, old: PodStatus): PodStatus {
   const observed = next.observedGeneration ?? old.observedGeneration;
   const known = new Map((old.conditions ?? []).map((condition) => [condition.type, condition.observedGeneration]));
@@ -145,7 +145,7 @@ const statusRules: SubresourceStrategy = {
   },
 };
 
-/** Only the metadata that status updates may change, and the ephemeral containers. */
+/** The strategy of pods/ephemeralcontainers, which changes the ephemeral containers and the metadata that status updates may change. */
 const ephemeralContainers: SubresourceStrategy = {
   prepareForUpdate(object, old) {
     const { ephemeralContainers } = spec(object);
@@ -172,7 +172,10 @@ const resizedContainers = (
   });
 };
 
-/** Changes only resources and resize policies of existing containers and the pod-level resources (KEP-1287, KEP-5419). */
+/**
+ * The strategy of pods/resize, which changes only resources and resize policies of existing containers and the pod-level resources (KEP-1287,
+ * KEP-5419).
+ */
 const resize: SubresourceStrategy = {
   prepareForUpdate(object, old) {
     const before = spec(old);

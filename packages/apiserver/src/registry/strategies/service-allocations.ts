@@ -9,14 +9,14 @@ import { ipsOf, needsHealthCheck, needsPorts, portsOf, type MutableServiceSpec }
 /** The write of a Service for which cluster IPs and node ports are allocated. */
 export interface ServiceAllocation {
   readonly allocator: ServiceAllocator;
-  /** Receives the allocated values. */
+  /** The spec of the Service, to which allocated values are written. */
   readonly spec: MutableServiceSpec;
-  /** The spec before an update. */
+  /** The spec before the update; undefined for a new Service. */
   readonly before: ServiceSpec | undefined;
   readonly context: StrategyContext;
 }
 
-/** Allocates the cluster IPs that the spec leaves empty, and validates the others. */
+/** Allocates the cluster IPs that the spec leaves empty, and validates the ones that the client chose. */
 export function allocateClusterIPs({ spec, before, allocator, context }: ServiceAllocation): FieldError[] {
   const held = new Set(before === undefined ? [] : ipsOf(before));
   const ips: string[] = [];
@@ -41,7 +41,7 @@ export function allocateClusterIPs({ spec, before, allocator, context }: Service
   return [];
 }
 
-/** Returns why an address that the client chose cannot be allocated. */
+/** Returns the reason why an address that the client chose cannot be allocated; undefined if it can. */
 function ipRejection({ allocator, context }: Pick<ServiceAllocation, 'allocator' | 'context'>, ip: string): string | undefined {
   if (allocator.rangeOf(ip) === undefined)
     return `the provided IP (${ip}) is not in the valid range. The range of valid IPs is ${allocator.cidrs(familyOf(ip))}`;
@@ -51,19 +51,19 @@ function ipRejection({ allocator, context }: Pick<ServiceAllocation, 'allocator'
     : undefined;
 }
 
-/** Allocates the node ports and the health check node port that the spec leaves empty, and validates the others. */
+/** Allocates the node ports and the health check node port that the spec leaves empty, and validates the ones that the client chose. */
 export function allocateNodePorts(allocation: ServiceAllocation): FieldError[] {
   const ports = new NodePorts(allocation);
   const portErrors = needsPorts(allocation.spec) && allocation.spec.ports !== undefined ? ports.allocate() : [];
   return [...portErrors, ...ports.allocateHealthCheckPort()];
 }
 
-/** The node ports that one write of a Service chooses. */
+/** The node ports that one write of a Service allocates. */
 class NodePorts {
   readonly #allocation: ServiceAllocation;
-  /** The node ports that the Service has. */
+  /** The node ports that are already allocated to the Service. */
   readonly #held: ReadonlySet<number>;
-  /** Keys of ports that cannot be allocated: those that this write chose, and those that a previous commit attempt found taken. */
+  /** The keys of ports that cannot be allocated: ports that this write already uses, and ports that an earlier commit attempt found taken. */
   readonly #chosen: Set<string>;
 
   constructor(allocation: ServiceAllocation) {
@@ -72,7 +72,7 @@ class NodePorts {
     this.#chosen = new Set(allocation.context.takenReservations);
   }
 
-  /** Sets the node ports of `spec.ports`. */
+  /** Allocates the node ports of `spec.ports`, and returns the errors. */
   allocate(): FieldError[] {
     const { spec, allocator } = this.#allocation;
     const ports = spec.ports ?? [];
@@ -100,7 +100,7 @@ class NodePorts {
     return errors;
   }
 
-  /** Sets `spec.healthCheckNodePort` of a Service that needs it. */
+  /** Allocates `spec.healthCheckNodePort` if the Service needs it, and returns the errors. */
   allocateHealthCheckPort(): readonly FieldError[] {
     const { spec, before } = this.#allocation;
     const { healthCheckNodePort = 0 } = spec;
@@ -127,7 +127,7 @@ class NodePorts {
     return port;
   }
 
-  /** Returns why a port that the client chose cannot be allocated. */
+  /** Returns the reason why a port that the client chose cannot be allocated; undefined if it can. */
   #rejection(port: number): string | undefined {
     const { allocator, context } = this.#allocation;
     if (this.#held.has(port)) return undefined;
@@ -139,7 +139,7 @@ class NodePorts {
   }
 }
 
-/** Returns true if no other port with the protocol of `port` uses the node port. */
+/** Returns true if no other port with the same protocol uses the node port. */
 function isSharable(ports: readonly ServicePort[], port: ServicePort, nodePort: number): boolean {
   const protocol = port.protocol ?? 'TCP';
   return !ports.some((other) => other !== port && other.nodePort === nodePort && (other.protocol ?? 'TCP') === protocol);

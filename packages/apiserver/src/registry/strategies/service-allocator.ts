@@ -14,7 +14,7 @@ export const ipFamilyLabel = 'ipaddress.kubernetes.io/ip-family';
 export const managedByLabel = 'ipaddress.kubernetes.io/managed-by';
 export const managedByAllocator = 'ipallocator.k8s.io';
 
-/** The object that an address or port is allocated to. */
+/** The object to which an address or port is allocated. */
 export interface AllocationOwner {
   readonly namespace: string;
   readonly name: string;
@@ -22,24 +22,23 @@ export interface AllocationOwner {
 
 interface AllocationRange {
   readonly size: number;
-  /** The number of values at the beginning that users choose. */
+  /** The number of values at the start of the range that are reserved for users to choose. */
   readonly reserved: number;
-  /** Returns the storage key of a value. */
+  /** Returns the storage key of the value with this index. */
   key(index: number): string;
 }
 
 /**
- * Allocates the cluster IPs and node ports of Services (ipallocator and portallocator upstream). Each allocation is a storage key that is
- * written and deleted in the same commit as its Service, so that two servers cannot allocate the same value and none leaks. A cluster IP is
- * an IPAddress object (KEP-1880), a node port a key of its own. The state in this class follows storage and only helps to choose free
- * values.
+ * Allocates the cluster IPs and node ports of Services (ipallocator and portallocator upstream). Each allocation is a storage key that is written
+ * and deleted in the same commit as its Service, so that two servers cannot allocate the same value and no allocation leaks. The key of a cluster IP
+ * is an IPAddress object (KEP-1880). The state of this class follows storage and only serves to choose free values.
  */
 export class ServiceAllocator {
   readonly #defaults: readonly IPRange[];
   readonly #ports: { readonly from: number; readonly to: number };
   readonly #random: Pick<RandomSource, 'next' | 'uuid'>;
   readonly #allocated = new Set<string>();
-  /** Parsed ranges by their CIDR text. */
+  /** The parsed ranges by CIDR text. */
   readonly #parsed = new Map<string, IPRange>();
   #addresses: StoredKind | undefined;
   #cidrs: StoredKind | undefined;
@@ -51,13 +50,13 @@ export class ServiceAllocator {
     this.#random = random;
   }
 
-  /** Sets the stores of IPAddresses and ServiceCIDRs. Without them the ranges are those of the cluster configuration. */
+  /** Sets the caches of IPAddresses and ServiceCIDRs. Without them, the ranges of the cluster configuration are used. */
   setIndexes(addresses: StoredKind | undefined, cidrs: StoredKind | undefined): void {
     this.#addresses = addresses;
     this.#cidrs = cidrs;
   }
 
-  /** The address families in order of preference, as the cluster was configured. */
+  /** The address families in order of preference, from the cluster configuration. */
   get families(): readonly IPFamily[] {
     return [...new Set(this.#defaults.map(({ family }) => family))];
   }
@@ -75,7 +74,7 @@ export class ServiceAllocator {
     return `${portRoot}${port}`;
   }
 
-  /** Returns the stored value of a key that `owner` allocates. */
+  /** Returns the value to store at the key of an allocation to `owner`. */
   valueOf(key: string, { namespace, name }: AllocationOwner, now: number): Uint8Array {
     const addresses = this.#addresses;
     if (addresses === undefined || !key.startsWith(addresses.storagePrefix))
@@ -121,7 +120,8 @@ export class ServiceAllocator {
   }
 
   /**
-   * Returns a free address, from the upper part of the range first: the lower part is preferred for addresses that users choose (KEP-3070).
+   * Returns a free address; undefined if there is none. Prefers the upper part of the range, because users choose addresses from the lower part
+   * (KEP-3070).
    */
   allocateIP(family: IPFamily, also: ReadonlySet<string>): string | undefined {
     for (const range of this.#ranges()) {
@@ -133,7 +133,7 @@ export class ServiceAllocator {
     return undefined;
   }
 
-  /** Returns a free node port, with the same preference (KEP-3668). */
+  /** Returns a free node port; undefined if there is none. Prefers the upper part of the range (KEP-3668). */
   allocatePort(also: ReadonlySet<string>): number | undefined {
     const size = this.#ports.to - this.#ports.from + 1;
     const reserved = size < 32 ? 0 : Math.min(Math.max(16, Math.floor(size / 32)), 128);
@@ -141,7 +141,7 @@ export class ServiceAllocator {
     return index === undefined ? undefined : this.#ports.from + index;
   }
 
-  /** Returns the ranges of every ServiceCIDR that is ready and not being deleted; the configured ranges if there is none. */
+  /** Returns the ranges of all ServiceCIDRs that are ready and not being deleted; the configured ranges if there is none. */
   #ranges(): readonly IPRange[] {
     const cidrs = this.#cidrs;
     if (cidrs === undefined) return this.#defaults;
@@ -163,7 +163,10 @@ export class ServiceAllocator {
     return range;
   }
 
-  /** Returns the index of a free value: a random one from the upper part, or from the lower, reserved part if that is exhausted. */
+  /**
+   * Returns the index of a free value, chosen at random from the upper part of the range, or from the reserved lower part if the upper part is
+   * exhausted.
+   */
   #free({ size, reserved, key }: AllocationRange, also: ReadonlySet<string>): number | undefined {
     for (const [from, to] of [
       [reserved, size],
@@ -182,7 +185,7 @@ export class ServiceAllocator {
   }
 }
 
-/** A ServiceCIDR without a Ready condition counts as ready. */
+/** Returns true if a ServiceCIDR is ready. A ServiceCIDR without the condition Ready counts as ready. */
 export function isReady({ status }: ServiceCIDR): boolean {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   return ready === undefined || ready.status === 'True';

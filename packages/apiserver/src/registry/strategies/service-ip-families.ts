@@ -20,7 +20,7 @@ export function initIPFamilyFields({ spec, before, allocator }: ServiceAllocatio
   return errors;
 }
 
-/** Drops the secondary values of a Service that an update changes to SingleStack; rejects several values otherwise. */
+/** Removes the secondary values of a Service whose update changes it to SingleStack; returns errors for other secondary values. */
 function checkSingleStack(spec: MutableServiceSpec, before: ServiceSpec | undefined): FieldError[] {
   if (before !== undefined) {
     if (isEqual(spec.clusterIPs, before.clusterIPs) && (spec.clusterIPs?.length ?? 0) > 1)
@@ -37,7 +37,7 @@ function checkSingleStack(spec: MutableServiceSpec, before: ServiceSpec | undefi
   ];
 }
 
-/** Returns the families that the client specified, in `ipFamilies` or by the addresses in `clusterIPs`. */
+/** Returns the IP families that the client specified, in `ipFamilies` or by the addresses in `clusterIPs`. */
 function requestedFamilies({ spec, allocator }: Omit<ServiceAllocation, 'context'>, errors: FieldError[]): string[] {
   const families: string[] = [...(spec.ipFamilies ?? [])];
   for (const [i, ip] of (spec.clusterIPs ?? []).entries()) {

@@ -2,7 +2,7 @@ import type { KubeObject } from '@oarlock/api/object';
 import type { ServiceSpec } from '@oarlock/api/types/core-v1';
 import { specOf } from '../strategy.ts';
 
-/** A ServiceSpec that the steps of one write change in place; it is a copy that no other code holds. */
+/** A ServiceSpec that the steps of one write change in place. The object is a copy to which no other code has a reference. */
 export type MutableServiceSpec = { -readonly [K in keyof ServiceSpec]: ServiceSpec[K] };
 
 export const specOfService = (object: KubeObject | undefined) => specOf<ServiceSpec>(object) as ServiceSpec;

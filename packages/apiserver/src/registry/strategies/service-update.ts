@@ -1,7 +1,7 @@
 import type { ServicePort, ServiceSpec } from '@oarlock/api/types/core-v1';
 import { isEqual, needsHealthCheck, needsIP, needsPorts, type MutableServiceSpec } from './service-spec.ts';
 
-/** Keeps the allocated values that an update omits (patchAllocatedValues upstream). */
+/** Restores the allocated values that an update omits (patchAllocatedValues upstream). */
 export function patchAllocatedValues(spec: MutableServiceSpec, before: ServiceSpec): void {
   if (needsIP(spec) && needsIP(before)) {
     if ((spec.clusterIP ?? '') === '' && before.clusterIP !== undefined) spec.clusterIP = before.clusterIP;
@@ -29,7 +29,7 @@ export function patchAllocatedValues(spec: MutableServiceSpec, before: ServiceSp
     spec.healthCheckNodePort = before.healthCheckNodePort;
 }
 
-/** Removes the values that only the old type had, unless the client changed them; validation then decides. */
+/** Removes the values that apply only to the old Service type, unless the client changed them. Validation checks changed values. */
 export function dropTypeDependentFields(spec: MutableServiceSpec, before: ServiceSpec): void {
   if (needsIP(before) && !needsIP(spec)) {
     if (isEqual(spec.clusterIPs, before.clusterIPs) && (spec.clusterIP === before.clusterIP || spec.clusterIP === undefined)) {
@@ -61,7 +61,7 @@ export function dropTypeDependentFields(spec: MutableServiceSpec, before: Servic
     delete spec.externalTrafficPolicy;
 }
 
-/** Keeps `clusterIP` and `clusterIPs[0]` equal. */
+/** Makes `clusterIP` and `clusterIPs[0]` equal. */
 export function normalizeClusterIPs(spec: MutableServiceSpec, before: ServiceSpec | undefined): void {
   if (before === undefined) {
     if ((spec.clusterIP ?? '') !== '' && (spec.clusterIPs ?? []).length === 0) spec.clusterIPs = [spec.clusterIP ?? ''];

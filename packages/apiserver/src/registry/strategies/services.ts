@@ -30,7 +30,7 @@ export function servicesStrategy(allocator: ServiceAllocator): Strategy {
 
 type AllocationInput = Omit<ServiceAllocation, 'spec'>;
 
-/** Allocates the cluster IPs and node ports of a Service that is created or updated. */
+/** Allocates the cluster IPs and node ports of a Service on create and update. */
 function allocate(input: AllocationInput, object: KubeObject, old: KubeObject | undefined): AllocatedObject {
   const { before } = input;
   const { name = '', namespace = '' } = object.metadata ?? {};
@@ -55,12 +55,12 @@ function throwIfInvalid(name: string, errors: readonly FieldError[]): void {
   if (errors.length > 0) throw invalidStatus({ group: '', kind: 'Service', name }, errors);
 }
 
-/** Returns the writes that release everything that the Service has. */
+/** Returns the writes that release all allocations of a Service. */
 function releaseAll(input: AllocationInput): Allocation | undefined {
   return changeReservations(input, { keys: new Set(), owner: { namespace: '', name: '' } });
 }
 
-/** Returns the writes that acquire what the new spec contains and release what only the old spec contains. */
+/** Returns the writes that acquire the allocations of the new spec and release those that only the old spec contains. */
 function reservationOf({ spec, ...input }: ServiceAllocation, owner: AllocationOwner): Allocation | undefined {
   return changeReservations(input, { keys: keysOf(input.allocator, spec), owner });
 }

@@ -98,7 +98,7 @@ const groupStrategies: StrategyTable = {
   'volumeattributesclasses.storage.k8s.io': returnsDeleted,
 };
 
-/** Returns the strategies of kinds that differ from the generic rules, by `groupResource`. */
+/** Returns the strategies of kinds to which more than the generic rules apply, by `resource.group`. */
 export function allStrategies(allocator: ServiceAllocator): ReadonlyMap<string, Strategy> {
   return new Map(Object.entries({ ...coreStrategies(allocator), ...workloadStrategies, ...admissionStrategies, ...groupStrategies }));
 }

@@ -45,7 +45,7 @@ export const daemonSets: Strategy = {
 const jobUid = 'batch.kubernetes.io/controller-uid';
 const jobName = 'batch.kubernetes.io/job-name';
 
-/** Sets the generated selector of a Job, which matches the job's uid, unless manualSelector is set. */
+/** Returns a Job with the generated selector, which matches the uid of the Job, unless manualSelector is set. */
 function withJobSelector(object: KubeObject): KubeObject {
   const spec = specOf<JobSpec>(object) as JobSpec;
   if (spec.manualSelector === true) return object;

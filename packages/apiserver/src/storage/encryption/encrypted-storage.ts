@@ -15,17 +15,17 @@ import {
 import { identity, isEncrypted, startsWith, type Transformer } from './transformers.ts';
 import { storageRoot } from '../../watch-cache/storage-root.ts';
 
-/** The transformers of resources. The first rule that matches a resource applies: its first transformer writes, all of them read. */
+/** The transformers for some resources. The first rule that matches a resource applies: its first transformer writes, all transformers read. */
 export interface EncryptionRule {
-  /** `secrets`, `deployments.apps`; `*.apps`, `*.` for the core group, `*.*` for all. */
+  /** The resources: `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, or `*.*` for all resources. */
   readonly resources: readonly string[];
   readonly transformers: readonly [Transformer, ...Transformer[]];
 }
 
-/** Maximum size of prefix, nonce, tag and a long key name, in bytes. */
+/** The maximum number of bytes that encryption adds to a value: prefix, nonce, tag and a long key name. */
 const overheadBytes = 512;
 
-/** Returns the resource of a storage key: `/registry/secrets/default/a` -> `secrets`; '' for keys of no object. */
+/** Returns the resource of a storage key: `secrets` for `/registry/secrets/default/a`; '' for a key that belongs to no object. */
 export function resourceOf(key: string): string {
   if (!key.startsWith(storageRoot)) return '';
   const end = key.indexOf('/', storageRoot.length);
@@ -39,7 +39,7 @@ function names(pattern: string, resource: string): boolean {
   return pattern.slice(2) === (dot < 0 ? '' : resource.slice(dot + 1));
 }
 
-/** Encrypts values on their way to storage and decrypts them on the way back. Keys and revisions pass unchanged. */
+/** A storage driver that encrypts values before they are written and decrypts values that are read. Keys and revisions are unchanged. */
 export class EncryptedStorage implements StorageDriver {
   readonly traits: StorageDriver['traits'];
   readonly #storage: StorageDriver;
@@ -47,12 +47,14 @@ export class EncryptedStorage implements StorageDriver {
   readonly #resource: (key: string) => string;
   #rules: readonly EncryptionRule[] = [];
   readonly #byResource = new Map<string, EncryptionRule['transformers'] | undefined>();
-  /** Decrypted values by stored value, as long as the latter are referenced: storage in the same process returns the same buffers. */
+  /**
+   * The decrypted values by stored value, kept as long as the stored value is referenced: a storage driver in this process returns the same buffers.
+   */
   readonly #decrypted = new WeakMap<Uint8Array, Uint8Array>();
-  /** Values that were read in an older form than the one that is written now. */
+  /** The values that were stored in another form than the one that is written now. */
   readonly #staleValues = new WeakSet<Uint8Array>();
 
-  /** `resource` returns the resource of a storage key. */
+  /** Creates the driver. `resource` returns the resource of a storage key. */
   constructor(storage: StorageDriver, log: Logger, resource: (key: string) => string = resourceOf) {
     this.#storage = storage;
     this.#log = log;
@@ -63,13 +65,15 @@ export class EncryptedStorage implements StorageDriver {
 
   skipTo?: (revision: Revision) => Promise<void>;
 
-  /** Sets the rules; must be called before the first read or write. */
+  /** Sets the rules. Must be called before the first read or write. */
   setRules(rules: readonly EncryptionRule[]): void {
     this.#rules = rules;
     this.#byResource.clear();
   }
 
-  /** Returns true if a value that this driver returned is stored with an older key, or unencrypted although it must be encrypted. */
+  /**
+   * Returns true if a value that this driver returned is stored with an older key, or is stored unencrypted although its resource must be encrypted.
+   */
   isStale(value: Uint8Array): boolean {
     return this.#staleValues.has(value);
   }
@@ -141,7 +145,9 @@ export class EncryptedStorage implements StorageDriver {
     return { ...write, value };
   }
 
-  /** Decrypts an entry. A value that cannot be decrypted is returned unchanged: its reader reports that it is no object. */
+  /**
+   * Returns an entry with its value decrypted. A value that cannot be decrypted is returned unchanged; the reader reports that it is not an object.
+   */
   #decryptEntry(entry: Entry): Entry {
     const transformers = this.#transformers(entry.key);
     if (transformers === undefined) return entry;

@@ -9,13 +9,16 @@ import { aesCbc, aesGcm, identity, type Transformer } from './transformers.ts';
 
 const keyName = z.string().regex(/^[^:\s]{1,253}$/, 'a name without colons and spaces');
 
-/** Configures which resources are encrypted at rest, and with which keys. */
+/** The configuration of encryption at rest: the resources to encrypt, and the keys. */
 export const encryptionSchema = z
   .strictObject({
-    /** Path of an upstream EncryptionConfiguration; replaces the other two. */
+    /** The path of an EncryptionConfiguration of upstream, which replaces `resources` and `keys`. */
     file: z.string().min(1).optional(),
     resources: z.array(z.string().min(1)).min(1).default(['secrets']),
-    /** The first key writes, all of them read. Each file holds 16, 24 or 32 bytes in base64. By default one key is generated at the first start. */
+    /**
+     * The encryption keys. The first key encrypts, all keys decrypt. Each file contains 16, 24 or 32 bytes in base64. By default one key is
+     * generated at the first start.
+     */
     keys: z.array(z.strictObject({ name: keyName, file: z.string().min(1) })).default([]),
   })
   .refine(({ keys }) => new Set(keys.map(({ name }) => name)).size === keys.length, {
@@ -27,7 +30,7 @@ export type EncryptionConfig = z.output<typeof encryptionSchema>;
 const secretKeys = z.strictObject({
   keys: z.array(z.strictObject({ name: keyName, secret: z.string().min(1) })).min(1),
 });
-/** `apiserver.config.k8s.io/v1`. */
+/** The EncryptionConfiguration of `apiserver.config.k8s.io/v1`. */
 const configurationSchema = z.object({
   kind: z.literal('EncryptionConfiguration'),
   apiVersion: z.literal('apiserver.config.k8s.io/v1'),
@@ -57,7 +60,7 @@ function decodeKey(text: string, where: string): Buffer {
   return key;
 }
 
-/** Reads a file that only its owner may read. @throws Error if the mode permits others */
+/** Reads a file that contains a secret. @throws Error if other users than its owner may read the file */
 async function readSecret(file: string): Promise<string> {
   const { mode } = await stat(file);
   if (process.platform !== 'win32' && (mode & 0o077) !== 0)
@@ -65,7 +68,10 @@ async function readSecret(file: string): Promise<string> {
   return readFile(file, 'utf8');
 }
 
-/** Names of generated keys: `generated` is the first, and those of rotations have the time in their name, so that the last one is the newest. */
+/**
+ * Matches the file names of generated keys. The first key has the name `generated`; the names of later keys contain the time of creation, so that
+ * the last name in order is the newest key.
+ */
 const generatedKeyFile = /^(generated(?:-\d{8}T\d{9}Z)?)\.key$/;
 
 export interface EncryptionKey {
@@ -73,7 +79,7 @@ export interface EncryptionKey {
   readonly key: Buffer;
 }
 
-/** Returns the generated keys in `directory`, the newest first; none if there is no such directory. @throws Error for a key that is not valid */
+/** Returns the generated keys in `directory`, newest first; an empty list if the directory does not exist. @throws Error if a key is invalid */
 export async function readGeneratedKeys(directory: string): Promise<readonly EncryptionKey[]> {
   const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -91,13 +97,13 @@ export async function readGeneratedKeys(directory: string): Promise<readonly Enc
   );
 }
 
-/** Returns the generated key of a file name and its content, or undefined if the file is not a generated key. @throws Error for an invalid key */
+/** Returns the generated key with a file name and content; undefined if the file is not a generated key. @throws Error if the key is invalid */
 export function parseGeneratedKey(file: string, content: string): EncryptionKey | undefined {
   const name = generatedKeyFile.exec(file)?.[1];
   return name === undefined ? undefined : { name, key: decodeKey(content, file) };
 }
 
-/** Creates the next generated key in `directory`, which encrypts from the next start of the API server on. Returns its name. */
+/** Creates a new generated key in `directory` and returns its name. The API server encrypts with the key from its next start on. */
 export async function addGeneratedKey(directory: string, now: Date): Promise<string> {
   const keys = await readGeneratedKeys(directory);
   const name = keys.length === 0 ? 'generated' : `generated-${now.toISOString().replaceAll(/[-:.]/g, '')}`;
@@ -105,12 +111,12 @@ export async function addGeneratedKey(directory: string, now: Date): Promise<str
   return name;
 }
 
-/** Deletes generated keys by name. */
+/** Deletes the generated keys with these names. */
 export async function removeGeneratedKeys(directory: string, names: readonly string[]): Promise<void> {
   await Promise.all(names.map((name) => rm(join(directory, `${name}.key`))));
 }
 
-/** Writes a new key atomically. */
+/** Writes a new random key to a file atomically. */
 async function writeGeneratedKey(file: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const text = `${randomBytes(32).toString('base64')}\n`;
@@ -131,8 +137,8 @@ async function writeGeneratedKey(file: string): Promise<void> {
 }
 
 /**
- * Loads the keys. `directory` holds the generated key.
- * @throws Error with the file name and the reason
+ * Loads the keys of the configuration and returns the encryption rules. `directory` contains the generated keys.
+ * @throws Error with the file name and the reason if a file is invalid
  */
 export async function loadEncryption(settings: EncryptionConfig, directory: string): Promise<readonly EncryptionRule[]> {
   if (settings.file !== undefined) return readConfiguration(settings.file);
@@ -147,9 +153,9 @@ export async function loadEncryption(settings: EncryptionConfig, directory: stri
 }
 
 /**
- * Returns the rules of a cluster file without `encryption`: Secrets are encrypted with generated keys if such keys exist, or if the storage is
- * empty, so that an existing data directory without a key stays unencrypted. Returns no rules for storage that is not durable, or that other
- * processes write too: a key of this data directory alone would lock them out.
+ * Returns the rules for a configuration without `encryption`: Secrets are encrypted with generated keys if such keys exist or the storage is empty,
+ * so that an existing data directory without keys stays unencrypted. Returns no rules if the storage is not durable, or if other processes write it
+ * too: with a key in this data directory alone, they could not read the values.
  */
 export async function loadDefaultEncryption(storage: StorageDriver, directory: string): Promise<readonly EncryptionRule[]> {
   if (!canEncryptByDefault(storage)) return [];
@@ -160,10 +166,10 @@ export async function loadDefaultEncryption(storage: StorageDriver, directory: s
   return loadEncryption(encryptionSchema.parse({}), directory);
 }
 
-/** Returns true if a key of one data directory is enough to read the storage. */
+/** Returns true if a key in one data directory is sufficient to read the storage. */
 export const canEncryptByDefault = ({ traits }: StorageDriver): boolean => traits.durable && !traits.shared;
 
-/** Returns rules that write with the first key and read with all of them, and unencrypted values. */
+/** Returns the rules for resources: values are written with the first key, and read with any of the keys or unencrypted. */
 export function rulesFor(resources: readonly string[], keys: readonly EncryptionKey[]): readonly EncryptionRule[] {
   return [{ resources, transformers: atLeastOne([...keys.map(({ name, key }) => aesGcm(name, key)), identity]) }];
 }

@@ -1,19 +1,25 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-/** A form of stored values (value.Transformer upstream). Each value begins with the name of its provider and key. */
+/** A transformer of stored values (value.Transformer upstream). Each stored value begins with the name of the provider and the key. */
 export interface Transformer {
-  /** `k8s:enc:aesgcm:v1:key1:`; '' for plain values. */
+  /** The prefix of stored values, such as `k8s:enc:aesgcm:v1:key1:`; '' for unencrypted values. */
   readonly prefix: string;
-  /** Encrypts a value. `context` is the storage key, authenticated with the value: a value copied to another key is rejected. */
+  /**
+   * Encrypts a value. `context` is the storage key, which is authenticated together with the value: a value that was copied to another
+   * storage key cannot be decrypted.
+   */
   transformToStorage(value: Uint8Array, context: string): Buffer;
-  /** Decrypts a value without its prefix. @throws Error if it was not encrypted with this transformer, key and context */
+  /**
+   * Decrypts a stored value whose prefix has been removed. `context` is the storage key.
+   * @throws Error if the value was not encrypted by this transformer with the same encryption key and context
+   */
   transformFromStorage(sealed: Uint8Array, context: string): Buffer;
 }
 
 const mark = 'k8s:enc:';
 const aesName = (mode: 'gcm' | 'cbc', key: Buffer) => `aes-${key.length * 8}-${mode}`;
 
-/** AES-GCM: a nonce of 12 bytes, the ciphertext, a tag of 16 bytes; the storage key is authenticated with it. */
+/** Returns a transformer for AES-GCM: a nonce of 12 bytes, the ciphertext, and a tag of 16 bytes that also authenticates the storage key. */
 export function aesGcm(name: string, key: Buffer): Transformer {
   const prefix = `${mark}aesgcm:v1:${name}:`;
   const [nonceBytes, tagBytes] = [12, 16];
@@ -36,7 +42,10 @@ export function aesGcm(name: string, key: Buffer): Transformer {
   };
 }
 
-/** AES-CBC with PKCS #7 padding after an initialization vector of 16 bytes. Not bound to a context; reads values that upstream wrote. */
+/**
+ * Returns a transformer for AES-CBC with PKCS #7 padding after an initialization vector of 16 bytes. Does not authenticate the storage key. Intended
+ * to read values that upstream wrote.
+ */
 export function aesCbc(name: string, key: Buffer): Transformer {
   const prefix = `${mark}aescbc:v1:${name}:`;
   const blockBytes = 16;
@@ -54,19 +63,19 @@ export function aesCbc(name: string, key: Buffer): Transformer {
   };
 }
 
-/** Stores values unencrypted. */
+/** The transformer of unencrypted values, which does not change them. */
 export const identity: Transformer = {
   prefix: '',
   transformToStorage: (value) => Buffer.from(value.buffer, value.byteOffset, value.byteLength),
   transformFromStorage: (value) => Buffer.from(value.buffer, value.byteOffset, value.byteLength),
 };
 
-/** Returns true if a value has the prefix of any transformer except `identity`. */
+/** Returns true if a value has the prefix of an encrypting transformer. */
 export function isEncrypted(value: Uint8Array): boolean {
   return startsWith(value, mark);
 }
 
-/** Returns true if a value begins with an ASCII text. */
+/** Returns true if a value begins with the bytes of an ASCII text. */
 export function startsWith(value: Uint8Array, text: string): boolean {
   if (value.length < text.length) return false;
   for (let at = 0; at < text.length; at += 1) if (value[at] !== text.charCodeAt(at)) return false;

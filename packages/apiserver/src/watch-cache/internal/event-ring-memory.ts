@@ -1,10 +1,10 @@
-/** What the memory bound needs of an event ring. */
+/** The methods and properties of an event ring that the memory limit needs. */
 export interface AccountedRing {
   readonly bytes: number;
   dropOldest(): void;
 }
 
-/** Bounds the bytes of all event rings together: beyond `maxBytes`, the largest ring drops its oldest events. */
+/** Limits the bytes of all event rings together. Beyond `maxBytes`, the largest ring drops its oldest events. */
 export class EventRingMemory {
   readonly maxBytes: number;
   readonly #rings = new Set<AccountedRing>();
@@ -27,12 +27,12 @@ export class EventRingMemory {
     if (this.#rings.delete(ring)) this.#bytes -= ring.bytes;
   }
 
-  /** Records that the size of a ring changed by `bytes`. */
+  /** Records that the size of a ring has changed by `bytes`. */
   resize(bytes: number): void {
     this.#bytes += bytes;
   }
 
-  /** Drops events until the bound holds. */
+  /** Drops events until all rings together are within the limit. */
   enforce(): void {
     while (this.#bytes > this.maxBytes) {
       let largest: AccountedRing | undefined;

@@ -2,9 +2,9 @@ import type { WatchCacheEvent } from '../watch-cache-event.ts';
 import { watchCacheLimits } from '../watch-cache-limits.ts';
 import { EventRingMemory } from './event-ring-memory.ts';
 
-/** Events younger than this are kept as far as the bounds allow, so that a client can resume its watch after a short disconnect. */
+/** The age up to which events are kept as far as the limits allow, so that a client can resume its watch after a short disconnection. */
 const freshMs = 75_000;
-/** Older events are dropped, so that idle resources hold no replaced versions. */
+/** The age above which events are dropped, so that idle resources do not keep replaced objects in memory. */
 const staleMs = 5 * 60_000;
 const minCapacity = 64;
 const defaultMaxEvents = 16_384;
@@ -12,13 +12,13 @@ const defaultMaxEvents = 16_384;
 export interface EventRingOptions {
   readonly maxEvents?: number;
   readonly maxBytes?: number;
-  /** The bound that this ring shares with the rings of other resources. */
+  /** The limit that the rings of all resources share. */
   readonly memory?: EventRingMemory;
 }
 
 /**
- * The newest events of one resource, in order of revision (watchCache.cache upstream). Bounded in number and in bytes; grows only while
- * events arrive faster than they age.
+ * A ring buffer of the newest events of one resource, in order of revision (watchCache.cache upstream). Limited in number and bytes; grows only
+ * while events arrive faster than they expire.
  */
 export class EventRing {
   readonly #maxEvents: number;
@@ -48,18 +48,18 @@ export class EventRing {
     memory.add(this);
   }
 
-  /** The ring holds every event after this revision. */
+  /** The revision after which the ring contains every event. */
   get oldestRevision(): number {
     return this.#oldestRevision;
   }
   get length(): number {
     return this.#length;
   }
-  /** Encoded size of the replaced and deleted versions that the ring keeps, with an overhead per event. */
+  /** The encoded size of the replaced and deleted objects in the ring, with an overhead per event. */
   get bytes(): number {
     return this.#bytes;
   }
-  /** Number of events for which slots are allocated. */
+  /** The number of events for which the ring has slots. */
   get capacity(): number {
     return this.#slots.length;
   }
@@ -72,7 +72,7 @@ export class EventRing {
     return this.#decreases;
   }
 
-  /** Drops all events; later events follow `oldestRevision`. */
+  /** Drops all events. The ring then contains the events after `oldestRevision`. */
   reset(oldestRevision: number): void {
     this.#memory.resize(-this.#bytes);
     this.#slots = [];
@@ -83,7 +83,7 @@ export class EventRing {
     this.#oldestRevision = oldestRevision;
   }
 
-  /** Drops all events and leaves the shared bound. The ring must not be used afterwards. */
+  /** Drops all events and leaves the shared limit. The ring must not be used afterwards. */
   close(): void {
     this.reset(this.#oldestRevision);
     this.#memory.remove(this);
@@ -105,7 +105,7 @@ export class EventRing {
     this.#memory.enforce();
   }
 
-  /** Drops stale events. */
+  /** Drops events that are older than `staleMs`. */
   trim(now: number): void {
     while (this.#length > 0 && now - (this.#times[this.#start] ?? now) > staleMs) this.dropOldest();
     if (this.#length > 0 || this.#slots.length <= minCapacity) return;
@@ -113,7 +113,7 @@ export class EventRing {
     this.#decreases++;
   }
 
-  /** Returns the events after `revision`, oldest first. Complete only if `revision` is at least `oldestRevision`. */
+  /** Returns the events after `revision`, oldest first. The list is complete only if `revision` is at least `oldestRevision`. */
   after(revision: number): WatchCacheEvent[] {
     let low = 0;
     let high = this.#length;

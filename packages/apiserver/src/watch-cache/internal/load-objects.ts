@@ -6,7 +6,7 @@ import { storageRoot } from '../storage-root.ts';
 import { rangePages } from './range-pages.ts';
 import type { ResourceCaches } from './resource-caches.ts';
 
-/** Work after which the event loop is yielded, in milliseconds. */
+/** The duration of synchronous work after which the load yields to the event loop, in milliseconds. */
 const sliceMs = 5;
 
 export interface LoadOptions {
@@ -17,14 +17,14 @@ export interface LoadOptions {
 }
 
 export interface LoadedObjects {
-  /** The new contents by resource name. */
+  /** The loaded objects by resource name. */
   readonly staged: ReadonlyMap<string, ObjectIndex>;
-  /** Keys under the root that belong to no resource. */
+  /** The storage keys under the root that belong to no known resource. */
   readonly unownedKeys: readonly string[];
   readonly revision: number;
 }
 
-/** Reads all objects at one revision into new indexes. @throws StorageError; the signal's reason */
+/** Reads all objects at one revision into new indexes. @throws StorageError if storage fails; the signal's reason if it aborts */
 export async function loadObjects({ storage, caches, clock, signal }: LoadOptions, atRevision: number | undefined): Promise<LoadedObjects> {
   const staged = new Map([...caches.values()].map(({ resource }) => [resource.name, new ObjectIndex(resource)]));
   const unownedKeys: string[] = [];

@@ -5,7 +5,7 @@ interface Waiter {
   complete(reached: boolean): void;
 }
 
-/** The revision that the watch of storage has reached, and the callers that wait for a later one (waitUntilFreshAndBlock upstream). */
+/** The revision that the watch of storage has reached, and the callers that wait for a later revision (waitUntilFreshAndBlock upstream). */
 export class RevisionProgress {
   readonly #clock: Clock;
   #revision = 0;
@@ -31,7 +31,7 @@ export class RevisionProgress {
     this.#waiters = remaining;
   }
 
-  /** Resolves to true when the revision is reached, to false after the timeout. Rejects with the signal's reason. */
+  /** Resolves to true when the revision is reached, or to false after the timeout. Rejects with the signal's reason if it aborts. */
   waitFor(revision: number, timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     if (revision <= this.#revision) return Promise.resolve(true);
     if (signal?.aborted) return Promise.reject(signal.reason);

@@ -2,7 +2,10 @@ import type { Entry, Page, StorageDriver } from '@oarlock/spi/storage';
 
 const pageEntries = 500;
 
-/** Yields the pages of a prefix at one revision: the given one, or that of the first page. @throws StorageError */
+/**
+ * Yields the entries of a prefix page by page, all at one revision: `atRevision`, or the revision of the first page.
+ * @throws StorageError if storage fails or the revision is compacted
+ */
 export async function* rangePages(storage: StorageDriver, prefix: string, atRevision?: number): AsyncGenerator<Page> {
   let revision = atRevision;
   let after: string | undefined;
@@ -20,7 +23,7 @@ export async function* rangePages(storage: StorageDriver, prefix: string, atRevi
   }
 }
 
-/** Reads all entries of a prefix at one revision. @throws StorageError */
+/** Returns all entries of a prefix at one revision. @throws StorageError if storage fails or the revision is compacted */
 export async function readEntries(
   storage: StorageDriver,
   prefix: string,

@@ -4,7 +4,7 @@ import type { Item } from '../item.ts';
 import { ResourceCache, type CachedResource, type ResourceCacheOptions } from '../resource-cache.ts';
 import { storageRoot } from '../storage-root.ts';
 
-/** The caches of all resources, found by resource name or by storage key. */
+/** The caches of all resources, found by resource name or storage key. */
 export class ResourceCaches {
   readonly #log: Logger;
   readonly #options: ResourceCacheOptions;
@@ -28,20 +28,23 @@ export class ResourceCaches {
     return cache;
   }
 
-  /** Removes a resource and ends its watches. */
+  /** Removes the cache of a resource and ends its watches. */
   remove(name: string): void {
     const cache = this.#byName.get(name);
     this.#byName.delete(name);
     cache?.close();
   }
 
-  /** Returns the cache and the object's key for a storage key: pods and `default/a` for `/registry/pods/default/a`. */
+  /**
+   * Returns the cache and the object key for a storage key: the cache of pods and `default/a` for `/registry/pods/default/a`; undefined if there is
+   * none.
+   */
   locate(storageKey: string): { readonly cache: ResourceCache | undefined; readonly name: string } {
     const slash = storageKey.indexOf('/', storageRoot.length);
     return { cache: this.#byName.get(storageKey.slice(storageRoot.length, slash)), name: storageKey.slice(slash + 1) };
   }
 
-  /** Decodes a stored value. Logs a value that is not an object, and returns undefined. */
+  /** Decodes a stored value to an item. Returns undefined for a value that is not an object, and logs it. */
   decode(cache: ResourceCache, name: string, { key, value, revision }: Entry): Item | undefined {
     try {
       return cache.resource.codec.parse(name, value, revision);
@@ -52,12 +55,12 @@ export class ResourceCaches {
     }
   }
 
-  /** Decodes the entries of a prefix that ends with the resource's name. */
+  /** Decodes the entries under the storage prefix of a resource. */
   decodeAll(cache: ResourceCache, prefix: string, entries: readonly Entry[]): Item[] {
     return entries.flatMap((entry) => this.decode(cache, entry.key.slice(prefix.length), entry) ?? []);
   }
 
-  /** Ends all watchers, with an error if one is given. */
+  /** Ends all watchers of all resources; with the error if one is given. */
   endWatchers(error: Error | undefined): void {
     for (const { watchers } of this.#byName.values()) {
       for (const watcher of [...watchers]) {
@@ -67,7 +70,7 @@ export class ResourceCaches {
     }
   }
 
-  /** Drops stale events. */
+  /** Drops stale events of all resources. */
   trim(now: number): void {
     for (const { ring } of this.#byName.values()) ring.trim(now);
   }

@@ -1,11 +1,11 @@
-/** Size of a buffer that small values share, in bytes. */
+/** The size in bytes of a buffer that small values share. */
 const slabSize = 16_384;
-/** Larger values have a buffer of their own: a few of them would keep large shared buffers alive. */
+/** The size in bytes above which a value has its own buffer, because a few such values would keep large shared buffers in memory. */
 const maxSharedBytes = 1_024;
 
 /**
- * Allocates the stored values of one kind. Node's small buffers share a pool with unrelated buffers, and each keeps the whole pool alive; values
- * of one kind have similar lifetimes, so they share buffers of their own.
+ * Allocates buffers for the stored values of one kind. Small buffers of Node.js share a pool with unrelated buffers, and each keeps the whole pool
+ * in memory. The values of one kind have similar lifetimes, so they share buffers of their own.
  */
 export class ValueSlab {
   #slab = Buffer.alloc(0);

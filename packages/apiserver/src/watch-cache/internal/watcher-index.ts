@@ -1,7 +1,7 @@
 import type { WatchCacheEvent } from '../watch-cache-event.ts';
 import type { Watcher } from '../watcher.ts';
 
-/** Indexes watchers by their selection, so that an event is pushed only to watchers that may select it. */
+/** An index of watchers by their selection, so that an event is only pushed to watchers that may select the object. */
 export class WatcherIndex {
   readonly #all = new Set<Watcher>();
   readonly #byKey = new Map<string, Set<Watcher>>();
@@ -13,7 +13,7 @@ export class WatcherIndex {
   get size(): number {
     return this.#size;
   }
-  /** Number of watchers that were terminated because they did not keep up. */
+  /** The number of watchers that were terminated because their readers were too slow. */
   get terminatedWatchers(): number {
     return this.#terminated;
   }
@@ -38,7 +38,9 @@ export class WatcherIndex {
     if (watcher.isTooSlow) this.#terminated++;
   }
 
-  /** `before` and `now` are the values of the index field. */
+  /**
+   * Pushes an event to the watchers that may select it. `before` and `now` are the values of the index field in the previous and the current object.
+   */
   dispatch(event: WatchCacheEvent, before: string | undefined, now: string | undefined): void {
     push(this.#all, event);
     push(this.#byKey.get(event.key), event);

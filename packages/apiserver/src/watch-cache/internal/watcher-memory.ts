@@ -1,25 +1,25 @@
-/** A watch event as the accounting sees it. */
+/** The properties of a watch event that memory accounting needs. */
 export interface AccountedFrame {
-  /** Encoded size of the object before and after the change, with an overhead per event. */
+  /** The encoded size of the object before and after the change, with an overhead per event. */
   readonly bytes: number;
-  /** Number of watchers that hold the frame. */
+  /** The number of watchers that hold the frame. */
   holders: number;
-  /** Called when no watcher holds the frame any more. */
+  /** Releases the cached encodings. Called when no watcher holds the frame. */
   releaseEncodings(): void;
 }
 
-/** A watcher that holds frames: queued ones, and those that its reader has taken and not written yet. */
+/** The properties of a watcher that memory accounting needs. A watcher holds queued frames, and frames that its reader has taken but not written. */
 export interface AccountedWatcher {
   readonly heldBytes: number;
-  /** Milliseconds of the monotonic clock of the reader's last read. */
+  /** The time of the reader's last read in milliseconds of the monotonic clock. */
   readonly lastReadAt: number;
-  /** Releases all frames. */
+  /** Terminates the watcher and releases all its frames. */
   terminate(): void;
 }
 
 /**
- * Bounds the bytes of the frames that watchers hold. A frame that several watchers hold is one object in memory and counts once. Beyond
- * `maxBytes`, the watchers that hold the most bytes for the longest time are terminated.
+ * Limits the bytes of the frames that watchers hold. A frame that several watchers hold counts once. Beyond `maxBytes`, the watchers that have held
+ * the most bytes for the longest time are terminated.
  */
 export class WatcherMemory {
   readonly maxBytes: number;
@@ -34,25 +34,25 @@ export class WatcherMemory {
     return this.#bytes;
   }
 
-  /** Records that a watcher holds another frame. */
+  /** Records that a watcher holds one more frame. */
   hold(watcher: AccountedWatcher, frame: AccountedFrame): void {
     this.#holding.add(watcher);
     if (frame.holders++ === 0) this.#bytes += frame.bytes;
   }
 
-  /** Records that a watcher holds a frame no more. */
+  /** Records that a watcher does not hold a frame any more. */
   release(frame: AccountedFrame): void {
     if (--frame.holders > 0) return;
     this.#bytes -= frame.bytes;
     frame.releaseEncodings();
   }
 
-  /** Records that a watcher holds no frames. */
+  /** Records that a watcher does not hold any frames. */
   remove(watcher: AccountedWatcher): void {
     this.#holding.delete(watcher);
   }
 
-  /** Terminates watchers until the bound holds. `now` is in milliseconds of the monotonic clock. */
+  /** Terminates watchers until the frames are within the limit. `now` is in milliseconds of the monotonic clock. */
   enforce(now: number): void {
     if (this.#bytes <= this.maxBytes) return;
     const weight = ({ heldBytes, lastReadAt }: AccountedWatcher) => heldBytes * (now - lastReadAt + 1);

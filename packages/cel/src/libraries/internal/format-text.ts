@@ -21,7 +21,10 @@ import {
 const clause = /%(?:\.(\d{1,9}))?(.?)/gsu;
 const fault = (message: string) => new CelError('invalid-argument', message);
 
-/** Implements `'%s has %d'.format([...])` of the strings extension. @throws CelError invalid-argument */
+/**
+ * Implements `'%s has %d'.format([...])` of the strings extension.
+ * @throws CelError with code `invalid-argument` if a verb is unknown or an argument is missing or has the wrong type
+ */
 export function formatText(text: string, args: readonly Value[]): string {
   let next = 0;
   let result = '';

@@ -38,7 +38,10 @@ export class CidrValue extends Opaque {
 
 const fault = (message: string) => new CelError('invalid-argument', message);
 
-/** @throws CelError invalid-argument */
+/**
+ * Parses an IP address for the CEL function `ip`.
+ * @throws CelError with code `invalid-argument` if the text is not an IP address, has a zone, or is an IPv4-mapped IPv6 address
+ */
 function ip(text: string): IpValue {
   const address = parseAddress(text);
   if (address === undefined)

@@ -27,7 +27,7 @@ function extreme(name: 'min' | 'max', list: ListValue): Value {
 }
 
 type Sum = (items: readonly Value[]) => Value;
-/** The sum of an empty list depends on its element type, so there is one function for each type. */
+/** The implementations of `sum`, one for each element type, because the sum of an empty list depends on its type. */
 const sums: readonly (readonly [type: string, sum: Sum])[] = [
   ['int', (items) => intOf(items.reduce<bigint>((sum, item) => sum + BigInt(item as number | bigint), 0n))],
   ['uint', (items) => uintOf(items.reduce<bigint>((sum, item) => sum + (item as Uint).value, 0n))],
@@ -44,7 +44,10 @@ const sumOfAny: Sum = (items) => {
 const sumFunctions: readonly FunctionDeclaration[] = sums.map(([type, sum]) =>
   fn(`(list<${type}>).sum(): ${type}`, (list: ListValue) => sumOf(sum, type, itemsOf(list)), traverse),
 );
-/** Checks the element types of a list with dynamic type, whose first element selected the function. */
+/**
+ * Returns the sum of a list. A list whose static element type is `dyn` can contain other types than `type`; such a list is summed by
+ * `sumOfAny`.
+ */
 function sumOf(sum: Sum, type: string, items: readonly Value[]): Value {
   return items.every((item) => kindOf(item) === type) ? sum(items) : sumOfAny(items);
 }

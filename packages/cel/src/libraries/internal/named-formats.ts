@@ -43,7 +43,7 @@ const rules: Readonly<Record<string, NameRule>> = {
   datetime,
 };
 
-/** Upstream's sizes of the patterns of formats, for costs. */
+/** The sizes that upstream assumes for the patterns of named formats in cost estimates. */
 const patternSizes: Readonly<Record<string, number>> = {
   dns1123Label: 30,
   dns1123Subdomain: 60,
@@ -54,7 +54,7 @@ const patternSizes: Readonly<Record<string, number>> = {
   dns1035LabelPrefix: 30,
   labelValue: 40,
 };
-/** The maximum, for estimates with an unknown format. */
+/** The maximum size of a pattern, for cost estimates of a format that is not known at compile time. */
 const mostPattern = 128;
 
 class FormatValue extends Opaque {

@@ -26,7 +26,7 @@ import {
   type Value,
 } from '../../values/value.ts';
 
-/** The maximum length of a list or text that an expression creates. */
+/** The maximum length of a list or string that an expression creates. */
 export const maxResultSize = 3 * 1024 * 1024;
 export const tooLong = () => new CelError('out-of-range', `result exceeds the limit of ${maxResultSize}`);
 
@@ -44,7 +44,7 @@ const times: Arithmetic = { small: (a, b) => a * b, big: (a, b) => a * b };
 const division = new CelError('division-by-zero', 'division by zero');
 const modulus = new CelError('division-by-zero', 'modulus by zero');
 
-/** Applies an operation to numbers of the same type; returns undefined for other operands. */
+/** Applies an arithmetic operator to two numbers of the same type; returns undefined if the operands are not two numbers of the same type. */
 function arithmetic({ small, big }: Arithmetic, a: Value, b: Value): Value | undefined {
   if (isInt(a) && isInt(b)) {
     if (typeof a === 'number' && typeof b === 'number') {
@@ -185,7 +185,7 @@ const relation = (name: string, holds: (order: number) => boolean) =>
   );
 const each = (name: string, types: readonly string[]) => types.map((type) => `${name}(${type}, ${type}): ${type}`);
 
-/** The operators, as functions. */
+/** The operators of CEL, declared as functions. */
 export const operators: Library = {
   name: 'operators',
   functions: [

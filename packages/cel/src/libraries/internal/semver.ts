@@ -22,7 +22,10 @@ class Version extends Opaque {
 
 const maxNumber = 2n ** 64n - 1n;
 
-/** Parses a semantic version; `normalize` first fixes a leading v, missing parts and leading zeros. Returns undefined if it is invalid. */
+/**
+ * Parses a semantic version; returns undefined if the text is invalid. `normalize` first removes a leading `v` and leading zeros, and adds
+ * missing parts.
+ */
 function parse(text: string, normalize: boolean): Version | undefined {
   const match = strict.exec(normalize ? normalized(text) : text);
   if (match === null) return undefined;

@@ -167,7 +167,7 @@ function zeroish(value: Value): boolean {
 const text = { cost: traversal };
 const matching = { cost: (a: number, b: number) => Math.max(1, traversal(a)) * Math.max(1, traversal(b)) };
 
-/** The functions of the CEL specification, and optional values. */
+/** The standard functions of the CEL specification, and the functions of optional values. */
 export const standard: Library = {
   name: 'standard',
   functions: [

@@ -4,7 +4,7 @@ import { maxResultSize, tooLong } from './operators.ts';
 import { fn, traversal, type Library } from '../library.ts';
 import { itemsOf, type ListValue, type Value } from '../../values/value.ts';
 
-/** Returns true if code points and UTF-16 units of the text coincide: CEL counts code points. */
+/** Returns true if the string has one UTF-16 unit per code point. CEL counts code points, so that other strings cannot be indexed directly. */
 const plain = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 const charsOf = (text: string): readonly string[] => Array.from(text);
 const at = (index: number) => new CelError('out-of-range', `index out of range: ${index}`);
@@ -16,7 +16,7 @@ function charAt(text: string, index: number | bigint): string {
   return chars[i] ?? '';
 }
 
-/** Returns the position of a text from a start position on, or -1. */
+/** Returns the index, in code points, of the first occurrence of `part` at or after `from`; -1 if there is none. */
 function indexOf(text: string, part: string, from: number | bigint = 0): number {
   const start = Number(from);
   if (plain(text)) {
@@ -117,7 +117,7 @@ const quote = (text: string) => `"${Array.from(text, (char) => quotes[char] ?? c
 
 const read = { cost: (size: number) => Math.max(1, traversal(size)), size: (size: number) => size };
 const reads = { cost: (size: number) => Math.max(1, traversal(size)) };
-/** The cost of reading a text and writing a result of the same size. */
+/** Returns the cost of reading a string and writing a result of the same size. */
 const rewritten = (size: number) => Math.ceil(size * 2 * 0.1);
 const grows = {
   cost: rewritten,

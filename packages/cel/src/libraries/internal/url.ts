@@ -8,7 +8,7 @@ const shape = /^(?:([a-zA-Z][a-zA-Z0-9+.-]*):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([
 
 interface Parts {
   readonly scheme: string;
-  /** With port, without user. */
+  /** The host with the port, without the user. */
   readonly host: string;
   readonly path: string;
   readonly query: string;
@@ -27,7 +27,7 @@ class UrlValue extends Opaque {
   }
 }
 
-/** Parses an absolute URI or absolute path as Go's ParseRequestURI; returns undefined if it is invalid. */
+/** Parses an absolute URI or an absolute path as Go's url.ParseRequestURI does; returns undefined if the text is neither. */
 function parse(text: string): Parts | undefined {
   if (text === '' || text.includes('#') || /[\0- \x7f]/.test(text)) return undefined;
   const match = shape.exec(text);
@@ -65,7 +65,7 @@ function queryOf({ query }: Parts): Value {
   }
   return found;
 }
-/** Escapes characters that a path cannot contain; existing escapes remain. */
+/** Escapes the characters that a URL path cannot contain; existing escapes remain. */
 const escapedPath = ({ path }: Parts) => path.replace(/[^A-Za-z0-9$&+,/:;=@\-_.~!*'()%]/gu, (char) => encodeURIComponent(char));
 
 const get = (name: string, of: (parts: Parts) => Value, result = 'string') =>

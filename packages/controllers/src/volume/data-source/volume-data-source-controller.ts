@@ -20,7 +20,10 @@ export const volumePopulators = resource<VolumePopulator>(
   false,
 );
 
-/** Returns the data source if only a populator can handle it; undefined for claims and snapshots, which provisioners handle. */
+/**
+ * Returns the group and kind of the PersistentVolumeClaim's data source if only a volume populator can provision from it; undefined if the
+ * claim has no data source, or one that provisioners handle: a PersistentVolumeClaim or a VolumeSnapshot.
+ */
 function populatorSource({ spec }: PersistentVolumeClaim): { readonly group: string; readonly kind: string } | undefined {
   const { apiGroup: group = '', kind = '' } = spec?.dataSourceRef ?? spec?.dataSource ?? {};
   return group === '' || (group === 'snapshot.storage.k8s.io' && kind === 'VolumeSnapshot') ? undefined : { group, kind };

@@ -22,7 +22,7 @@ export interface PodContext {
   readonly claims: ReadonlySet<string>;
   readonly grace: number | undefined;
   readonly hostUsers: boolean;
-  /** False for templates, which have fewer rules. */
+  /** True for pods, false for pod templates, to which fewer rules apply. */
   readonly isPod: boolean;
 }
 
@@ -126,7 +126,7 @@ function validateCommon(errors: Errors, path: string, container: Container, cont
   validateContainerSecurity(errors, `${path}.securityContext`, container.securityContext, context.hostUsers);
 }
 
-/** Images of templates may contain surrounding white space, those of pods not. */
+/** Validates an image. The image of a template may have surrounding white space, that of a pod may not. */
 function validateImage(errors: Errors, path: string, container: Container, { isPod }: PodContext): void {
   const text = container.image ?? '';
   if (isPod && text.trim() !== text) errors.push(invalid(`${path}.image`, text, 'must not have leading or trailing whitespace'));
@@ -151,7 +151,7 @@ function validateHostPorts(errors: Errors, path: string, containers: readonly (r
   }
 }
 
-/** KEP-5307: restart rules of a container. */
+/** Validates the restart rules of a container (KEP-5307). */
 function validateRestartRules(errors: Errors, path: string, container: Container): void {
   const rules = container.restartPolicyRules ?? [];
   if (rules.length > 0 && container.restartPolicy === undefined)

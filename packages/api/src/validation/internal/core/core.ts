@@ -21,7 +21,7 @@ import { protocols } from './env.ts';
 import { validateFinalizerName } from '../../meta.ts';
 import { validateResourceQuantity } from '../../resources.ts';
 
-/** Bytes; the sum of all data of one ConfigMap or Secret. */
+/** The maximum sum of all data of a ConfigMap or Secret in bytes. */
 export const maxDataSize = 1024 * 1024;
 const locked = 'field is immutable when `immutable` is set';
 const decodedSize = (base64: string) => (base64.length / 4) * 3 - (base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0);

@@ -5,7 +5,10 @@ import { qosClass } from '../../../component-helpers/qos-class.ts';
 import type { Errors } from '../checks.ts';
 import { mirrorPodAnnotation, validatePod, specOf } from './pod.ts';
 
-/** `pods/resize`: allows changes to cpu and memory of containers, of sidecars, and of the pod if it had pod-level resources (KEP-1287, KEP-5419). */
+/**
+ * Validates an update through `pods/resize`, which may change cpu and memory of containers, of sidecars, and of the pod if it had pod-level
+ * resources (KEP-1287, KEP-5419).
+ */
 export function validateResizeUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (old.metadata?.annotations?.[mirrorPodAnnotation] !== undefined) {
     errors.push(fieldForbidden('', 'static pods cannot be resized'));

@@ -20,7 +20,7 @@ import { validateVolumes } from './volumes.ts';
 
 const maxInt32 = 2 ** 31 - 1;
 
-/** `meta` is the metadata of the pod; absent for templates, which have fewer rules. */
+/** Validates a pod spec. `meta` is the metadata of the pod; undefined for a pod template, to which fewer rules apply. */
 export function validatePodSpec(errors: Errors, path: string, spec: PodSpec, meta?: ObjectMeta): void {
   const isPod = meta !== undefined;
   const grace = spec.terminationGracePeriodSeconds;

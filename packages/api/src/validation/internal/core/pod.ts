@@ -11,7 +11,7 @@ import { validatePodSpec } from './pod-spec.ts';
 export const mirrorPodAnnotation = 'kubernetes.io/config.mirror';
 export const specOf = (pod: Pod): PodSpec => pod.spec ?? { containers: [] };
 
-/** Rules for the spec of a pod on create and update. */
+/** Validates the spec of a pod with the rules that apply on create and on update. */
 export function validatePod(errors: Errors, pod: Pod): void {
   const spec = specOf(pod);
   const annotations = pod.metadata?.annotations ?? {};
@@ -93,7 +93,10 @@ function validateMirrorAnnotation(errors: Errors, pod: Pod, old: Pod): void {
   );
 }
 
-/** A deadline can be set once and then only lowered; returns false if the rest of the spec need not be validated. */
+/**
+ * Validates a change of activeDeadlineSeconds, which can be set once and afterwards only lowered. Returns false if the rest of the spec need not be
+ * validated.
+ */
 function validateDeadline(errors: Errors, now: number | undefined, before: number | undefined): boolean {
   const path = 'spec.activeDeadlineSeconds';
   if (now === undefined) {
@@ -249,7 +252,7 @@ function validateAddresses(errors: Errors, path: string, list: readonly string[]
   if (valid.length === list.length) validateDualStack(errors, path, { values: list, family: ipFamily, what: 'IP' });
 }
 
-/** `pods/ephemeralcontainers`: containers can be added, not changed or removed. */
+/** Validates an update through `pods/ephemeralcontainers`, which may add containers but not change or remove them. */
 export function validateEphemeralContainersUpdate(errors: Errors, pod: Pod, old: Pod): void {
   if (old.metadata?.annotations?.[mirrorPodAnnotation] !== undefined) {
     errors.push(fieldForbidden('', 'static pods do not support ephemeral containers'));
@@ -273,7 +276,7 @@ export function validateEphemeralContainersUpdate(errors: Errors, pod: Pod, old:
   }
 }
 
-/** `pods/binding` and `bindings`. */
+/** Validates the body of `pods/binding` and `bindings`. */
 export function validateBinding(errors: Errors, { target }: Binding): void {
   if (target?.kind && target.kind !== 'Node') errors.push(notSupported('target.kind', target.kind, ['Node', '<empty>']));
   if (!target?.name) errors.push(required('target.name'));

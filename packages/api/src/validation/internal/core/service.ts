@@ -115,7 +115,7 @@ function validateSessionAffinity(errors: Errors, { sessionAffinity: affinity, se
     errors.push(invalid(`${path}.clientIP.timeoutSeconds`, seconds, 'must be greater than 0 and less than 86400'));
 }
 
-/** `clusterIP` must be the first of `clusterIPs`, and the families of the addresses must match `ipFamilies`. */
+/** Validates that `clusterIP` is the first of `clusterIPs`, and that the families of the addresses match `ipFamilies`. */
 function validateClusterIPs(errors: Errors, spec: ServiceSpec): void {
   const { clusterIP = '', clusterIPs = [], ipFamilies = [] } = spec;
   const path = 'spec.clusterIPs';
@@ -207,7 +207,7 @@ export function validateServiceUpdate(errors: Errors, service: Service, old: Ser
     errors.push(fieldForbidden('spec.healthCheckNodePort', 'field is immutable'));
 }
 
-/** The first value is immutable; a second one can be added or removed. */
+/** Validates that the first value is unchanged. A second value can be added or removed. */
 function validateFirstUnchanged(
   errors: Errors,
   key: 'clusterIPs' | 'ipFamilies',
