@@ -23,7 +23,7 @@ const terminalPhases = new Set(['Succeeded', 'Failed']);
 
 /**
  * Returns the pod as a peer of NetworkPolicies. Returns undefined if the pod has no address of its own: before an address is assigned, after
- * the pod has terminated, and for host-network pods, which cannot be told from the node (NetworkPolicy leaves this to the implementation).
+ * the pod has terminated, and for host-network pods, which share the address of the node (NetworkPolicy leaves these to the implementation).
  */
 export function peerPod({ metadata = {}, spec, status }: Pod): PeerPod | undefined {
   if (spec?.hostNetwork === true || terminalPhases.has(status?.phase ?? '')) return undefined;
