@@ -6,7 +6,7 @@ const maxBackoffMs = 15 * 60_000;
 const maxEntries = 20_000;
 
 /**
- * The backoff of failed daemon pods, per key: 1 s, 2 s, 4 s, ... up to 15 minutes. The backoff restarts at 1 s after 30 minutes
+ * The backoff of failed daemon pods, per DaemonSet and node: 1 s, 2 s, 4 s, ... up to 15 minutes. The backoff restarts at 1 s after 30 minutes
  * without a failure.
  */
 export class FailedPodsBackoff {

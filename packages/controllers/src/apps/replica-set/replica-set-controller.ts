@@ -62,7 +62,7 @@ interface Counts {
   readonly available: number;
   readonly labeled: number;
   readonly terminating: number;
-  /** Milliseconds until the next pod becomes available; infinite if none is pending. */
+  /** Milliseconds until the next pod becomes available; infinite if no pod is about to become available. */
   readonly nextAvailableMs: number;
 }
 

@@ -33,7 +33,7 @@ export default Controllers.plugin({
     const podInformer = informers.forResource(pods);
     const periodMs = config.cleanUpDays * dayMs;
 
-    /** Returns the time from which on the use of tokens is tracked by all API servers. */
+    /** Returns the time since which all API servers track the use of tokens. */
     const trackedSince = async (client: Client): Promise<number> => {
       try {
         const since = dayOf((await client.get(configMaps, trackingConfigMap)).data?.['since']);
