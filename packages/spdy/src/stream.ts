@@ -9,7 +9,7 @@ export interface StreamTransport {
   fin(stream: SpdyStream, done: (error?: Error | null) => void): void;
   reply(stream: SpdyStream, headers: Headers): void;
   reset(stream: SpdyStream, status: number): void;
-  /** The consumer became slow, or caught up. */
+  /** Called with a stream whose consumer became slow; the next method is called when the consumer has caught up. */
   block(stream: SpdyStream): void;
   unblock(stream: SpdyStream): void;
   forget(stream: SpdyStream): void;

@@ -36,7 +36,7 @@ export class ServiceLoadBalancerController implements Controller {
   readonly name = 'service-lb';
   readonly watches;
   readonly #options: ServiceLoadBalancerControllerOptions;
-  /** Spec and nodes of the last `ensure` call, by Service, to skip equal calls. After a restart each Service is ensured once more. */
+  /** Spec and nodes of the last `ensure` call for each Service, to skip equal calls. After a restart, each Service is ensured once more. */
   readonly #lastEnsured = new Map<string, { readonly spec: string; readonly nodes: string }>();
 
   constructor(options: ServiceLoadBalancerControllerOptions) {

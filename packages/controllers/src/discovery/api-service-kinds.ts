@@ -146,7 +146,7 @@ export class ApiServiceKinds {
     this.#pendingReads.add(read);
   }
 
-  /** Returns the kinds of a group version, or undefined if discovery failed. */
+  /** Returns the kinds of a group version, or undefined if the discovery request failed. */
   async #fetchKinds({ service }: DiscoveredGroup, signal: AbortSignal): Promise<readonly DiscoveredKind[] | undefined> {
     const path = `/apis/${groupVersion(service)}`;
     try {

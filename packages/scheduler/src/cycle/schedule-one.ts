@@ -198,7 +198,10 @@ export class PodScheduler {
     return found;
   }
 
-  /** Returns the failure of a pod that fits no node, with the reasons. First runs the PostFilter plugins, which may preempt pods and nominate a node. */
+  /**
+   * Returns the failure of a pod that fits no node, with the reasons. First runs the PostFilter plugins, which may preempt pods and nominate a
+   * node.
+   */
   async #handleFitError(
     { podInfo, profile }: SchedulingAttempt,
     state: SchedulingCycleState,
