@@ -15,7 +15,9 @@ interface DiscoveredVersion {
 /** Interval in milliseconds between discovery requests for a missing resource (the interval of upstream's garbage collector). */
 const refreshIntervalMs = 30_000;
 
-/** The resources that a server serves, from its discovery documents. Each group version is fetched once, and again only while a caller waits for it. */
+/**
+ * The resources that a server serves, from its discovery documents. Each group version is fetched once, and again only while a caller waits for it.
+ */
 export class ResourceDiscovery {
   readonly #client: Client;
   readonly #clock: Clock;

@@ -5,8 +5,8 @@ export interface WriteAtomicOptions {
   /** File mode; 0600 if absent. */
   readonly mode?: number;
   /**
-   * Path of the temporary file, in the same directory. The default is a random name, which concurrent writers require. After a crash, the temporary file
-   * may remain; a single writer can use a fixed name, to overwrite or remove it.
+   * Path of the temporary file, in the same directory. The default is a random name, which concurrent writers require. After a crash, the temporary
+   * file may remain; a single writer can use a fixed name, to overwrite or remove it.
    */
   readonly temporary?: string;
   /** Whether the content is on the disk before the rename, so that a power failure does not leave an empty file. Default false. */

@@ -90,8 +90,8 @@ async function claim(lockFile: string, own: string): Promise<LockHolder | boolea
 /**
  * Acquires a lock for this process. The process holds the lock until `releaseLock` or until the process dies.
  *
- * The lock of a dead process is replaced under a second lock, whose name is derived from the content of the dead process's lock file, so that only one
- * of several processes replaces it. The second lock is acquired in the same way, because its holder may die as well. `state` must describe this
+ * The lock of a dead process is replaced under a second lock, whose name is derived from the content of the dead process's lock file, so that only
+ * one of several processes replaces it. The second lock is acquired in the same way, because its holder may die as well. `state` must describe this
  * process (`currentProcess`). Returns undefined if the lock was acquired, otherwise the live process that holds the lock.
  */
 export async function acquireLock(file: string, state: LockHolder): Promise<LockHolder | undefined> {

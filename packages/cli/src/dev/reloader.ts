@@ -23,11 +23,11 @@ interface ReloadablePlugin {
   readonly compiler: PluginCompiler;
   placement: PlacementSpec;
   inputs: ReadonlySet<string>;
-  /** The latest reload: reloads of one plugin run one after another. */
+  /** The latest reload of the plugin. Reloads of one plugin run one after another. */
   last: Promise<void>;
 }
 
-/** Replaces a plugin by its new version when one of its files is saved. If the new version does not load, the running one stays. */
+/** Replaces a plugin by a new version when one of its files is saved. If the new version does not load, the running version stays. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #plugins: readonly ReloadablePlugin[];
@@ -59,7 +59,7 @@ export class Reloader {
       .map(({ planned }) => planned.name);
   }
 
-  /** Compiles all plugins once, so that the first save takes no longer than the next ones. */
+  /** Compiles all plugins once, so that the first reload takes no longer than later reloads. */
   async warm(): Promise<void> {
     await Promise.all(this.#plugins.map(({ compiler }) => compiler.compile().catch(() => {}))); // the reload after a save reports errors
   }

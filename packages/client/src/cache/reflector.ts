@@ -38,8 +38,8 @@ const minWatchSeconds = 300;
 
 /**
  * Keeps a store up to date with one resource (cache.Reflector upstream): lists the objects, watches from the list's resourceVersion, and resumes from
- * the last resourceVersion after a disconnect. Lists again if that resourceVersion has expired, or is newer than that of a server that lost its state.
- * Failures are retried after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random.
+ * the last resourceVersion after a disconnect. Lists again if that resourceVersion has expired, or is newer than that of a server that lost its
+ * state. Failures are retried after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
@@ -256,7 +256,9 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/** Collects initial events until the bookmark that ends the initial events. Returns the bookmark's index, or -1 if this batch has no such bookmark. */
+/**
+ * Collects initial events until the bookmark that ends the initial events. Returns the bookmark's index, or -1 if this batch has no such bookmark.
+ */
 function collect<T extends KubeObject>(batch: readonly WatchEvent<T>[], into: Map<ObjectKey, T>): number {
   for (const [at, { type, object }] of batch.entries()) {
     if (type === 'BOOKMARK') {

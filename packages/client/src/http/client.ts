@@ -34,7 +34,9 @@ export interface HttpClientOptions {
   /** Accepts any server certificate. Never the default. */
   readonly insecureSkipTlsVerify?: boolean;
   readonly userAgent?: string;
-  /** Timeout of requests other than watches; they then fail with `ServiceUnavailable`. Default 65,000 ms, a little more than the server's own limit. */
+  /**
+   * Timeout of requests other than watches; they then fail with `ServiceUnavailable`. Default 65,000 ms, a little more than the server's own limit.
+   */
   readonly requestTimeoutMs?: number;
   /** Maximum size of a response other than a watch. Default 256 MiB. */
   readonly maxResponseBytes?: number;

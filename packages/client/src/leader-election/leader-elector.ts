@@ -21,7 +21,10 @@ export interface LeaderElectionOptions {
   readonly renewDeadlineMs?: number;
   /** Delay between two attempts. Default 2000 ms. */
   readonly retryPeriodMs?: number;
-  /** Enables coordinated leader election (KEP-4355): the elector renews a Lease that names this candidate as the holder, and never acquires a Lease itself. */
+  /**
+   * Enables coordinated leader election (KEP-4355): the elector renews a Lease that names this candidate as the holder, and never acquires a Lease
+   * itself.
+   */
   readonly coordinated?: boolean;
   /** The leader's work. The signal aborts when the lease is lost or the election stops; the promise must resolve when all work has ended. */
   onStartedLeading(signal: AbortSignal): Promise<void>;

@@ -11,7 +11,9 @@ import { defaultPlacements } from './sections.ts';
 const apiVersion = z.enum(['apiserver.config.k8s.io/v1', 'apiserver.config.k8s.io/v1beta1']);
 const seconds = z.string().transform((text) => durationMs(text) / 1000);
 
-/** `AuthenticationConfiguration` (KEP-3331): token issuers and anonymous access. authn-oidc validates the entries of `jwt`. */
+/**
+ * The schema of `AuthenticationConfiguration` (KEP-3331): token issuers and anonymous access. The plugin authn-oidc validates the entries of `jwt`.
+ */
 const authentication = z.strictObject({
   apiVersion,
   kind: z.literal('AuthenticationConfiguration'),
@@ -33,7 +35,7 @@ const webhook = z.strictObject({
   connectionInfo: z.strictObject({ type: z.literal('KubeConfigFile'), kubeConfigFile: z.string().min(1) }),
   matchConditions: z.array(z.strictObject({ expression: z.string().min(1) })).default([]),
 });
-/** `AuthorizationConfiguration` (KEP-3221): the chain of authorizers. */
+/** The schema of `AuthorizationConfiguration` (KEP-3221): the chain of authorizers. */
 const authorization = z.strictObject({
   apiVersion,
   kind: z.literal('AuthorizationConfiguration'),
@@ -54,7 +56,10 @@ const authorizerPlugins = {
   AlwaysDeny: 'authz-always-deny',
 } as const;
 
-/** Replaces the configuration files of kube-apiserver for authentication and authorization by plugins. @throws WiringError */
+/**
+ * Returns the cluster file with plugins in place of kube-apiserver's configuration files for authentication and authorization.
+ * @throws WiringError if a configuration file is unreadable or invalid
+ */
 export async function withUpstreamConfigs(file: ClusterFile): Promise<ClusterFile> {
   const { authenticationConfig, authorizationConfig } = file.spec;
   if (authenticationConfig === undefined && authorizationConfig === undefined) return file;

@@ -15,8 +15,8 @@ export interface Credentials {
   /** The client certificate of a user, verified against the cluster CA. Absent if none was sent or verification failed. */
   readonly certificate?: X509Certificate;
   /**
-   * The client certificate of a front proxy, verified against the front-proxy CA. Absent if none was sent or verification failed. The certificate does
-   * not authenticate a user: it permits the front proxy to name the user in request headers.
+   * The client certificate of a front proxy, verified against the front-proxy CA. Absent if none was sent or verification failed. The certificate
+   * does not authenticate a user: it permits the front proxy to name the user in request headers.
    */
   readonly frontProxyCertificate?: X509Certificate;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;

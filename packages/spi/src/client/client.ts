@@ -79,7 +79,9 @@ export interface Client {
    * @throws StatusError from the iterator: `Expired` if `resourceVersion` is too old, or the Status of an ERROR event
    */
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
-  /** Creates an object. With `subresource` (`binding`, `eviction`, `token`), `name` is the parent object, and the result has the subresource's type. */
+  /**
+   * Creates an object. With `subresource` (`binding`, `eviction`, `token`), `name` is the parent object, and the result has the subresource's type.
+   */
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T>;
   update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
   patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T>;

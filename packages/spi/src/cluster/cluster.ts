@@ -72,7 +72,10 @@ export interface ClusterKeys {
    * self-signed and a request for a client certificate rejects.
    */
   issue(request: CertificateRequest): Promise<KeyPair>;
-  /** Signs the key of a PKCS #10 request (PEM) and returns the certificate (PEM). The request's own subject and names are ignored in favor of `request`. */
+  /**
+   * Signs the key of a PKCS #10 request (PEM) and returns the certificate (PEM). The request's own subject and names are ignored in favor of
+   * `request`.
+   */
   sign(csr: string, request: CertificateRequest): Promise<string>;
   /** Keys of service account tokens, PEM: `signingKey` signs, all `verifyingKeys` verify. */
   readonly serviceAccount: { readonly issuer: string; readonly signingKey: string; readonly verifyingKeys: readonly string[] };

@@ -4,8 +4,8 @@ import { slot } from '@oarlock/kernel/slot';
 /** Access to the API of a kubelet in this process, without sockets and TLS. */
 export interface LocalKubelet {
   /**
-   * The address on which the kubelet also listens and which its Nodes report. For a Node with another address, the API server connects to that address
-   * instead.
+   * The address on which the kubelet also listens and which its Nodes report. For a Node with another address, the API server connects to that
+   * address instead.
    */
   readonly host: string;
   readonly port: number;
@@ -22,8 +22,8 @@ export interface LocalKubelet {
  */
 export interface LocalNodes {
   /**
-   * Registers the Nodes that a kubelet serves. Returns a function that removes the registration. If a Node is registered twice, the later registration
-   * applies.
+   * Registers the Nodes that a kubelet serves. Returns a function that removes the registration. If a Node is registered twice, the later
+   * registration applies.
    */
   register(nodeNames: Iterable<string>, kubelet: LocalKubelet): () => void;
   find(nodeName: string): LocalKubelet | undefined;

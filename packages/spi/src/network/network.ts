@@ -58,7 +58,10 @@ export interface NetworkDriver {
      * address.
      */
     readonly namespace: 'pod' | 'node';
-    /** True if addresses do not come from the node's pod CIDRs. `setup` is then called immediately, with empty `podCIDRs` until the Node has pod CIDRs. */
+    /**
+     * True if addresses do not come from the node's pod CIDRs. `setup` is then called immediately, with empty `podCIDRs` until the Node has pod
+     * CIDRs.
+     */
     readonly ownAddresses?: boolean;
     /** Default pod CIDRs if `cluster.yaml` sets none. */
     readonly podCIDR: string;

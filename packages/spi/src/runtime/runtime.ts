@@ -298,7 +298,10 @@ export interface RuntimeCallOptions {
  */
 export interface RuntimeDriver {
   readonly traits: {
-    /** True if the container runtime calls CNI plugins itself, with the conflist directory. Otherwise the driver receives the network plugin and calls it. */
+    /**
+     * True if the container runtime calls CNI plugins itself, with the conflist directory. Otherwise the driver receives the network plugin and calls
+     * it.
+     */
     readonly invokesCni: boolean;
     /** True if the runtime can pull and run images. False: the only image name is `host`. */
     readonly images: boolean;
@@ -368,7 +371,8 @@ export interface RuntimeDriver {
   imageStatus(image: string, call?: RuntimeCallOptions): Promise<Image | undefined>;
   /**
    * Pulls an image. Returns the reference from which containers are created.
-   * @throws RuntimeError `NotFound` if the image does not exist, `PermissionDenied` if the registry denies access, `Unsupported` if the runtime has no images
+   * @throws RuntimeError `NotFound` if the image does not exist, `PermissionDenied` if the registry denies access, `Unsupported` if the runtime has
+   * no images
    */
   pullImage(
     image: string,
@@ -411,5 +415,8 @@ export class RuntimeError extends Error {
   }
 }
 
-/** Plugins declare `{ invokesCni, images, networkNamespaces }` with the values of their traits. RuntimeClass handlers select a runtime by its plugin name. */
+/**
+ * Plugins declare `{ invokesCni, images, networkNamespaces }` with the values of their traits. RuntimeClass handlers select a runtime by its plugin
+ * name.
+ */
 export const Runtime = slot.named<RuntimeDriver>('runtime/v1');

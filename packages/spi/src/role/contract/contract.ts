@@ -10,7 +10,9 @@ export interface RoleFixture {
   settle?(): Promise<void>;
   /** Makes `start` or `waitUntilReady` fail, for example by using the role's port. Absent if neither can fail. */
   readonly breakStart?: () => void;
-  /** Counts the resources of a running role: sockets, timers, watches, handlers. Equal counts before and after mean that `stop` released everything. */
+  /**
+   * Counts the resources of a running role: sockets, timers, watches, handlers. Equal counts before and after mean that `stop` released everything.
+   */
   countResources?(): Readonly<Record<string, number>>;
   dispose?(): Promise<void>;
 }
