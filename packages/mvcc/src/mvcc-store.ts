@@ -28,7 +28,7 @@ export interface MvccOptions extends MvccLimits {
    */
   onExpired(due: readonly ExpiredKey[]): void;
 }
-/** An expired key and the revision at which it expired. If the key was written since that revision, it must not be deleted. */
+/** An expired key and the revision of its entry. If the key has another revision now, it was written again and must not be deleted. */
 export interface ExpiredKey {
   readonly key: string;
   readonly revision: Revision;

@@ -137,7 +137,10 @@ async function startCluster(
   };
 }
 
-/** Returns a cluster file with the given plugins added to their sections: the file in the options with storage in memory, or one simulated node. */
+/**
+ * Returns a cluster file with storage in memory and with the given plugins added to their sections. The base is the file in the options or, without
+ * a file, a cluster with one simulated node.
+ */
 async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise<ClusterFile> {
   const read = file === undefined ? undefined : await readClusterFile(file);
   const { spec } =

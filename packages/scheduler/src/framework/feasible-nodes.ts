@@ -7,7 +7,7 @@ import { runFilterPluginsWithNominatedPods, runPreFilterPlugins, type PreFilterR
 /** The entry of `unschedulablePlugins` for a cluster without nodes. */
 export const noNodesAvailable = 'no nodes';
 
-/** Minimum number of nodes to evaluate: a smaller cluster is evaluated completely. */
+/** Minimum number of feasible nodes to find. In a cluster with fewer nodes, all nodes are evaluated. */
 const minFeasibleNodesToFind = 100;
 /** The lower limit of the adaptive percentage of nodes. */
 const minFeasibleNodesPercentage = 5;

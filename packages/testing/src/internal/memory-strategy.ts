@@ -108,7 +108,7 @@ export interface DeleteBody {
   readonly dryRun?: readonly string[];
 }
 
-/** Returns the grace period of a deletion in seconds; 0 for objects that are not pods. */
+/** Returns the grace period of a deletion in seconds; 0 for objects other than pods, and for pods that are unscheduled or terminal. */
 export function gracePeriod(resource: Resource, object: KubeObject, requested: number | undefined): number {
   if (groupResource(resource) !== 'pods') return 0;
   const { spec, status } = object as { spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }; status?: { phase?: string } };

@@ -59,7 +59,7 @@ export function countStatus(
   };
 }
 
-/** True if all replicas are updated and available and no old replica is left. */
+/** Returns true if all replicas are updated and available and no old replica is left. */
 export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
   return (
     status.updatedReplicas === desiredReplicas(deployment) &&

@@ -31,7 +31,7 @@ export interface SyncJobContext {
   readonly previousIndexes: IndexSet;
   readonly indexes: IndexSet;
   readonly failedIndexes: IndexSet | undefined;
-  /** Failed pods by index. Each is kept until its replacement is created, which continues the failure count of the index. */
+  /** Failed pods by index. Their deletion is delayed, because their replacements must take over the failure count of the index. */
   readonly podsDelayingDeletion: ReadonlyMap<number, Pod>;
 }
 
