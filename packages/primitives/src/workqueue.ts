@@ -133,7 +133,7 @@ export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
   forget(key: K): void {
     this.#delays.forget(key);
   }
-  /** Consecutive failures of a key since the last `forget`. */
+  /** Returns the number of consecutive failures of a key since the last `forget`. */
   numRequeues(key: K): number {
     return this.#delays.failures(key);
   }

@@ -98,12 +98,12 @@ export class SpdyStream extends Duplex {
     done(error);
   }
 
-  /** For the connection: handles the peer's reply. */
+  /** Handles the peer's reply. Only the connection calls it. */
   handleReply(headers: Headers): void {
     this.#resolveReply(headers);
   }
 
-  /** For the connection: handles data of the peer. Returns true if the consumer keeps up. */
+  /** Handles data of the peer. Returns true if the consumer keeps up. Only the connection calls it. */
   handleData(bytes: Buffer): boolean {
     if (this.ended || this.destroyed) return true;
     if (this.push(bytes)) return true;
@@ -112,7 +112,7 @@ export class SpdyStream extends Duplex {
     return false;
   }
 
-  /** For the connection: handles the end of the peer's half. */
+  /** Handles the end of the peer's half. Only the connection calls it. */
   handleEnd(how: StreamEnd, status?: number): void {
     if (this.ended === 'reset' || this.ended === 'cut') return;
     const before = this.ended;

@@ -52,7 +52,7 @@ export class Reloader {
     return this.#plugins.map(({ planned }) => planned.name);
   }
 
-  /** Returns the names of the plugins of a source file, or only `name` if it is one of them. */
+  /** Returns the names of the plugins of a source file, or only `name` if the source file has a plugin of this name. */
   namesOf(source: string, name: string | undefined): readonly string[] {
     return this.#plugins
       .filter((target) => target.source === source && (name === undefined || target.planned.name === name))

@@ -47,7 +47,7 @@ export class SharedIndexInformer<T extends KubeObject> implements Informer<T>, R
   byIndex(index: string, value: string): readonly T[] {
     return this.#store.byIndex(index, value);
   }
-  /** May be called after the start: cached objects are indexed immediately. Adding the same function again does nothing. */
+  /** Adds an index, also after the start: cached objects are then indexed immediately. Does nothing if the same function is already registered. */
   addIndexer(name: string, values: (object: T) => readonly string[]): void {
     this.#store.addIndexer(name, values);
   }

@@ -35,7 +35,8 @@ export interface HttpClientOptions {
   readonly insecureSkipTlsVerify?: boolean;
   readonly userAgent?: string;
   /**
-   * Timeout of requests other than watches; they then fail with `ServiceUnavailable`. Default 65,000 ms, a little more than the server's own limit.
+   * Timeout of requests other than watches in milliseconds, after which a request fails with `ServiceUnavailable`. Default 65,000, slightly more than
+   * the server's own limit.
    */
   readonly requestTimeoutMs?: number;
   /** Maximum size of a response other than a watch. Default 256 MiB. */

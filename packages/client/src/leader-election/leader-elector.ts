@@ -149,7 +149,10 @@ export class LeaderElector {
     }
   }
 
-  /** Acquires or renews the Lease if the Lease is free, expired or held by this candidate. */
+  /**
+   * Acquires or renews the Lease if it is free, expired or held by this candidate. With coordinated election, only renews a Lease that names this
+   * candidate as the holder.
+   */
   async #attempt(signal: AbortSignal): Promise<Attempt> {
     const { client, clock, identity, lease: at, leaseDurationMs, coordinated = false } = this.#options;
     try {

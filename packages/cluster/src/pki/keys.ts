@@ -17,7 +17,7 @@ import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
 const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };
-/** The library is large and only needed to read certificate requests. */
+/** Loads the X.509 library, which is large and only needed to read certificate requests. */
 const x509 = async () => {
   await import('reflect-metadata'); // the library's dependency injection requires it to be loaded first
   return import('@peculiar/x509');

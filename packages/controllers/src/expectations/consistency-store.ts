@@ -1,8 +1,9 @@
 import type { KubeObject } from '@oarlock/api/object';
 
 /**
- * Resource versions that this process has replaced by its own writes. If the cache still shows one of them, the cache is stale, and a reconcile
- * could undo or repeat a write. The controller then waits for the newer version, whose event triggers the next reconcile (KEP-5647).
+ * A store of the resource versions that this process has replaced by its own writes. If the cache still shows such a resource version, the cache is
+ * stale, and a reconcile could undo or repeat a write. The controller then waits for the newer version, whose event triggers the next reconcile
+ * (KEP-5647).
  */
 export class ConsistencyStore {
   readonly #versions = new Map<string, Set<string>>();

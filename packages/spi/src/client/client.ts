@@ -110,7 +110,7 @@ export interface Lister<T extends KubeObject> {
 /** Callbacks for changes of the cache (cache.ResourceEventHandler upstream). `spanContext` is the span of the write, if known. */
 export interface ResourceEventHandler<T extends KubeObject> {
   onAdd?(object: T, spanContext: SpanContext | undefined): void;
-  /** Also called on a resync; in that case `object === old`. */
+  /** Called when an object has changed. Also called on a resync, with `object === old`. */
   onUpdate?(object: T, old: T, spanContext: SpanContext | undefined): void;
   /**
    * `object` is the last state that the informer knows. The state may be older than the deletion if the informer missed the deletion during a

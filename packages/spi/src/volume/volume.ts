@@ -69,7 +69,7 @@ export interface VolumeCallOptions {
  * Every method throws `VolumeError`; the kubelet retries with backoff.
  */
 export interface VolumeDriver {
-  /** Called once with the node's name, before any volume. Must not block. */
+  /** Passes the node's name to the driver. Called once, before any volume is mounted. Must not block. */
   setNodeName?(nodeName: string): void;
   /** Returns true if this driver is responsible for the volume. Exactly one driver of a node must return true. */
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean;
@@ -77,10 +77,10 @@ export interface VolumeDriver {
   mount(request: VolumeRequest, call?: VolumeCallOptions): Promise<MountResult>;
   unmount(target: { readonly podUid: string; readonly volumeName: string; readonly path: string }, call?: VolumeCallOptions): Promise<void>;
   /**
-   * Returns the current usage of a mounted volume, or undefined if it cannot be determined. Absent: not supported for any volume.
+   * Returns the current usage of a mounted volume, or undefined if the usage cannot be determined. Absent if the driver reports no usage.
    *
-   * Called about once a minute while statistics are read, never concurrently for one volume. It may take until `signal` aborts.
-   * @throws VolumeError
+   * Called about once a minute while statistics are read, never concurrently for one volume. May take until `signal` aborts.
+   * @throws VolumeError if the usage cannot be read
    */
   usage?(target: MountedTarget, call?: VolumeCallOptions): Promise<VolumeUsage | undefined>;
   /** True if the content of volumes depends on API objects: the kubelet calls `mount` again when one of `sourceObjects` changes. */

@@ -37,7 +37,9 @@ const fields: readonly Bounds[] = [
 
 interface Field {
   readonly values: ReadonlySet<number>;
-  /** True if the field contains `*` without a step. If either day field has it, a day must match both day fields; otherwise, one of them. */
+  /**
+   * True if the field contains `*` without a step. If this is true for either day field, a day must match both day fields; otherwise, either field.
+   */
   readonly hasStar: boolean;
 }
 

@@ -13,7 +13,7 @@ interface ExclusiveDisk {
 const sharesElement = (a: readonly string[] | undefined, b: readonly string[] | undefined) => a?.some((each) => b?.includes(each)) === true;
 
 /**
- * Returns the disks of a pod's volumes that two pods on one node cannot both mount, unless both mount them read-only; EBS disks never can be shared.
+ * Returns the disks of a pod's volumes that two pods on one node cannot both mount, unless both mount them read-only. EBS disks can never be shared.
  */
 function disksOf({ gcePersistentDisk: gce, awsElasticBlockStore: ebs, iscsi }: Volume): readonly ExclusiveDisk[] {
   if (gce !== undefined) return [{ id: `gce ${gce.pdName}`, readOnly: gce.readOnly === true }];

@@ -21,7 +21,7 @@ export interface AdmissionFixture {
   /** The plugin under test, started, with synced informers. */
   readonly plugin: AdmissionPlugin;
   readonly cases: readonly AdmissionCase[];
-  /** Number of writes that the plugin has made so far, to any API. */
+  /** Returns the number of writes that the plugin has made so far, to any API. */
   writes?(): number;
   /** Makes every further call to the plugin's dependencies fail. Absent if the plugin has no dependencies. */
   readonly failDependencies?: () => void;

@@ -11,7 +11,7 @@ export interface AuditFixture {
   /** Blocks the destination of the events until `resume`. Absent if the sink stores the events itself, in bounded memory. */
   readonly stall?: () => void;
   readonly resume?: () => void;
-  /** Number of events dropped so far. */
+  /** Returns the number of events dropped so far. */
   dropped(): number | Promise<number>;
   /** Maximum number of buffered events. */
   readonly capacity: number;

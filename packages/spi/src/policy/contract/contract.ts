@@ -38,7 +38,7 @@ export interface PolicyFixture {
   /** Sends the first packet of each connection. Returns for each whether it left the node towards its destination. */
   send(packets: readonly Packet[]): Promise<readonly boolean[]>;
   connect(packet: Packet): Promise<Connection>;
-  /** Number of kernel objects of each kind. */
+  /** Returns the number of kernel objects of each kind. */
   countResources(): Promise<Readonly<Record<string, number>>>;
   dispose(): Promise<void>;
 }
