@@ -92,7 +92,10 @@ export async function withUpstreamConfigs(file: ClusterFile): Promise<ClusterFil
   return { ...file, spec: { ...file.spec, ...(authn && { authn }), ...(authz && { authz }) } };
 }
 
-/** Places token issuers before anonymous authentication, which the configuration file overrides. */
+/**
+ * Returns the authenticators: those of the cluster file, then token issuers, then anonymous access. An AuthenticationConfiguration with `anonymous`
+ * overrides the anonymous access of the cluster file.
+ */
 function authnOf({ jwt, anonymous }: z.output<typeof authentication>, { spec }: ClusterFile): PlacementSpec[] {
   const listed = spec.authn ?? (defaultPlacements.authn ?? []).map((use): PlacementSpec => ({ use, config: {} }));
   const [last, others] = [listed.filter(({ use }) => use === 'authn-anonymous'), listed.filter(({ use }) => use !== 'authn-anonymous')];
@@ -102,7 +105,10 @@ function authnOf({ jwt, anonymous }: z.output<typeof authentication>, { spec }: 
   return [...others, ...oidc, ...(anonymous.enabled ? [{ use: 'authn-anonymous', config }] : [])];
 }
 
-/** Returns the authorizers of the file after the one that allows members of `system:masters`, as kube-apiserver does. */
+/**
+ * Returns the authorizers of the AuthorizationConfiguration, preceded by the authorizer that allows members of `system:masters`, as in
+ * kube-apiserver.
+ */
 function authzOf({ authorizers }: z.output<typeof authorization>, place: (path: string) => string): PlacementSpec[] {
   return [
     { use: 'authz-masters', config: {} },
