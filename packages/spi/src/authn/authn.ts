@@ -60,12 +60,12 @@ export const authenticated = (identity: Identity): AuthnResult => ({ outcome: 'a
  *
  * ```ts
  * const staticToken: Authenticator = {
- * authenticate: ({ bearerToken }) =>
- * bearerToken === undefined || !bearerToken.startsWith('demo-')
- * ? abstained
- * : bearerToken === token
- * ? authenticated({ name: 'demo', groups: ['system:authenticated'] })
- * : rejected('unknown demo token'),
+ *   authenticate: ({ bearerToken }) =>
+ *     bearerToken === undefined || !bearerToken.startsWith('demo-')
+ *       ? abstained
+ *       : bearerToken === token
+ *         ? authenticated({ name: 'demo', groups: ['system:authenticated'] })
+ *         : rejected('unknown demo token'),
  * };
  * ```
  */
