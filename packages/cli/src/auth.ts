@@ -11,7 +11,7 @@ export interface WhyOptions {
 
 const serviceAccountName = /^system:serviceaccount:([^:]+):[^:]+$/;
 
-/** Returns the groups that a user of this name belongs to in any case. */
+/** Returns the groups to which a user of this name always belongs, such as those of a service account. */
 function impliedGroups(user: string): readonly string[] {
   if (user === 'system:anonymous') return ['system:unauthenticated'];
   const namespace = serviceAccountName.exec(user)?.[1];
@@ -22,7 +22,7 @@ function impliedGroups(user: string): readonly string[] {
   ];
 }
 
-/** Parses `deployments.apps/scale` or `/metrics` into the attributes of a request to authorize. */
+/** Converts `deployments.apps/scale` or `/metrics` to the attributes of a request to authorize. */
 export function authorizationQuery(
   user: string,
   verb: string,
@@ -37,7 +37,7 @@ export function authorizationQuery(
   return { ...subject, group: rest.join('.'), resource, subresource, namespace, name };
 }
 
-/** Prints which authorizer allows or denies an action, and why. Sets exit code 1 if it is not allowed. */
+/** Prints the authorizer that allows or denies an action, and its reason. Sets exit code 1 if the action is not allowed. */
 export async function why(
   user: string,
   verb: string,

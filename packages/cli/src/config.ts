@@ -9,21 +9,21 @@ import { sections } from '@oarlock/cluster/config/sections';
 import type { Plugin } from '@oarlock/kernel/plugin';
 import { stringify } from 'yaml';
 
-/** Reads the file, loads its plugins, and checks each config and the dependency graph. Starts nothing and runs no probes. */
+/** Reads the cluster file, loads its plugins, and checks each config and the dependency graph. Starts nothing and runs no probes. */
 export async function validate({ file }: { readonly file: string }): Promise<void> {
   const planned = await createPlan(await readClusterFile(file));
   checkPlan(planned);
   console.log(`${file} is valid: roles ${planned.roles.join(', ')}; ${planned.plugins.length} plugins`);
 }
 
-/** Prints a cluster file, or without one the composition that `oarlock up` would choose, with all defaults: an equivalent file. */
+/** Prints a cluster file with all defaults written out. Without a file, prints the composition that `oarlock up` would choose. */
 export async function print({ file }: { readonly file?: string }): Promise<void> {
   const planned = await createPlan(file === undefined ? (await selectDefaultCluster()).file : await readClusterFile(file));
   checkPlan(planned);
   process.stdout.write(stringify(withResolvedDefaults(planned), { lineWidth: 0, aliasDuplicateObjects: false }));
 }
 
-/** Returns a cluster file that is equivalent to a plan, with all defaults. */
+/** Returns a cluster file with all default values written out, from which `oarlock up` creates the same plan. */
 export function withResolvedDefaults({ file, roles, facts, plugins }: Plan): object {
   const { spec } = file;
   const { domain, nodePorts } = spec.networking;
@@ -60,7 +60,7 @@ function placementsIn(
   return specified === undefined && placements.length > 0 ? placements : placements[0];
 }
 
-/** Returns the settings of a role without those that the composition derives: other keys of the file or the command line set them. */
+/** Returns the settings of a role without the settings that the composition derives from other keys of the file or from the command line. */
 function settingsOf(
   { name, plugin, config }: PlannedPlugin,
   specified: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
@@ -69,7 +69,7 @@ function settingsOf(
   return Object.fromEntries(Object.entries(withDefaults(plugin, config)).filter(([key]) => !derived.includes(key)));
 }
 
-/** Returns a config with the plugin's defaults, or unchanged if its schema transforms it into something that does not parse again. */
+/** Returns a config with the plugin's defaults. Returns the config unchanged if the schema transforms it to a value that the schema rejects. */
 function withDefaults({ config: schema }: Plugin, config: unknown): Record<string, unknown> {
   const { data = config } = schema.safeParse(config);
   const same = isDeepStrictEqual(JSON.parse(JSON.stringify(data)), data) && isDeepStrictEqual(schema.safeParse(data).data, data);

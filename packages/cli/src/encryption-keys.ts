@@ -46,7 +46,10 @@ When all values use the new key, delete the former keys with \`oarlock keys encr
   process.stdout.write(`Deleted the former keys: ${names.join(', ')}. Backups made before the rotation contain them.\n`);
 }
 
-/** An API server that started before the newest key was added still writes with a former key. @throws CommandError for such a server */
+/**
+ * Checks that the API server was started after the newest key was added; an earlier one still writes with a former key.
+ * @throws CommandError if the API server was started before
+ */
 async function requireStartedAfter(dataDir: string, keyFile: string): Promise<void> {
   const running = await readProcessState(dataDir);
   if (running !== undefined && (running.startedAt ?? 0) <= (await stat(keyFile)).mtimeMs)

@@ -40,8 +40,8 @@ const path = '/oarlock/v1/scheduling';
 const maxPods = 1000;
 
 /**
- * Prints for each node why a pod cannot run there, or its score; for an existing pod or for the pods that a manifest would create. Sets exit
- * code 1 if a pod fits no node.
+ * Prints for each node why a pod cannot run on the node, or the score of the node. Explains an existing pod, or the pods that a manifest would
+ * create. Sets exit code 1 if a pod fits no node.
  */
 export async function explainPod(name: string | undefined, options: ExplainOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);

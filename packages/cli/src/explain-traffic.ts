@@ -18,7 +18,7 @@ export interface ExplainTrafficOptions {
 
 const protocols: readonly string[] = ['TCP', 'UDP', 'SCTP'];
 
-/** Parses `80`, `80/udp`, or the name of a container port of the destination. @throws CommandError if there is no such port */
+/** Parses `80`, `80/udp`, or the name of a container port of the destination. @throws CommandError if the destination has no such port */
 function destinationPort(text: string, to: TrafficEnd): { readonly port: number; readonly protocol: Protocol } {
   const [portText = '', protocolText = 'tcp'] = text.split('/');
   const protocol = protocolText.toUpperCase();
@@ -59,7 +59,7 @@ async function trafficEnd(client: Client, text: string, namespace: string): Prom
   throw new CommandError(`pod ${podNamespace}/${name} has no IP address: ${reason}`);
 }
 
-/** Prints which policies allow or deny traffic, and by which rule. Sets exit code 1 if it is denied. */
+/** Prints the NetworkPolicies that allow or deny traffic, with the rule. Sets exit code 1 if the traffic is denied. */
 export async function explainTrafficBetween(from: string, to: string, port: string, options: ExplainTrafficOptions): Promise<void> {
   if (options.output !== 'text' && options.output !== 'json') throw new CommandError('--output must be text or json', exitCodes.usage);
   const { client, close } = await adminAccess(options.dataDir);

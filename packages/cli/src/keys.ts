@@ -22,7 +22,7 @@ const resultMessages: Readonly<Record<AuthorityStep, (name: AuthorityName) => st
     `The next ${titles[name]} signs certificates now. When no certificate of the old CA is in use, remove the old CA with \`oarlock keys ${name} end\`.`,
   end: (name) => `Removed the old ${titles[name]}.`,
 };
-/** Nodes do not use the front-proxy CA. */
+/** Hints about restarts after a rotation, by CA. Nodes do not use the front-proxy CA. */
 const restartHints: Readonly<Record<AuthorityName, (dataDir: string) => string>> = {
   ca: (dataDir) => `Restart the processes of ${dataDir}, then every joined node: they apply the step when they start.`,
   'front-proxy-ca': (dataDir) => `Restart the API server of ${dataDir}: it applies the step when it starts.`,

@@ -13,7 +13,7 @@ function portNumber(text: string): number {
   return port;
 }
 
-/** The range that Kubernetes accepts for timeoutSeconds of a webhook. */
+/** Parses timeoutSeconds of a webhook, in the range that Kubernetes accepts. */
 function timeoutSeconds(text: string): number {
   const seconds = Number(text);
   if (!Number.isInteger(seconds) || seconds < 1 || seconds > 30)

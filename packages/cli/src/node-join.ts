@@ -33,11 +33,11 @@ interface NodeFacts {
   readonly cluster: JoinResponse['cluster'];
 }
 
-/** Time to wait for the approval of a certificate request, as kubelets wait. */
+/** Maximum time in milliseconds to wait for the approval of a certificate request, as kubelets wait. */
 const approvalTimeoutMs = 15 * 60_000;
-/** Time after which a pending approval is reported. */
+/** Time in milliseconds after which the command reports that an approval is pending. */
 const approvalNoticeMs = 5_000;
-/** Timeout for a connection to the server; one that is still starting is not waited for. */
+/** Timeout of a connection to the server in milliseconds. The command does not wait for a server that is still starting. */
 const serverTimeoutMs = 5_000;
 const nodeFile = (dataDir: string) => joinPath(dataDir, 'node.json');
 const usage = (message: string) => new CommandError(message, exitCodes.usage);
@@ -63,8 +63,8 @@ export async function join(options: JoinOptions): Promise<void> {
 }
 
 /**
- * Returns the result of an earlier enrollment if its certificates are still valid. @throws CommandError if the directory belongs to another
- * node, or if the certificates have expired and no token is given
+ * Returns the result of an earlier enrollment if its certificates are still valid, otherwise undefined.
+ * @throws CommandError if the data directory belongs to another node, or if the certificates have expired and no token is given
  */
 async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string, certificateFile: string): Promise<NodeFacts | undefined> {
   const text = await readFile(nodeFile(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -82,7 +82,7 @@ async function readEnrollment({ nodeName, token }: JoinOptions, dataDir: string,
   return undefined;
 }
 
-/** Updates the CAs of the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again. */
+/** Updates the CAs in the kubeconfig, which may have changed. If the server cannot be reached, the running node tries again later. */
 async function updateAuthorities(kubeconfigFile: string, server: string): Promise<void> {
   const { options } = await loadKubeconfig(kubeconfigFile, { environment: {} });
   try {
@@ -92,7 +92,7 @@ async function updateAuthorities(kubeconfigFile: string, server: string): Promis
   }
 }
 
-/** Joins the cluster with a token: verifies its CA, requests the certificates and writes them to the data directory. */
+/** Joins the cluster with a token: verifies the cluster's CA, requests the certificates, and writes them to the data directory. */
 async function enroll(options: JoinOptions, dataDir: string, kubeconfigFile: string, certificateFile: string): Promise<NodeFacts> {
   const { server, token, expectedCaHash, nodeName } = validateOptions(options);
   const ca = await fetchCa(server, expectedCaHash);
@@ -157,7 +157,7 @@ async function obtainCertificate(api: HttpClient, purpose: 'client' | 'serving',
   }
 }
 
-/** Checks all options before the first request is sent. */
+/** Validates all options before the first request is sent. @throws CommandError if an option is invalid */
 function validateOptions({ server, token, caHash: expectedCaHash, nodeName: nameOption }: JoinOptions) {
   if (server === undefined || token === undefined || expectedCaHash === undefined)
     throw usage('the first join of a machine requires --server, --token and --ca-hash; `oarlock token create` prints them');
@@ -173,7 +173,7 @@ function validateOptions({ server, token, caHash: expectedCaHash, nodeName: name
   return { server, token, expectedCaHash, nodeName };
 }
 
-/** Fetches the CA over an unverified connection. The hash, which came with the token over another channel, makes it trusted. */
+/** Fetches the cluster's CA over an unverified connection. The CA is trusted because it matches the hash, which the user received with the token. */
 async function fetchCa(server: string, expectedHash: string): Promise<string> {
   const client = httpClient({ server, insecureSkipTlsVerify: true });
   try {

@@ -4,13 +4,13 @@ import { fileURLToPath } from 'node:url';
 
 /** The content of `templates/<slot>/template.json`, which describes a package that `oarlock plugins new` creates. */
 interface Description {
-  /** Packages that the sources import, besides @oarlock/kernel, @oarlock/spi and zod. */
+  /** Packages that the sources import, in addition to @oarlock/kernel, @oarlock/spi and zod. */
   readonly dependencies?: readonly string[];
-  /** Packages that only the tests import, besides vitest. */
+  /** Packages that only the tests import, in addition to vitest. */
   readonly devDependencies?: readonly string[];
-  /** Key under `spec` of a cluster.yaml and how it holds plugins; undefined if a cluster.yaml cannot place the plugin. */
+  /** Key under `spec` of a cluster.yaml, and how that section holds plugins; undefined if a cluster.yaml cannot place the plugin. */
   readonly section?: { readonly key: string; readonly many: boolean; readonly first?: boolean };
-  /** Example of its config, as YAML on one line. */
+  /** Example of the plugin's config, as YAML on one line. */
   readonly config: string;
   readonly summary: string;
   /** Rows of the config table in the README. */
@@ -38,7 +38,7 @@ export async function templateSlots(): Promise<readonly string[]> {
   return (await readdir(templates)).toSorted();
 }
 
-/** Reads the template of a slot. @throws Error if there is none */
+/** Reads the template of a slot. @throws Error if the slot has no template */
 export async function readTemplate(slot: string): Promise<PluginTemplate> {
   const folder = join(templates, slot);
   const read = (path: string) => readFile(join(folder, path), 'utf8');

@@ -37,7 +37,7 @@ const slotOrder = [
   'cloud',
   'role',
 ];
-/** Modules of packages that hold several plugins; each exports them as `builtin`. */
+/** Modules of packages that contain several plugins. Each module exports its plugins as `builtin`. */
 const builtinModules: Readonly<Record<string, string>> = {
   '@oarlock/controllers': '@oarlock/controllers/builtin',
   '@oarlock/scheduler': '@oarlock/scheduler/plugins/registry',
@@ -104,7 +104,7 @@ function exportsFile({ exports }: Manifest, folder: string, subpath: string): bo
   return targets(table[`./${subpath}`] ?? table['./*']).some((target) => existsSync(join(folder, target.replace('*', subpath))));
 }
 
-/** Loads a package's plugin. Returns undefined for a module named `plugin` that is none: the kernel's interface. */
+/** Loads the plugin of a package. Returns undefined if the module does not export a plugin, such as the module `plugin` of the kernel. */
 async function load(name: string, version: string): Promise<ListedPlugin | undefined> {
   const id = name.slice(name.indexOf('/') + 1);
   const broken = (because: string): ListedPlugin => {
@@ -126,7 +126,7 @@ async function builtins(module: string, version: string): Promise<readonly Insta
   return builtin.map((plugin) => ({ plugin, version }));
 }
 
-/** The key `because` is part of the JSON output of `oarlock plugins list`. */
+/** Returns the availability in the JSON output of `oarlock plugins list`, which has the key `because` for the reason. */
 const listedAvailability = (availability: Availability) =>
   availability.available ? { available: true } : { available: false, because: availability.reason };
 
@@ -137,7 +137,7 @@ async function describe({ plugin, version }: InstalledPlugin): Promise<ListedPlu
 
 const probeTimeout = 'its probe did not answer within a second';
 
-/** Probes the plugin with its default config. */
+/** Probes a plugin with its default config. */
 export async function availability(plugin: Plugin, limitMs = probeLimitMs): Promise<Availability> {
   if (plugin.probe === undefined) return { available: true };
   const config = plugin.config.safeParse({});

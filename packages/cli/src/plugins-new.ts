@@ -49,7 +49,10 @@ export async function create(slot: string, name: string, options: { readonly dir
   console.log(['Next steps:', ...commands(template, id, folder, checkout)].join('\n  '));
 }
 
-/** What a package outside a checkout needs for its tests, linked from the Oarlock that created it, so that all versions match. */
+/**
+ * Packages that a plugin package outside a checkout needs for its tests. They are linked from the Oarlock installation that created the package, so
+ * that all versions match.
+ */
 const linkedPackages = ['@oarlock', '@types', 'zod', 'vitest', 'typescript'];
 const linkedCommands = ['oarlock', 'vitest', 'tsc'];
 
@@ -122,7 +125,7 @@ function manifest(template: PluginTemplate, id: string): string {
 `;
 }
 
-/** Returns the nearest Oarlock checkout that contains a folder; the package shares its compiler settings. */
+/** Returns the nearest Oarlock checkout that contains a folder, or undefined. A package in a checkout shares the checkout's compiler settings. */
 function checkoutOf(folder: string): string | undefined {
   for (let at = dirname(folder); ; at = dirname(at)) {
     if (existsSync(join(at, 'tsconfig.base.json')) && existsSync(join(at, 'packages', 'kernel'))) return at;
@@ -130,12 +133,12 @@ function checkoutOf(folder: string): string | undefined {
   }
 }
 
-/** Returns true if the folder belongs to the checkout's npm workspaces: npm links such packages, so plugins are found by name. */
+/** Returns true if the folder belongs to the checkout's npm workspaces. npm links such packages, so that plugins are found by name. */
 function inWorkspaces(folder: string, checkout: string | undefined): boolean {
   return checkout !== undefined && dirname(folder) === join(checkout, 'plugins');
 }
 
-/** Returns the tsconfig that tools/sync-tsconfig.mjs would write; outside a checkout, one with all settings included. */
+/** Returns the tsconfig that tools/sync-tsconfig.mjs would write. Outside a checkout, returns a tsconfig that includes all settings. */
 function tsconfig(template: PluginTemplate, folder: string, checkout: string | undefined): string {
   const own = {
     composite: true,

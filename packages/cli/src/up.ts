@@ -13,7 +13,7 @@ import { adminKubeconfig, logFile } from '@oarlock/cluster/process/process-state
 import { run, type RunningCluster } from '@oarlock/cluster/run';
 import { CommandError, exitCodes } from './common/command-error.ts';
 
-/** A terminal and npm both forward Ctrl-C: a second signal within this time is the same key press. */
+/** Time in milliseconds within which a second signal counts as the same key press, because both the terminal and npm forward Ctrl-C. */
 const repeatedSignalMs = 1000;
 
 export interface UpOptions {
@@ -159,7 +159,7 @@ function exampleFolder(name: string): string {
   return short.startsWith('..') ? folder : `${short}/`;
 }
 
-/** Runs the same command in a detached process and returns when that process reports that it is ready. */
+/** Runs the same command in a detached process, and returns when the detached process reports that it is ready. */
 async function detach(options: UpOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });

@@ -8,7 +8,7 @@ import { errorText } from '@oarlock/primitives/error-text';
 
 export type KubeconfigErrorCode = 'Unreadable' | 'Malformed' | 'NoContext' | 'NoCluster' | 'NoUser' | 'Unsupported';
 
-/** A kubeconfig cannot be used. The message never contains secrets. */
+/** The error if a kubeconfig cannot be used. The message never contains secrets. */
 export class KubeconfigError extends Error {
   override readonly name = 'KubeconfigError';
   readonly code: KubeconfigErrorCode;
@@ -39,12 +39,12 @@ export interface KubeconfigOptions {
   readonly clock?: Pick<Clock, 'now'>;
 }
 
-/** Reads a kubeconfig file and the files it refers to, and selects a context. @throws KubeconfigError */
+/** Reads a kubeconfig file and the files it refers to, and selects a context. @throws KubeconfigError if a file is unreadable or invalid */
 export async function loadKubeconfig(file: string, options: KubeconfigOptions = {}): Promise<Kubeconfig> {
   return parseKubeconfig(await read(file), { folder: dirname(resolve(file)), ...options });
 }
 
-/** Parses a kubeconfig. Relative file names are resolved against `folder`. @throws KubeconfigError */
+/** Parses a kubeconfig; relative file names are resolved against `folder`. @throws KubeconfigError if the kubeconfig is invalid */
 export async function parseKubeconfig(
   text: string,
   {
@@ -104,7 +104,7 @@ export async function parseKubeconfig(
   };
 }
 
-/** @throws KubeconfigError Malformed */
+/** Parses the `exec` entry of a user. @throws KubeconfigError `Malformed` if the entry is invalid */
 function execPlugin(exec: unknown, cluster: Fields, ca: string | undefined, folder: string): ExecConfig {
   const wrong = (field: string, what: string) => fail('Malformed', `the kubeconfig's exec.${field}: ${what}`);
   if (!isFields(exec)) return fail('Malformed', "the kubeconfig's exec is no object");

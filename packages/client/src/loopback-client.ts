@@ -20,7 +20,7 @@ export class LoopbackTransport implements LoopbackEndpoint {
   #handler: ApiHandler | undefined;
   #abandoned = false;
 
-  /** At most `maxWaiting` requests wait for the server; more are rejected with `ServiceUnavailable`. */
+  /** At most `maxWaiting` requests wait until the API server is connected; further requests are rejected with `ServiceUnavailable`. */
   constructor({ maxWaiting = 4096 }: { readonly maxWaiting?: number } = {}) {
     this.#maxWaiting = maxWaiting;
   }

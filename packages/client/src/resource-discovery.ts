@@ -8,14 +8,16 @@ interface ResourceList {
 }
 interface DiscoveredVersion {
   readonly names: Promise<ReadonlySet<string>>;
-  /** By the monotonic clock. */
+  /** Time of the request on the monotonic clock, in milliseconds. */
   readonly at: number;
 }
 
-/** How often discovery is repeated for a missing resource, in milliseconds (the interval of upstream's garbage collector). */
+/** Interval in milliseconds between discovery requests for a missing resource (the interval of upstream's garbage collector). */
 const refreshIntervalMs = 30_000;
 
-/** The resources that a server serves, from its discovery documents. Each group version is fetched once, and again only while a caller waits for it. */
+/**
+ * The resources that a server serves, from its discovery documents. Each group version is fetched once, and again only while a caller waits for it.
+ */
 export class ResourceDiscovery {
   readonly #client: Client;
   readonly #clock: Clock;
@@ -26,7 +28,7 @@ export class ResourceDiscovery {
     this.#clock = clock;
   }
 
-  /** @throws StatusError if the server does not respond */
+  /** Returns whether the server serves a resource. @throws StatusError if the server does not respond */
   async has(resource: Resource): Promise<boolean> {
     return this.#has(resource, Number.POSITIVE_INFINITY);
   }
@@ -45,7 +47,7 @@ export class ResourceDiscovery {
     );
   }
 
-  /** Resolves when the server serves all resources. A server that does not respond counts as not serving them. @throws the signal's reason */
+  /** Resolves when the server serves all resources. Retries while the server does not respond. @throws the signal's reason if the signal aborts */
   async whenServed(resources: readonly Resource[], signal: AbortSignal): Promise<void> {
     for (;;) {
       const has = await Promise.all(resources.map((each) => this.#has(each, refreshIntervalMs))).catch(() => [false]);

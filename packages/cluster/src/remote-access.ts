@@ -12,14 +12,17 @@ export interface RemoteAccess {
   readonly server: string;
   /** CA bundle in PEM that verifies the server; '' if the kubeconfig has none. */
   readonly ca: string;
-  /** Returns a client for a component: with its user agent and, if `ownAccount`, a token of its service account, requested with this client. */
+  /**
+   * Returns a client for a component, with the component's user agent. With `ownAccount`, the client uses a token of the component's service account,
+   * which this client requests.
+   */
   asComponent(part: Component, ownAccount: boolean): HttpClient;
   close(): void;
 }
 
 const accountPrefix = 'system:serviceaccount:';
 
-/** Connects to an API server with a kubeconfig; `server` overrides its address. @throws KubeconfigError */
+/** Connects to an API server with a kubeconfig; `server` overrides the server's address. @throws KubeconfigError if the kubeconfig is invalid */
 export async function remoteAccess(kubeconfigFile: string, server?: string): Promise<RemoteAccess> {
   const config = await loadKubeconfig(kubeconfigFile, { environment: process.env });
   const options = { ...config.options, ...(server !== undefined && { server }), userAgent: `oarlock/${version}` };
@@ -46,7 +49,7 @@ export async function remoteAccess(kubeconfigFile: string, server?: string): Pro
   };
 }
 
-/** Connects as `remoteAccess` does, for a process that runs roles: with the cluster's keys that `pki` contains. */
+/** Connects as `remoteAccess` does, for a process that runs roles: also reads the cluster keys in the directory `pki`. */
 export async function remoteProcess(
   kubeconfigFile: string,
   { server, pki }: { readonly server?: string; readonly pki: string },

@@ -30,7 +30,7 @@ import { spanForwarding } from './process/span-forwarding.ts';
 
 export interface RunOptions extends Omit<ComposeOptions, 'log' | 'tracer'> {
   readonly file: ClusterFile;
-  /** Access to the API server of another process, for a process without the apiserver role. */
+  /** Access to the API server of another process, for a process without the API server role. */
   readonly remote?: {
     readonly client: Client & Partial<Pick<HttpClient, 'updateCertificates'>>;
     readonly server: string;
@@ -47,16 +47,16 @@ export interface RunningCluster {
   readonly plan: Plan;
   readonly composition: Composition;
   readonly server: string;
-  /** Milliseconds from the call of `run` until ready. */
+  /** Milliseconds from the call of `run` until all roles are ready. */
   readonly startedInMs: number;
-  /** What the user should know of this process, one sentence each: pods that run without isolation. */
+  /** Warnings for the user about this process, one sentence each, such as pods that run without isolation. */
   readonly warnings: readonly string[];
   /** Returns a client of the API server in this process with any identity; requests are not authenticated. */
   clientAs(identity: Identity): Client;
   stop(): Promise<void>;
 }
 
-/** What the steps of a start share. Cleanups run in reverse order. */
+/** The state that the steps of a start share. Cleanups run in reverse order. */
 interface RunContext {
   readonly options: RunOptions;
   readonly planned: Plan;
@@ -70,7 +70,7 @@ type Cleanup = () => Promise<void> | void;
 
 const issuerOf = (domain: string) => `https://kubernetes.default.svc.${domain}`;
 
-/** Starts the plan of a cluster file and returns when all of its roles are ready. @throws WiringError; nothing is left running then */
+/** Starts the plan of a cluster file and resolves when all roles are ready. @throws WiringError if the start fails; nothing is left running then */
 export async function run(options: RunOptions): Promise<RunningCluster> {
   const startedAt = performance.now();
   const planned = await createRunPlan(options);

@@ -36,7 +36,7 @@ import volumeDataSource from './volume/data-source/volume-data-source-controller
 import volumeExpansion from './volume/expansion/volume-expansion-controller.ts';
 import { claimProtection, volumeProtection } from './volume/protection/volume-protection-controllers.ts';
 
-/** The controllers of every cluster. `cluster.yaml` can disable one by name or replace it by another plugin with the same name. */
+/** The controllers of every cluster. `cluster.yaml` can disable a controller by name, or replace it by another plugin with the same name. */
 export const builtin: readonly Plugin[] = [
   serviceAccount,
   rootCa,

@@ -17,21 +17,24 @@ import { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 const objectName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 const config = z.strictObject({
-  /** Uses leader election through a Lease. Required as soon as two processes run controllers. */
+  /** Uses leader election with a Lease. Required if more than one process runs controllers. */
   leaderElect: z.boolean().default(false),
-  /** Name of the Lease in kube-system. The default is the Lease of kube-controller-manager, so that only one of the two leads. */
+  /**
+   * Name of the Lease in kube-system. The default is the Lease of kube-controller-manager, so that only Oarlock or kube-controller-manager is the
+   * leader.
+   */
   leaseName: z.string().regex(objectName, 'a name of an object: lower case, digits, "-" and "."').default('kube-controller-manager'),
   /** Chooses the leader among LeaseCandidates (KEP-4355, feature gate CoordinatedLeaderElection); the API server must serve them. */
   coordinated: z.boolean().default(false),
   /**
-   * In a process without an API server: each controller authenticates with a token of its own service account in kube-system. The user of the
-   * kubeconfig must be allowed to create these tokens. Default: true unless that user may do everything itself, as
-   * `system:kube-controller-manager` may. In a process with an API server, controllers always use their own service accounts.
+   * Makes each controller authenticate with a token of its own service account in kube-system, in a process without an API server. The user of
+   * the kubeconfig must be allowed to create these tokens. Default: true, unless the permissions of that user suffice for all controllers, as
+   * those of `system:kube-controller-manager` do. In a process with an API server, controllers always use their own service accounts.
    */
   useServiceAccountCredentials: z.boolean().optional(),
-  /** Number of concurrent reconciles, by controller name. */
+  /** Number of concurrent reconciles, keyed by controller name. */
   workers: z.record(z.string(), z.int().min(1).max(1000)).default({}),
-  /** Names of controllers that do not run. */
+  /** Names of the controllers that do not run. */
   disable: z.array(z.string()).default([]),
 });
 

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { closestWord, knownKeys } from './known-keys.ts';
 
-/** One error in a config, worded for its author: the path, the expected type, the value. */
+/** An error in a plugin's config, formulated for the author of the config: path, expected type and actual value. */
 export interface ConfigIssue {
   readonly path: readonly PropertyKey[];
-  /** The path to locate in the file: for an unknown key the key itself, else `path`. */
+  /** The path of the value to mark in the file: the key itself if the key is unknown, otherwise `path`. */
   readonly sourcePath: readonly PropertyKey[];
   readonly message: string;
   readonly remedy?: string;
@@ -12,7 +12,7 @@ export interface ConfigIssue {
 
 type Issue = z.core.$ZodIssue;
 
-/** Converts the issues that a schema reported. Of the branches of a union, the one that matched deepest is taken as intended. */
+/** Converts the issues of a zod error. For a union, reports the issues of the branch that matched the config most deeply. */
 export function describeConfigIssues(error: z.ZodError, config: unknown, schema?: z.ZodType): ConfigIssue[] {
   return error.issues.map((issue) => describe(issue, config, [], schema));
 }

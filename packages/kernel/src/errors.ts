@@ -1,4 +1,4 @@
-/** Why a cluster could not be assembled. docs/errors.md explains every code. */
+/** Code of an error that prevents the assembly of a cluster. docs/errors.md explains every code. */
 export type WiringCode =
   | 'SlotEmpty'
   | 'SlotTaken'
@@ -21,12 +21,12 @@ export interface SourcePosition {
   readonly column: number;
 }
 
-/** One error in a composition, with its position and a remedy where known. */
+/** One error in a composition, with its source position and a remedy where they are known. */
 export interface Fault {
   readonly code: WiringCode;
   readonly message: string;
   readonly at?: SourcePosition;
-  /** A path in the cluster file: `spec.storage.config.path`. */
+  /** The path of the faulty value in the cluster file, for example `spec.storage.config.path`. */
   readonly path?: string;
   readonly remedy?: string;
 }
@@ -39,9 +39,9 @@ export function describeFault({ code, message, at, path, remedy }: Fault): strin
 
 const brand = Symbol.for('oarlock:WiringError');
 
-/** Carries every fault that was found, not only the first. `code` is that of the first fault. */
+/** An error with every fault that was found in a composition. `code` is the code of the first fault. */
 export class WiringError extends Error {
-  /** Makes `instanceof` work across two copies of this package: Oarlock's and a plugin's. */
+  /** Makes `instanceof` work across two copies of this package: the copy of Oarlock and the copy of a plugin. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && brand in value;
   }

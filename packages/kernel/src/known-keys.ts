@@ -11,7 +11,7 @@ interface Definition {
   readonly options?: readonly Schema[];
 }
 
-/** Returns the keys that a schema accepts at a path, as candidates for a suggestion. */
+/** Returns the keys that a schema accepts at a path, as candidates for a suggestion in an error message. */
 export function knownKeys(schema: Schema, path: readonly PropertyKey[]): readonly string[] {
   const { shape, innerType, in: input, element, valueType, options } = schema._zod.def as unknown as Definition;
   const inner = innerType ?? input;
@@ -23,10 +23,10 @@ export function knownKeys(schema: Schema, path: readonly PropertyKey[]): readonl
   return next === undefined ? [] : knownKeys(next, rest);
 }
 
-/** A suggestion may differ by at most this many letters, and by at most a third of the word. */
+/** Maximum edit distance of a suggestion; the distance is also limited to a third of the length of the word. */
 const maxEditDistance = 3;
 
-/** Returns the candidate with the smallest edit distance, or undefined if none is close enough to be a typing error. */
+/** Returns the candidate with the smallest edit distance to `word`, or undefined if no candidate is close enough to assume a typing error. */
 export function closestWord(word: string, candidates: readonly string[]): string | undefined {
   const [best] = candidates
     .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
@@ -35,7 +35,7 @@ export function closestWord(word: string, candidates: readonly string[]): string
   return best?.candidate;
 }
 
-/** Levenshtein distance: the number of letters to insert, delete or replace. */
+/** Returns the Levenshtein distance: the number of letters to insert, delete or replace. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {

@@ -8,26 +8,29 @@ export interface Placement {
   /** Defaults to the plugin's id. */
   readonly name?: string;
   readonly config?: unknown;
-  /** The position of the placement in the cluster file, the path of its entry and the path of its config there. For faults only. */
+  /** The position of the plugin's entry in the cluster file, used in faults only. */
   readonly at?: SourcePosition;
   readonly path?: string;
   readonly configPath?: string;
-  /** Returns the position of a value of the config. */
+  /** Returns the position in the cluster file of the config value at `path`, or undefined if it is not known. */
   locateConfig?(path: readonly PropertyKey[]): SourcePosition | undefined;
-  /** Wraps each instance that is created, for instance in a guard. `start` and `stop` are still called on the instance itself. */
+  /** Wraps each instance that the plugin creates, for example in a guard. The host still calls `start` and `stop` on the instance itself. */
   decorate?(instance: Lifecycle, context: PluginContext): object;
-  /** Returns the object that consumers hold instead of the first instance, so that `PluginHost.replace` can exchange what is behind it. */
+  /** Returns the object that consumers hold instead of the plugin's first instance, so that `PluginHost.replace` can exchange the instance. */
   makeSwappable?(first: object, context: PluginContext): SwappableInstance;
 }
 
-/** An object that consumers keep while the instance behind it is replaced. */
+/** An object that consumers hold while the host replaces the plugin instance that handles its calls. */
 export interface SwappableInstance {
   readonly instance: object;
   /** Sends new calls to `next`. Resolves when no call to the previous instance is in flight. */
   swap(next: object): Promise<void>;
 }
 
-/** Parses a plugin's config. Returns it with defaults applied, or every error in it with its source position. */
+/**
+ * Validates a plugin's config against the plugin's schema. Returns `config` with defaults applied if it is valid; otherwise returns `faults`,
+ * one fault with its position in the cluster file for each error.
+ */
 export function checkConfig(
   { at, configPath, locateConfig: locate }: Pick<Placement, 'at' | 'configPath' | 'locateConfig'>,
   name: string,

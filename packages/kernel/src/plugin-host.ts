@@ -187,7 +187,7 @@ export class PluginHost {
     }
   }
 
-  /** Stops all plugins in reverse order. A failure does not prevent the others from being stopped. @throws WiringError `StopFailed` */
+  /** Stops all plugins in reverse order. Stops the remaining plugins even if one fails. @throws WiringError `StopFailed` if a plugin fails to stop */
   async stop(): Promise<void> {
     this.#options.onStopping();
     const faults: Fault[] = [];

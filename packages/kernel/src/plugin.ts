@@ -69,8 +69,8 @@ export interface Lifecycle {
   /**
    * Releases what `start` acquired.
    *
-   * The host calls it before it stops anything that the plugin needs, and also after a `start` that failed half way, so it
-   * must handle a partial start. A rejection is reported and does not prevent other plugins from being stopped.
+   * The host calls `stop` before it stops the plugins that this plugin needs, and also after `start` failed, so `stop` must handle a partial start. A
+   * rejection is reported and does not prevent other plugins from being stopped.
    */
   stop?(): Promise<void>;
 }
@@ -86,7 +86,7 @@ export interface PluginContext {
   /** Aborts when the plugin is stopped, before `stop` is called. */
   readonly signal: AbortSignal;
   readonly tracer: Tracer;
-  /** A directory reserved for this plugin. The host does not create it: a plugin that needs it creates it in `start`, with mode 0700. */
+  /** A directory reserved for this plugin. The host does not create the directory: a plugin that needs it creates it in `start`, with mode 0700. */
   readonly dataDir: string;
 }
 

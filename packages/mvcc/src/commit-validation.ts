@@ -3,7 +3,7 @@ import { sortKey } from './internal/sort-key.ts';
 
 /**
  * Validates the writes of a commit, independently of the content of the store.
- * @throws StorageError `TooLarge`; TypeError for an invalid argument
+ * @throws StorageError `TooLarge` if a value exceeds `maxValueBytes`; TypeError if a write has an invalid argument
  */
 export function validateWrites(writes: readonly Write[], maxValueBytes: number): void {
   for (const { key, value, ttlSeconds } of writes) {
@@ -18,7 +18,7 @@ export function validateWrites(writes: readonly Write[], maxValueBytes: number):
     throw new TypeError('a commit contains two writes of one key');
 }
 
-/** Returns the result of a commit whose precondition failed, for the first such precondition; undefined if all hold. */
+/** Returns the result of a commit with a failed precondition: the first that does not hold. Returns undefined if all preconditions hold. */
 export function failedPrecondition(
   expect: readonly Precondition[],
   currentEntry: (key: string) => Entry | undefined,

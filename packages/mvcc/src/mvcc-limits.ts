@@ -1,4 +1,4 @@
-/** Limits of the history and of the queues of watches. */
+/** Limits of the history of a store and of the queue of each watch. */
 export interface MvccLimits {
   /** Number of changes that stay readable and watchable; older ones are compacted automatically. */
   readonly historyChanges: number;

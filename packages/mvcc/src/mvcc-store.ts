@@ -22,19 +22,22 @@ import { WatchQueue } from './watch-queue.ts';
 
 export interface MvccOptions extends MvccLimits {
   readonly clock: Clock;
-  /** Called with expired keys, which the owner must delete by a commit. Called once per key; if the commit fails, call `postponeExpiry`. */
+  /**
+   * Reports expired keys, which the owner of the store must delete with a commit. Each key is reported once; if the commit fails, the owner
+   * calls `postponeExpiry`.
+   */
   onExpired(due: readonly ExpiredKey[]): void;
 }
-/** An expired key and its revision. If the key was written since, it must not be deleted. */
+/** An expired key and the revision of its entry. If the key has another revision now, it was written again and must not be deleted. */
 export interface ExpiredKey {
   readonly key: string;
   readonly revision: Revision;
 }
 
-/** An entry and the remaining time to live of its key. */
+/** An entry and the remaining time to live of the key. */
 export interface CurrentEntry {
   readonly entry: Entry;
-  /** Absent: the key does not expire. */
+  /** Remaining time to live in seconds; undefined if the key does not expire. */
   readonly secondsLeft: number | undefined;
 }
 
@@ -42,12 +45,12 @@ export interface CurrentEntry {
 const slice = { expired: 500, read: 5_000 };
 
 /**
- * An in-memory MVCC store with watches (etcd's mvcc.watchableStore).
+ * An in-memory MVCC store with watches (`mvcc.watchableStore` in etcd).
  *
- * Keys are in a map and in two sorted indexes: existing keys, and all keys that are readable now or at a past revision. Each key has its
+ * Keys are in a map and in two sorted indexes: existing keys, and all keys that are readable now or at a past revision. Each key has a list of
  * versions, and all versions are in one log. Values are never copied.
  *
- * The store makes no decisions: its owner assigns a revision to each commit and applies it when it becomes visible.
+ * The store does not decide on writes: the owner assigns a revision to each commit and calls `apply` when the commit becomes visible.
  */
 export class MvccStore {
   readonly #options: MvccOptions;
@@ -77,7 +80,7 @@ export class MvccStore {
     return this.#past.compacted;
   }
 
-  /** For metrics. `steps`: index entries visited. */
+  /** Statistics for metrics. `steps` is the number of index entries visited. */
   get stats() {
     return {
       revision: this.#revision,
@@ -91,7 +94,7 @@ export class MvccStore {
     };
   }
 
-  /** Fails all watches and all later calls with this error. */
+  /** Fails all watches and all later calls with `error`. */
   fail(error: StorageError): void {
     if (this.#failure) return;
     this.#failure = error;
@@ -104,12 +107,12 @@ export class MvccStore {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Returns the current entry of a key. */
+  /** Returns the current entry of a key, or undefined if the key does not exist. */
   currentEntry(key: string): Entry | undefined {
     return this.#keys.get(key)?.entry;
   }
 
-  /** As `StorageDriver.get`. */
+  /** Implements `StorageDriver.get`. */
   get(key: string, revision?: Revision): { entry: Entry | undefined; revision: Revision } {
     this.#checkReadable(revision);
     const history = this.#keys.get(key);
@@ -117,7 +120,7 @@ export class MvccStore {
     return { entry: revision === undefined ? history?.entry : history?.at(revision), revision: revision ?? this.#revision };
   }
 
-  /** As `StorageDriver.range`. */
+  /** Implements `StorageDriver.range`. */
   async range({ prefix, after, limit = Infinity, revision }: RangeOptions): Promise<Page> {
     this.#checkReadable(revision);
     const from = sortKey(prefix);
@@ -141,7 +144,7 @@ export class MvccStore {
     return { entries, ...read };
   }
 
-  /** As `StorageDriver.watch`. */
+  /** Implements `StorageDriver.watch`. */
   watch(prefix: string, { after, signal }: { readonly after: Revision; readonly signal: AbortSignal }): AsyncIterable<ChangeBatch> {
     const { watchBytes, watchChanges } = this.#options;
     const queue = new WatchQueue({ bytes: watchBytes, changes: watchChanges }, signal, (ended) => this.#hub.remove(prefix, ended));
@@ -159,14 +162,17 @@ export class MvccStore {
     return queue;
   }
 
-  /** Sends progress to every watch. */
+  /** Sends a progress notification to every watch. */
   progress(): Revision {
     this.checkRunning();
     this.#hub.progress();
     return this.#revision;
   }
 
-  /** Applies a commit. Returns false if it changed nothing; its revision is then unused. Times to live may be fractions of a second. */
+  /**
+   * Applies a commit at `revision`. Returns false if the commit changed nothing; `revision` is then unused. Times to live may be fractions of a
+   * second.
+   */
   apply(writes: readonly Write[], revision: Revision): boolean {
     let changed = false;
     for (const { key, value, ttlSeconds } of writes) {
@@ -184,7 +190,7 @@ export class MvccStore {
     return true;
   }
 
-  /** Continues after a revision, as if everything before had been compacted. */
+  /** Sets the current revision without a commit, as if all earlier revisions had been compacted. */
   skipTo(revision: Revision): void {
     if (revision <= this.#revision) return;
     this.#revision = revision;
@@ -194,7 +200,7 @@ export class MvccStore {
     void this.#past.sweep();
   }
 
-  /** Restores an entry of a snapshot. Call it for all entries in key order, each key once, and then `skipTo`. */
+  /** Restores one entry of a snapshot. The caller restores all entries in key order, each key once, and then calls `skipTo`. */
   restore(entry: Entry, secondsLeft: number | undefined): void {
     const history = this.#history(entry.key);
     history.add({ history, revision: entry.revision, entry, change: undefined, replacedBytes: 0 });
@@ -202,13 +208,16 @@ export class MvccStore {
     if (secondsLeft !== undefined) this.#expiry.set(history, secondsLeft);
   }
 
-  /** Reports a key as expired again after `seconds`. Does nothing if the key was written since. */
+  /** Reports a key as expired again after `seconds`. Does nothing if the key was written in the meantime. */
   postponeExpiry({ key, revision }: ExpiredKey, seconds: number): void {
     const history = this.#keys.get(key);
     if (history?.entry?.revision === revision) this.#expiry.set(history, seconds);
   }
 
-  /** Returns true if `compact` would have an effect. @throws StorageError `FutureRevision`, and the error of `fail` */
+  /**
+   * Returns true if `compact` would have an effect.
+   * @throws StorageError `FutureRevision` if the revision does not exist yet; the error of `fail` if the store has failed
+   */
   compactable(revision: Revision): boolean {
     this.checkRunning();
     if (revision > this.#revision)
@@ -216,19 +225,22 @@ export class MvccStore {
     return revision > this.#past.compacted;
   }
 
-  /** Compacts. Older revisions are rejected immediately; resolves when they are removed. */
+  /** Compacts the store. Reads at older revisions fail immediately; the promise resolves when the older versions are removed. */
   async compact(revision: Revision): Promise<void> {
     if (revision <= this.#past.compacted) return;
     this.#past.compactTo(revision);
     await this.#past.sweep();
   }
 
-  /** Keeps the state at the oldest readable revision until `release`, even if it is compacted. Only one hold at a time. */
+  /**
+   * Keeps the state at the oldest readable revision, even if that revision is compacted, until `release` is called. At most one hold can be
+   * active at a time.
+   */
   hold(): { readonly revision: Revision; release(): void } {
     return this.#past.hold();
   }
 
-  /** Returns entries at the held revision in key order, after a key. Visits `keys` keys per call. */
+  /** Returns entries at the held revision in key order, starting after the key `after`. Visits at most `keys` keys per call. */
   readHeld(after: string | undefined, keys: number): { readonly entries: readonly CurrentEntry[]; readonly last: string | undefined } {
     const entries: CurrentEntry[] = [];
     let left = keys;

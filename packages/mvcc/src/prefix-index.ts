@@ -1,15 +1,15 @@
-/** A watched prefix, and the longest other watched prefix that it starts with. */
+/** A watched prefix, and as `parent` the longest other watched prefix that it starts with. */
 export interface PrefixEntry<T> {
   readonly prefix: string;
   readonly value: T;
   parent: PrefixEntry<T> | undefined;
 }
 
-/** Finds the watched prefixes of a key without comparing all of them. */
+/** An index that finds the watched prefixes of a key without comparing the key with every prefix. */
 export class PrefixIndex<T> {
   readonly #groups = new Map<string, PrefixEntry<T>>();
   #sorted: PrefixEntry<T>[] | undefined;
-  /** Prefixes compared so far. */
+  /** Number of prefixes compared since creation. */
   steps = 0;
 
   get size(): number {
@@ -32,7 +32,7 @@ export class PrefixIndex<T> {
     if (this.#groups.delete(prefix)) this.#sorted = undefined;
   }
 
-  /** Returns the longest prefix of `key`; the others are its parents. */
+  /** Returns the longest watched prefix of `key`, or undefined. The shorter watched prefixes of `key` are the chain of `parent`. */
   find(key: string): PrefixEntry<T> | undefined {
     const sorted = this.#sorted ?? this.#sort();
     let low = 0;

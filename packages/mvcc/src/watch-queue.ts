@@ -1,7 +1,7 @@
 import { StorageError, type ChangeBatch } from '@oarlock/spi/storage';
 
 export interface QueueLimits {
-  /** Size of the values in queued batches. */
+  /** Total size of the values in queued batches, in bytes. */
   readonly bytes: number;
   /** Number of queued changes. */
   readonly changes: number;
@@ -11,14 +11,14 @@ interface Waiter {
   resolve(result: IteratorResult<ChangeBatch, undefined>): void;
   reject(error: unknown): void;
 }
-/** A queued batch with its weight for the limits; a batch of the backlog has none. */
+/** A queued batch and its size for the limits; batches of the backlog have no size. */
 interface QueuedBatch {
   readonly batch: ChangeBatch;
   readonly bytes: number;
   readonly changes: number;
 }
 
-/** The queue of one watch. A reader that exceeds its limits gets `Lagged`. */
+/** The queue of one watch. If the queue exceeds its limits, the watch fails with `Lagged`. */
 export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined> {
   readonly #limits: QueueLimits;
   readonly #signal: AbortSignal;
@@ -31,7 +31,7 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
   #ended = false;
   #failure: unknown;
 
-  /** `closed` is called once, when the watch has ended. */
+  /** Calls `closed` once, when the watch has ended. */
   constructor(limits: QueueLimits, signal: AbortSignal, closed: (queue: WatchQueue) => void) {
     this.#limits = limits;
     this.#signal = signal;
@@ -44,7 +44,10 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     return this.#ended;
   }
 
-  /** `bytes`: the size of the batch's values. A backlog does not count towards the limits, because the history bounds it. */
+  /**
+   * Adds a batch whose values have `bytes` bytes. A batch of the backlog does not count towards the limits, because the size of the history
+   * already limits it.
+   */
   push(batch: ChangeBatch, bytes: number, { backlog = false }: { readonly backlog?: boolean } = {}): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
@@ -66,7 +69,7 @@ export class WatchQueue implements AsyncIterableIterator<ChangeBatch, undefined>
     }
   }
 
-  /** Ends the watch: queued batches are dropped, and the reader gets the error once. */
+  /** Ends the watch: drops queued batches, and rejects the next read with `error`. */
   fail(error: unknown): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();

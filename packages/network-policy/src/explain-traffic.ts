@@ -3,7 +3,7 @@ import type { Labels } from '@oarlock/api/selectors/label-selector';
 import type { PeerPod, Protocol } from './peer-pod.ts';
 import type { IPBlock, Direction, Peers, PolicyRules, Ports } from './policy-rules.ts';
 
-/** One end of a connection: an address, and the pod that owns it. */
+/** One end of a connection: an address, and the pod that has the address, if any. */
 export interface TrafficEnd {
   readonly ip: string;
   readonly pod?: PeerPod;
@@ -19,13 +19,16 @@ export interface Traffic {
 export interface TrafficDecision {
   readonly direction: Direction;
   readonly allowed: boolean;
-  /** `namespace/name` of the policies that isolate the pod in this direction; if empty, everything is allowed. */
+  /** `namespace/name` of the NetworkPolicies that isolate the pod in this direction; if empty, all traffic is allowed. */
   readonly isolatedBy: readonly string[];
-  /** The rules that allow the connection: a policy and the index of the rule in its list. */
+  /** The rules that allow the connection: each a NetworkPolicy and the index of the rule in the policy's list. */
   readonly allowedBy: readonly { readonly policy: string; readonly rule: number }[];
 }
 
-/** Explains whether a connection is allowed: by egress of the source and ingress of the destination. Host-network pods count as nodes. */
+/**
+ * Explains whether NetworkPolicies allow a connection: by the egress rules of the source and the ingress rules of the destination.
+ * Host-network pods are treated as nodes.
+ */
 export function explainTraffic(
   traffic: Traffic,
   policies: readonly PolicyRules[],

@@ -1,7 +1,7 @@
 import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { NamedPort, PeerPod, Protocol } from './peer-pod.ts';
 
-/** A selection of pods: those that `pods` selects, in one namespace or in those that `namespaces` selects. */
+/** A selection of pods: the pods that `pods` selects, in one namespace or in the namespaces that `namespaces` selects. */
 export interface Selection {
   readonly namespace?: string;
   readonly namespaces?: Selector;
@@ -19,10 +19,10 @@ export interface PortName {
   readonly protocol: Protocol;
 }
 
-/** Called for every element that may have been added or removed. */
+/** Callback for every element of a set that may have been added or removed. */
 export type ElementListener = (set: string, element: string) => void;
 
-/** Reference counts of elements: two pods may briefly have the same address when it is reassigned. */
+/** Elements of a set with reference counts: two pods may briefly have the same address when the address is reassigned. */
 export class ElementSet {
   readonly id: string;
   readonly #counts = new Map<string, number>();
@@ -70,7 +70,7 @@ export class MemberSet {
     return this.#outputs.size === 0;
   }
 
-  /** Returns true if a namespace with these labels has pods of the selection. */
+  /** Returns true if the selection includes pods of a namespace with this name and these labels. */
   covers(namespace: string, labels: Readonly<Record<string, string>>): boolean {
     const { namespace: only, namespaces } = this.selection;
     return only === undefined ? namespaces?.matches(labels) === true : only === namespace;
@@ -85,7 +85,7 @@ export class MemberSet {
     for (const output of this.#outputs.values()) output.replace(before, now);
   }
 
-  /** Returns the set of `output` of these pods: their addresses, or the ports with a name. The caller must `release` it. */
+  /** Returns the addresses of the selected pods, or with `port` the named ports of these pods, as a set. The caller must `release` the set. */
   acquire(id: string, port: PortName | undefined, touch: ElementListener): ElementSet {
     let output = this.#outputs.get(id);
     if (output === undefined) {
@@ -97,7 +97,7 @@ export class MemberSet {
     return output;
   }
 
-  /** Releases a set. Returns true if it is no longer used. */
+  /** Releases a set. Returns true if the set has no more users. */
   release(id: string): boolean {
     const output = this.#outputs.get(id);
     if (output === undefined || --output.uses > 0) return false;

@@ -10,7 +10,7 @@ export interface NamedPort {
   readonly port: number;
 }
 
-/** The properties of a pod that policies use. */
+/** The properties of a pod that NetworkPolicies refer to. */
 export interface PeerPod {
   readonly namespace: string;
   readonly name: string;
@@ -22,8 +22,8 @@ export interface PeerPod {
 const terminalPhases = new Set(['Succeeded', 'Failed']);
 
 /**
- * Returns the pod as a peer of policies, or undefined if it has no address of its own: before an address is assigned, after the pod has
- * terminated, and for host-network pods, which are indistinguishable from the node (NetworkPolicy leaves that to the implementation).
+ * Returns the pod as a peer of NetworkPolicies. Returns undefined if the pod has no address of its own: before an address is assigned, after
+ * the pod has terminated, and for host-network pods, which share the address of the node (NetworkPolicy leaves these to the implementation).
  */
 export function peerPod({ metadata = {}, spec, status }: Pod): PeerPod | undefined {
   if (spec?.hostNetwork === true || terminalPhases.has(status?.phase ?? '')) return undefined;

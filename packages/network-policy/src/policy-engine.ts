@@ -15,24 +15,24 @@ import {
   type PortRange,
 } from './policy-rules.ts';
 
-/** One condition that allows a packet: all fields that are present must match. */
+/** A condition that allows a packet. All fields that are present must match. */
 export interface AllowRule {
-  /** The peer is in this set of addresses. */
+  /** Name of a set of addresses that must include the peer. */
   readonly peers?: string;
   readonly block?: IPBlock;
   readonly portRanges?: readonly PortRange[];
-  /** The destination is in this set of addresses with protocol and port. */
+  /** Name of a set of endpoints (address, protocol and port) that must include the destination. */
   readonly endpoints?: string;
 }
 
-/** What a policy allows in one direction. */
+/** The rules of one NetworkPolicy in one direction: the packets that the policy allows. */
 export interface Chain {
   readonly id: string;
   readonly direction: Direction;
   readonly rules: readonly AllowRule[];
 }
 
-/** The policies that isolate a pod in one direction: packets that no chain allows are dropped. */
+/** The NetworkPolicies that isolate a pod in one direction. Packets that none of their chains allows are dropped. */
 export interface Isolation {
   readonly id: string;
   readonly direction: Direction;
@@ -46,7 +46,7 @@ export interface LocalPod {
   readonly ips: readonly string[];
 }
 
-/** What may have changed since the last `takeChanges`. */
+/** The parts of the state that may have changed since the last `takeChanges`. */
 export interface PolicyChanges {
   readonly sets: ReadonlyMap<string, ReadonlySet<string>>;
   readonly chains: ReadonlySet<string>;
@@ -61,7 +61,7 @@ interface PolicyEntry {
   readonly release: readonly (() => void)[];
 }
 
-/** A pod of this node with the policies that select it, by their keys. */
+/** A pod of this node, and the keys of the NetworkPolicies that select the pod. */
 interface LocalPodEntry {
   readonly pod: LocalPod;
   readonly policies: Map<string, PolicyEntry>;
@@ -75,7 +75,7 @@ class PendingChanges implements PolicyChanges {
   readonly isolations = new Set<string>();
   readonly addresses = new Set<string>();
 
-  /** Also reported for a set without elements that was created or removed. */
+  /** Returns the changed elements of a set and marks the set as changed. Also called for a set without elements that was created or removed. */
   set(id: string): Set<string> {
     let elements = this.sets.get(id);
     if (elements === undefined) {
@@ -87,14 +87,15 @@ class PendingChanges implements PolicyChanges {
 }
 
 /**
- * Evaluates the NetworkPolicies of a cluster for the pods of one node, incrementally: sets with addresses of the pods of the whole cluster,
- * chains for policies, and the chains that isolate each pod address of this node. Names of sets and chains are the same in every process.
+ * Evaluates the NetworkPolicies of a cluster incrementally for the pods of one node. Maintains sets with the addresses of the pods of the whole
+ * cluster, chains for policies, and the chains that isolate each pod address of this node. The names of sets and chains are the same in every
+ * process.
  */
 export class PolicyEngine {
   readonly sets = new Map<string, ElementSet>();
   readonly chains = new Map<string, Chain>();
   readonly isolations = new Map<string, Isolation & { uses: number }>();
-  /** Isolations by the address of a pod of this node. */
+  /** The isolation of each local pod address, by direction. */
   readonly isolationByAddress: Readonly<Record<Direction, Map<string, string>>> = { ingress: new Map(), egress: new Map() };
   readonly #namespaces = new Map<string, Labels>();
   readonly #pods = new Map<string, Map<string, PeerPod>>();
@@ -137,7 +138,7 @@ export class PolicyEngine {
     }
   }
 
-  /** `key` is `namespace/name`. */
+  /** Adds or updates a pod of the cluster, or removes the pod if `pod` is undefined. `key` is `namespace/name`. */
   setPod(key: string, namespace: string, pod: PeerPod | undefined): void {
     let pods = this.#pods.get(namespace);
     const before = pods?.get(key);
@@ -174,7 +175,10 @@ export class PolicyEngine {
     }
   }
 
-  /** Adds a pod of this node; `id` is its uid. Policies apply to its addresses until it is removed. */
+  /**
+   * Adds or updates a pod of this node, or removes the pod if `pod` is undefined. `id` is the uid of the pod. NetworkPolicies apply to the pod's
+   * addresses until the pod is removed.
+   */
   setLocal(id: string, pod: LocalPod | undefined): void {
     const before = this.#localPods.get(id)?.pod;
     if (jsonEqual(before, pod)) return;

@@ -12,20 +12,20 @@ export interface IPBlock {
   readonly except: readonly string[];
 }
 
-/** Any of the selections or blocks; undefined: any peer. */
+/** The peers of a rule: all that match any of the selections or blocks; undefined: any peer. */
 export interface Peers {
   readonly selections: readonly Selection[];
   readonly blocks: readonly IPBlock[];
 }
 
-/** Without `from`: all ports of the protocol. */
+/** A range of ports of one protocol. Without `from`: all ports of the protocol. */
 export interface PortRange {
   readonly protocol: Protocol;
   readonly from?: number;
   readonly to?: number;
 }
 
-/** Any of the ranges or names; undefined: all ports of all protocols. */
+/** The ports of a rule: all that match any of the ranges or names; undefined: all ports of all protocols. */
 export interface Ports {
   readonly ranges: readonly PortRange[];
   readonly names: readonly PortName[];
@@ -36,7 +36,7 @@ export interface PolicyRule {
   readonly ports: Ports | undefined;
 }
 
-/** A NetworkPolicy by direction; a direction that it does not isolate is undefined. */
+/** The rules of a NetworkPolicy by direction. A direction that the policy does not isolate is undefined. */
 export interface PolicyRules {
   readonly namespace: string;
   readonly name: string;
@@ -45,7 +45,7 @@ export interface PolicyRules {
   readonly egress?: readonly PolicyRule[];
 }
 
-/** Converts a NetworkPolicy (networking.k8s.io/v1). An absent or empty list of peers or ports means all of them. */
+/** Converts a NetworkPolicy (networking.k8s.io/v1) to rules. An absent or empty list of peers or ports means all peers or ports. */
 export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules {
   const { namespace = '', name = '' } = metadata;
   const types = spec?.policyTypes ?? ['Ingress', ...(spec?.egress === undefined ? [] : ['Egress'])];
@@ -62,7 +62,7 @@ export function policyRules({ metadata = {}, spec }: NetworkPolicy): PolicyRules
   };
 }
 
-/** Returns a CIDR as rules need it: without host bits and leading zeros, which some programs read as octal numbers. */
+/** Returns a CIDR in the form that packet rules require: without host bits, and without leading zeros, which some programs read as octal. */
 function canonicalCIDR(text: string): string {
   const cidr = parseCIDRSloppy(text);
   return cidr === undefined ? text : formatCIDR(cidr);

@@ -1,10 +1,10 @@
 import { available, unavailable, type Availability } from '@oarlock/kernel/plugin';
 import { execa } from 'execa';
 
-/** Long enough for a busy machine, and short enough not to delay a start if the kernel hangs. */
+/** Timeout in milliseconds: sufficient on a busy machine, and short enough not to delay the start if the kernel hangs. */
 const timeoutMs = 10_000;
 
-/** Returns whether this process can change packet rules with nftables, or why not. */
+/** Reports whether this process can change packet rules with nftables, and the reason if it cannot. */
 export async function nftAvailability(): Promise<Availability> {
   if (process.platform !== 'linux') return unavailable('nftables is a part of Linux');
   if (process.getuid?.() !== 0) return unavailable('changing packet rules requires root');

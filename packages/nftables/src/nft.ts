@@ -14,8 +14,8 @@ export class NftError extends Error {
 }
 
 /**
- * Runs commands as one transaction. `enter`: a program and its arguments that run nft in another network namespace.
- * @throws NftError
+ * Runs nft commands as one transaction. `enter` is a command with arguments that runs nft in another network namespace, such as nsenter.
+ * @throws NftError if nft fails
  */
 export async function nft(commands: string, enter: readonly string[] = []): Promise<void> {
   const [file = '', ...args] = [...enter, 'nft', '-f', '-'];

@@ -1,9 +1,12 @@
 import { execa } from 'execa';
 
-/** Counts by kind (`chain`, `rule`, `set`, `map`, ...), and under `elements` those of all sets and maps. */
+/** Number of nftables objects by kind (`chain`, `rule`, `set`, `map`, ...); `elements` is the number of elements in all sets and maps. */
 export type ObjectCounts = Readonly<Record<string, number>>;
 
-/** Counts the objects in the kernel by kind, of all tables or of one (`inet`, `oarlock-policy`). */
+/**
+ * Returns the number of nftables objects in the kernel by kind: of all tables, or of the table with this family and name
+ * (`inet`, `oarlock-policy`).
+ */
 export async function countObjects(...table: readonly string[]): Promise<ObjectCounts> {
   const what = table.length === 0 ? ['ruleset'] : ['table', ...table];
   const { stdout } = await execa('nft', ['-j', 'list', ...what]);

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { open, readFile, rename } from 'node:fs/promises';
 
 export interface WriteAtomicOptions {
-  /** Mode of the file. Default 0600. */
+  /** File mode; 0600 if absent. */
   readonly mode?: number;
   /**
-   * Path of the temporary file, in the same directory. A crash may leave it. The default is a random name, for concurrent writers; a fixed name
-   * is for single writers that remove what a crash left, or write it again.
+   * Path of the temporary file, in the same directory. The default is a random name, which concurrent writers require. After a crash, the temporary
+   * file may remain; a single writer can use a fixed name, to overwrite or remove it.
    */
   readonly temporary?: string;
   /** Whether the content is on the disk before the rename, so that a power failure does not leave an empty file. Default false. */

@@ -2,7 +2,7 @@ export interface BackoffOptions {
   /** Delay after the first failure, and the upper bound, in milliseconds. */
   readonly firstMs: number;
   readonly longestMs: number;
-  /** At most this fraction of the delay is added at random; 1 at most doubles it. */
+  /** Maximum fraction of the delay that is added at random; 1 at most doubles the delay. */
   readonly jitter: number;
   readonly random: () => number;
 }

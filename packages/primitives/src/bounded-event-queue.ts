@@ -1,15 +1,15 @@
 import { Fifo } from './fifo.ts';
 
 export interface BoundedEventQueueOptions<T> {
-  /** How many unread items are kept. */
+  /** Maximum number of unread items. */
   readonly limit: number;
   /** The item that replaces all unread items when there are more, such as `resync`. Pushing it has the same effect. */
   readonly overflow: T;
 }
 
 /**
- * Holds the items that one reader has not read yet. A reader that is too slow loses them all and gets the overflow item instead, after
- * which it has to list the current state.
+ * A queue of the items that one reader has not read yet. If the reader is too slow, the overflow item replaces all unread items, and the reader must
+ * list the current state.
  */
 export class BoundedEventQueue<T extends NonNullable<unknown>> implements AsyncIterable<T> {
   readonly #options: BoundedEventQueueOptions<T>;
@@ -34,14 +34,14 @@ export class BoundedEventQueue<T extends NonNullable<unknown>> implements AsyncI
     this.#wake?.();
   }
 
-  /** Ends the queue. The reader still gets the unread items, then the failure if there is one. */
+  /** Ends the queue. The reader still receives the unread items, then `failure` as an error if given. */
   end(failure?: Error): void {
     this.#ended = true;
     this.#failure = failure;
     this.#wake?.();
   }
 
-  /** Yields items until the queue is ended, or, without the unread items, until the signal aborts. There must be only one iterator. */
+  /** Yields items until the queue ends. If the signal aborts, ends without the unread items. There must be only one iterator. */
   async *read(signal?: AbortSignal): AsyncGenerator<T, void, void> {
     for (;;) {
       for (let item = this.#items.shift(); item !== undefined; item = this.#items.shift()) {

@@ -6,7 +6,7 @@ export interface CoalescingRunnerOptions {
   readonly log: Logger;
   /** Log message for a failed run. */
   readonly failureMessage: string;
-  /** The work. If it rejects, the error is logged and a new run starts after 5 s. */
+  /** Does the work. If the promise rejects, the error is logged and a new run starts after 5 s. */
   run(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** An entry of a heap. It stores its own index, so that it can be removed from the middle. -1: in no heap. */
+/** An entry of a heap. The entry stores its index in the heap (-1: in no heap), so that it can be removed from the middle. */
 export interface HeapEntry {
   heapIndex: number;
 }

@@ -1,4 +1,4 @@
-/** Runs work with the same key one after another, in the order of the calls (k8s.io/utils/keymutex). */
+/** A lock per key: runs work with the same key one after another, in the order of the calls (k8s.io/utils/keymutex). */
 export class KeyedLock {
   readonly #last = new Map<string, Promise<unknown>>();
 

@@ -61,8 +61,8 @@ const succeeds = (call: Promise<void>, unless: 'EEXIST') =>
 /**
  * Tries once to make `lockFile` a hard link to the file `own`.
  *
- * Returns true if it succeeded, the live process that holds the lock, or false if another process changed the file
- * meanwhile and the caller must try again.
+ * Returns true on success, the live process that holds the lock, or false if another process changed the file in the meantime, so that the caller
+ * must try again.
  */
 async function claim(lockFile: string, own: string): Promise<LockHolder | boolean> {
   // link(2) is atomic: of several processes that try, one succeeds
@@ -88,12 +88,11 @@ async function claim(lockFile: string, own: string): Promise<LockHolder | boolea
 }
 
 /**
- * Acquires a lock for this process, which holds it until `releaseLock` or until the process dies.
+ * Acquires a lock for this process. The process holds the lock until `releaseLock` or until the process dies.
  *
- * The lock of a dead process is replaced under a second lock that is named after the dead holder's content, so that of
- * several processes that find it one replaces it. The second lock is taken the same way, so its holder may die as well.
- * `state` must describe this process, see `currentProcess`. Returns undefined if the lock was acquired, else the live
- * process that holds it.
+ * The lock of a dead process is replaced under a second lock, whose name is derived from the content of the dead process's lock file, so that only
+ * one of several processes replaces it. The second lock is acquired in the same way, because its holder may die as well. `state` must describe this
+ * process (`currentProcess`). Returns undefined if the lock was acquired, otherwise the live process that holds the lock.
  */
 export async function acquireLock(file: string, state: LockHolder): Promise<LockHolder | undefined> {
   const own = `${file}.${randomBytes(4).toString('hex')}.tmp`;

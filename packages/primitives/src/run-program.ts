@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Clock } from '@oarlock/primitives/clock';
 
-/** PATH of programs that get no environment; CNI plugins find iptables in it. */
+/** PATH of programs that receive no environment. CNI plugins find iptables in this PATH. */
 export const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const defaultMaxOutputBytes = 1024 * 1024;
 
@@ -9,11 +9,11 @@ export interface ProgramOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** Limit of stdout and stderr together. Default 1 MiB. */
+  /** Maximum size of stdout and stderr together in bytes. Default 1 MiB. */
   readonly maxOutputBytes?: number;
 }
 export interface ProgramResult {
-  /** Absent if the program was killed. */
+  /** Exit code; absent if the program was killed. */
   readonly exitCode?: number;
   readonly stdout: string;
   readonly stderr: string;

@@ -28,7 +28,7 @@ export interface WorkqueueOptions {
   readonly clock: Clock;
   /** Creates the metrics of the queue; `state` returns its current state. None by default. */
   readonly metrics?: ((state: () => WorkqueueState) => WorkqueueMetrics) | undefined;
-  /** Delay after the first failure of a key; it doubles with each further failure up to the longest. Default 5 ms to 1000 s. */
+  /** Delay after the first failure of a key, and the maximum delay. The delay doubles with each further failure. Default: 5 ms to 1000 s. */
   readonly failureDelay?: { readonly firstMs: number; readonly longestMs: number };
   /** Limits the retries of all keys together; none by default. client-go's default is 10 per second with bursts of 100. */
   readonly overallLimit?: { readonly perSecond: number; readonly burst: number };
@@ -86,7 +86,7 @@ export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
     this.#metrics = metrics?.(() => ({ depth: this.length, startedAt: this.#working.values(), now: clock.monotonic() }));
   }
 
-  /** Number of queued keys, without those in processing and delayed ones. */
+  /** Number of queued keys, without delayed keys and keys in processing. */
   get length(): number {
     return this.#queue.size;
   }
@@ -98,7 +98,7 @@ export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
     this.#add(key, spanContext === undefined ? [] : [spanContext]);
   }
 
-  /** Adds the key after `ms`; if it is delayed already, at the earlier of both times. */
+  /** Adds the key after `ms` milliseconds. If the key is already delayed, the earlier time applies. */
   addAfter(key: K, ms: number, ...spanContexts: readonly S[]): void {
     if (this.#closed) return;
     if (ms <= 0) {
@@ -133,7 +133,7 @@ export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
   forget(key: K): void {
     this.#delays.forget(key);
   }
-  /** Consecutive failures of a key since the last `forget`. */
+  /** Returns the number of consecutive failures of a key since the last `forget`. */
   numRequeues(key: K): number {
     return this.#delays.failures(key);
   }
@@ -147,7 +147,7 @@ export class Workqueue<K = string, S extends SpanIdentity = SpanIdentity> {
     this.#arm();
   }
 
-  /** Resolves with the next key; with undefined when the queue is shut down and empty. */
+  /** Resolves with the next key. Resolves with undefined when the queue is shut down and empty. */
   get(): Promise<WorkItem<K, S> | undefined> {
     const key = this.#queue.shift();
     if (key !== undefined) return Promise.resolve(this.#take(key));

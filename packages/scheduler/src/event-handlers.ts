@@ -19,7 +19,7 @@ import type { SchedulerCache } from './cache/scheduler-cache.ts';
 import { isResourceServed, type ResourceServedOptions } from './framework/resource-served.ts';
 import type { SchedulingQueue } from './queue/scheduling-queue.ts';
 
-/** The resources of the kinds that plugins name without a resource. The scheduler itself watches pods and nodes. */
+/** The resources for the kinds in plugins' cluster events that do not name a resource. The scheduler itself watches pods and nodes. */
 const resourceByKind: Readonly<Record<string, Resource>> = {
   PersistentVolumeClaim: persistentVolumeClaims,
   PersistentVolume: persistentVolumes,
@@ -34,7 +34,7 @@ const resourceByKind: Readonly<Record<string, Resource>> = {
   Service: services,
 };
 
-/** Returns the resources of the cluster events that plugins registered for, by kind, without those that the API server does not serve. */
+/** Returns the resources of the cluster events that plugins registered for, by kind. Omits resources that the API server does not serve. */
 export async function findServedEventResources(
   events: Iterable<ClusterEventWithHint>,
   options: ResourceServedOptions,

@@ -30,7 +30,7 @@ import { SchedulingQueue } from './queue/scheduling-queue.ts';
 export interface SchedulerOptions {
   readonly client: Client;
   readonly informers: Informers;
-  /** True: relist nodes and pods before the first cycle, so that the bindings of the previous leader are in the caches. */
+  /** True if nodes and pods are listed again before the first cycle, so that the caches contain the bindings of the previous leader. */
   readonly refreshCachesFirst?: boolean;
   readonly events: EventRecorderFactory;
   readonly profiles: readonly SchedulingProfile[];
@@ -38,7 +38,7 @@ export interface SchedulerOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly tracer: Tracer;
-  /** Returns a number from 0 to below 1. */
+  /** A random number generator: returns a number in [0, 1). */
   readonly random: () => number;
   readonly metrics: SchedulerMetrics;
   readonly parallelBinds: number;
@@ -158,7 +158,7 @@ export class Scheduler implements Explainer {
     }
   }
 
-  /** Fills the caches of the plugins and the scheduler. Adds functions that remove the event handlers to `removeHandlers`. */
+  /** Fills the caches of the scheduler and of the plugins. Adds functions that remove the event handlers to `removeHandlers`. */
   async #startCaches(signal: AbortSignal, removeHandlers: (() => void)[]): Promise<void> {
     const { client, clock, refreshCachesFirst } = this.#options;
     const plugins = this.#plugins();

@@ -15,16 +15,17 @@ import { ServiceProxyController } from './service-proxy-controller.ts';
 const address = z.string().regex(/^(?:[0-9.]+|\[[0-9a-fA-F:]+\]):\d{1,5}$/, 'an address such as 0.0.0.0:10256');
 
 /**
- * The role that applies Services and EndpointSlices to a node's service proxy and cluster DNS. It is idle without plugins for these slots.
+ * The role that applies Services and EndpointSlices to the service proxy and the cluster DNS of a node. The role does nothing if neither slot
+ * has a plugin.
  */
 export default Roles.plugin({
   id: 'proxy',
   config: z.strictObject({
     nodeName: z.string().min(1),
     minSyncMs: z.number().int().min(0).max(60_000).default(20),
-    /** Address of the health server for load balancers; kube-proxy's is 0.0.0.0:10256. Absent: not served. */
+    /** Address of the health server for load balancers (kube-proxy: 0.0.0.0:10256). If absent, the health server does not run. */
     healthzBindAddress: address.optional(),
-    /** Address of the metrics server; kube-proxy's is 127.0.0.1:10249. Absent: the metrics are only on the process's own `/metrics`. */
+    /** Address of the metrics server (kube-proxy: 127.0.0.1:10249). If absent, only `/metrics` of the process serves the metrics. */
     metricsBindAddress: address.optional(),
   }),
   needs: { informers: Informers, client: Client, facts: Cluster, proxy: optional(Proxy), dns: optional(Dns) },

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** Metrics with the names of kube-proxy. */
+/** The metrics of the proxy, with the metric names of kube-proxy. */
 export class ProxyMetrics {
   readonly serviceChanges: Counter;
   readonly endpointChanges: Counter;

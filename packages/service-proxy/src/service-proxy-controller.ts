@@ -29,14 +29,14 @@ export interface ServiceProxyControllerOptions {
 const retryDelayMs = 1000;
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** Collects changed Services and applies them together, one apply at a time. Failed changes are applied again. */
+/** Collects changed Services and applies them to the service proxy together, one apply at a time. Retries failed changes. */
 export class ServiceProxyController {
   readonly #options: ServiceProxyControllerOptions;
   readonly #services: Informer<Service>;
   readonly #slices: Informer<EndpointSlice>;
   readonly #nodes: Informer<Node>;
   readonly #dirtyServices = new Map<string, SpanContext | undefined>();
-  /** The ports applied for each Service, by key. */
+  /** The ports that were applied for each Service, by Service key. */
   readonly #applied = new Map<string, ReadonlyMap<string, string>>();
   readonly #unsubscribe: (() => void)[] = [];
   #isFirstSync = true;
@@ -58,11 +58,11 @@ export class ServiceProxyController {
   get error(): string | undefined {
     return this.#error;
   }
-  /** Returns this node, or undefined until it is known. */
+  /** The Node object of this node, or undefined until the informer delivers it. */
   get node(): Node | undefined {
     return this.#nodes.get(this.#options.nodeName);
   }
-  /** Resolves when the initial state has been applied. */
+  /** Resolves when the initial state of all Services has been applied. */
   get whenSynced(): Promise<void> {
     return this.#firstApplied.promise;
   }

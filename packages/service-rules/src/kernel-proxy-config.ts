@@ -2,19 +2,19 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 import { z } from 'zod';
 import { familiesOf, type Family } from './port-rules.ts';
 
-/** Configuration of proxies that program the kernel. */
+/** Configuration of service proxies that program the kernel (nftables, iptables, ipvs). */
 export const kernelProxyConfig = z.strictObject({
   /**
-   * Masquerades all Service traffic with the node's address. `auto`: only if the kernel has no bridge netfilter, where replies would
-   * otherwise bypass the translation.
+   * Masquerades all Service traffic with the node's address. `auto` enables this only if the kernel has no bridge netfilter: replies between
+   * pods on one bridge would otherwise bypass the address translation.
    */
   masqueradeAll: z.union([z.boolean(), z.literal('auto')]).default('auto'),
-  /** Absent: the families of the cluster's Services. */
+  /** IP families that the proxy handles. Default: the families of the cluster's Service CIDRs. */
   families: z
     .array(z.enum(['ip', 'ip6']))
     .min(1)
     .optional(),
-  /** CIDRs of the node addresses that accept node port traffic; empty: all except loopback. */
+  /** CIDRs of the node addresses that accept node port traffic. If empty, all node addresses except loopback accept it. */
   nodePortAddresses: z
     .array(z.string().regex(/^[0-9a-fA-F.:]+\/\d{1,3}$/, 'an address range such as 10.0.0.0/8'))
     .max(64)
@@ -25,11 +25,11 @@ export interface KernelProxyOptions {
   readonly podCIDRs: readonly string[];
   readonly masqueradeAll: boolean | 'auto';
   readonly families: readonly Family[];
-  /** Default: none. */
+  /** CIDRs of the node addresses that accept node port traffic. */
   readonly nodePortAddresses?: readonly string[];
 }
 
-/** Returns the configured options, with defaults from the cluster. */
+/** Returns the proxy options from the configuration, with defaults from the cluster's networking. */
 export function kernelProxyOptions(config: z.output<typeof kernelProxyConfig>, facts: ClusterFacts): KernelProxyOptions {
   return { ...config, podCIDRs: facts.podCIDRs, families: config.families ?? familiesOf(facts.serviceCIDRs) };
 }

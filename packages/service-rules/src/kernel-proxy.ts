@@ -4,13 +4,13 @@ import type { ProxyChanges, ServicePort, ServiceProxy } from '@oarlock/spi/proxy
 import type { Family } from './port-rules.ts';
 import { changedUdpFrontends, deleteStaleConntrackEntries } from './udp-flows.ts';
 
-/** The change of one port from `before` to `after`; undefined if the port is new or removed. */
+/** A change of one Service port. `before` is undefined if the port is new, `after` if the port is removed. */
 export interface PortChange {
   readonly before: ServicePort | undefined;
   readonly after: ServicePort | undefined;
 }
 
-/** Writes rules into the kernel, for one rule language. */
+/** Writes Service rules into the kernel, in one rule language such as nftables. */
 export interface RuleWriter {
   /** The proxy mode, such as `nftables`. */
   readonly mode: string;
@@ -74,8 +74,8 @@ export class KernelProxy implements ServiceProxy {
 }
 
 /**
- * Returns whether all Service traffic is masqueraded. `auto`: if the kernel has no bridge netfilter. Without it, replies between two pods
- * on the same bridge bypass the host's rules and keep their original source address.
+ * Returns whether all Service traffic is masqueraded. For `auto`, returns true if the kernel has no bridge netfilter: replies between two pods
+ * on the same bridge then bypass the host's rules and keep the original source address.
  */
 export async function masqueradesAll({ masqueradeAll }: { readonly masqueradeAll: boolean | 'auto' }): Promise<boolean> {
   if (masqueradeAll !== 'auto') return masqueradeAll;

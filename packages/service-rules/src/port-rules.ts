@@ -4,23 +4,23 @@ import type { ProxyEndpoint, ServicePort } from '@oarlock/spi/proxy';
 export type Family = 'ip' | 'ip6';
 export const families: readonly Family[] = ['ip', 'ip6'];
 
-/** Returns a predicate for addresses and CIDRs of the family. */
+/** Returns a predicate that is true for addresses and CIDRs of the IP family. */
 export const ofFamily = (family: Family) => (address: string) => isIPv6(address.split('/')[0] ?? '') === (family === 'ip6');
 
-/** Returns the families of the CIDRs. */
+/** Returns the IP families that occur in the CIDRs. */
 export const familiesOf = (ranges: readonly string[]): readonly Family[] => families.filter((family) => ranges.some(ofFamily(family)));
 
 /** An address and port that receives packets to a port of a Service. */
 export interface ServiceFrontend {
   readonly kind: 'cluster' | 'external' | 'load-balancer' | 'node-port';
-  /** Absent for a node port: any address of the node. */
+  /** The address; absent for a node port, which is open on any address of the node. */
   readonly address?: string;
   readonly port: number;
-  /** False if the Service has no endpoints on any node: connections are rejected. */
+  /** False if the Service has no endpoints on any node: connections to the frontend are rejected. */
   readonly hasEndpoints: boolean;
 }
 
-/** The rules of one port in one family, independent of the rule language. */
+/** The rules of one Service port in one IP family, independent of the rule language. */
 export interface PortRules {
   readonly port: ServicePort;
   readonly protocol: 'tcp' | 'udp' | 'sctp';
@@ -28,27 +28,27 @@ export interface PortRules {
   /** Endpoints of traffic policy Cluster. */
   readonly clusterEndpoints: readonly ProxyEndpoint[];
   /**
-   * Endpoints of the cluster IPs, by internalTrafficPolicy. Empty although `hasEndpoints`: packets are dropped, since other nodes have
-   * endpoints.
+   * Endpoints of the cluster IPs by internalTrafficPolicy. If empty while `hasEndpoints` is true, packets are dropped, because only other nodes
+   * have endpoints.
    */
   readonly internalEndpoints: readonly ProxyEndpoint[];
-  /** Endpoints of all other frontends, by externalTrafficPolicy. Empty although `hasEndpoints`: packets are dropped. */
+  /** Endpoints of all other frontends by externalTrafficPolicy. If empty while `hasEndpoints` is true, packets are dropped. */
   readonly externalEndpoints: readonly ProxyEndpoint[];
-  /** Every endpoint that any of the rules can select. */
+  /** Every endpoint that a rule of the port can select. */
   readonly reachableEndpoints: readonly ProxyEndpoint[];
   readonly affinitySeconds: number | undefined;
   /**
-   * Traffic from pods and the node to external frontends is handled like traffic to the cluster IP: it uses all endpoints (KEP-2086, as
+   * True if traffic from pods and from the node to external frontends uses all endpoints, like traffic to the cluster IP (KEP-2086, as
    * kube-proxy does).
    */
   readonly routesLocalTrafficToCluster: boolean;
-  /** Traffic to external frontends is masqueraded: its endpoint may be on another node. */
+  /** True if traffic to external frontends is masqueraded, because the endpoint may be on another node. */
   readonly masqueradesExternal: boolean;
-  /** The sources that may use the load balancer addresses; undefined: all. */
+  /** The source ranges that may use the load balancer addresses; undefined if all sources may. */
   readonly loadBalancerSources: { readonly addresses: readonly string[]; readonly ranges: readonly string[] } | undefined;
 }
 
-/** Returns the rules of the port, or undefined if it has no frontend in the family. */
+/** Returns the rules of a Service port in one IP family, or undefined if the port has no frontend in that family. */
 export function buildPortRules(port: ServicePort, family: Family): PortRules | undefined {
   const isOfFamily = ofFamily(family);
   const endpoints = port.endpoints.filter(({ ip }) => isOfFamily(ip));

@@ -5,11 +5,11 @@ import { createInterface } from 'node:readline';
 import type { ServicePort } from '@oarlock/spi/proxy';
 import { endpointName, type Family } from './port-rules.ts';
 
-/** A frontend for UDP, and the endpoints its flows may use. Without an address: a port of every address of the node. */
+/** A UDP frontend and the endpoints that its conntrack entries may use. Without `address`, the frontend is a node port. */
 export interface UdpFrontend {
   readonly address: string | undefined;
   readonly port: number;
-  /** `endpointName` of every endpoint. */
+  /** The `endpointName` of every endpoint. */
   readonly endpoints: ReadonlySet<string>;
 }
 
@@ -23,8 +23,8 @@ interface Flow {
 }
 
 /**
- * Parses a line of conntrack, `udp 17 29 src=a dst=b sport=1 dport=2 src=c dst=a sport=3 dport=1 ...`: the original direction first, then
- * the reply direction.
+ * Parses a line of the conntrack tool, `udp 17 29 src=a dst=b sport=1 dport=2 src=c dst=a sport=3 dport=1 ...`: the original direction, then
+ * the reply direction. Returns undefined if the line has another format.
  */
 export function parseFlow(line: string): Flow | undefined {
   const values: Record<string, string[]> = { src: [], dst: [], sport: [], dport: [] };
@@ -48,7 +48,13 @@ export function parseFlow(line: string): Flow | undefined {
   return { src, dst, sport, dport, replySrc, replyPort };
 }
 
-/** Returns the frontends whose flows may be stale: the address is new or removed, or an endpoint was removed. */
+/**
+ * Returns the UDP frontends whose conntrack entries may be stale, each with the endpoints that are still valid: frontends that were added or
+ * removed, and frontends that lost an endpoint.
+ * @param known the ports before the change, by key
+ * @param set the added or changed ports
+ * @param removed the keys of the removed ports
+ */
 export function changedUdpFrontends(
   known: ReadonlyMap<string, ServicePort>,
   set: readonly ServicePort[],
@@ -75,7 +81,7 @@ export function changedUdpFrontends(
 
 const frontendKey = (address: string | undefined, port: string) => `${address ?? ''} ${port}`;
 
-/** Returns whether every flow of `before` is valid for `now`. */
+/** Returns whether every conntrack entry that is valid for `before` is also valid for `now`. */
 function same(before: ServicePort | undefined, now: ServicePort | undefined): boolean {
   const text = (port: ServicePort | undefined) =>
     port && JSON.stringify([port.protocol, port.port, port.nodePort, port.clusterIPs, port.externalIPs, port.loadBalancerIPs]);
@@ -87,8 +93,8 @@ function same(before: ServicePort | undefined, now: ServicePort | undefined): bo
 const deletions = 8;
 
 /**
- * Deletes UDP conntrack entries that contradict the rules: to removed endpoints, or untranslated from a time without a rule. The kernel
- * would keep using them as long as the client sends. Lists all flows once, for any number of frontends.
+ * Deletes stale UDP conntrack entries: entries to removed endpoints, and untranslated entries from before a rule existed. The kernel would use
+ * these entries as long as the client sends. Lists all entries once, for any number of frontends.
  * @returns false if the conntrack tool is not installed
  */
 export async function deleteStaleConntrackEntries(
@@ -120,7 +126,10 @@ export async function deleteStaleConntrackEntries(
   return true;
 }
 
-/** Runs conntrack. Exit codes are ignored, because 1 means that no flow matched. Returns false if the program does not exist. */
+/**
+ * Runs the conntrack tool and calls `each` with every line of output. Ignores exit codes, because 1 means that no entry matched. Returns false
+ * if the tool is not installed.
+ */
 async function conntrack(args: readonly string[], each: (line: string) => void): Promise<boolean> {
   const child = spawn('conntrack', args, { stdio: ['ignore', 'pipe', 'ignore'] });
   const ended = once(child, 'close').then(

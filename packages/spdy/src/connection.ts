@@ -8,19 +8,19 @@ import { SpdyStream, type StreamTransport } from './stream.ts';
 import { FlowControl } from './internal/flow-control.ts';
 
 export interface SpdyOptions {
-  /** The client opens streams with odd ids, the server with even ones. */
+  /** The side of the connection. The client opens streams with odd ids, the server streams with even ids. */
   readonly role: 'client' | 'server';
   /**
-   * Enables the flow control windows of SPDY/3.1. Must be off for peers with Go's implementation (kubectl, kubelets, containerd, CRI-O): it
-   * never sends WINDOW_UPDATE and ignores windows, so sending would stop for good after 64 KiB. Without windows only TCP slows down a
-   * sender, and a stream with a slow consumer blocks all streams.
+   * Enables the flow control windows of SPDY/3.1. Must be off for peers with Go's implementation (kubectl, kubelets, containerd, CRI-O), which never
+   * sends WINDOW_UPDATE and ignores windows: sending would stop after 64 KiB. Without windows only TCP slows down a sender, and a stream with a slow
+   * consumer blocks all streams.
    */
   readonly flowControl?: boolean;
   /** Receives a stream that the peer opened: accept it with `reply` or end it with `reset`. Without a handler every stream is rejected. */
   readonly onStream?: (stream: SpdyStream) => void;
   /** Maximum number of open streams of the peer. Default 256. */
   readonly maxStreams?: number;
-  /** Bytes of one stream that are buffered for a slow consumer. Default 256 KiB. */
+  /** Maximum number of bytes of one stream that are buffered for a slow consumer. Default 256 KiB. */
   readonly highWaterMark?: number;
 }
 
@@ -52,7 +52,7 @@ export class SpdyConnection {
   #nextPing: number;
   #lastFromPeer = 0;
   #over = false;
-  /** The peer accepts no more streams (GOAWAY). */
+  /** True if the peer accepts no more streams (GOAWAY). */
   #goingAway = false;
 
   /** `head`: bytes that were read from the socket after the upgrade. */
@@ -169,7 +169,7 @@ export class SpdyConnection {
     if (!this.#options.flowControl && this.#behind.size === 0) this.#socket.resume();
   }
 
-  /** The socket ended: every stream ends after its buffered data. */
+  /** Handles the end of the socket: every stream ends after its buffered data. */
   #end(): void {
     if (this.#over) return;
     this.#over = true;

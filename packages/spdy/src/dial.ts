@@ -8,7 +8,7 @@ export interface DialOptions extends Partial<Omit<SpdyOptions, 'role'>> {
   /** Stream protocols, preferred first: `v4.channel.k8s.io`, `portforward.k8s.io`. */
   readonly protocols: readonly string[];
   readonly signal?: AbortSignal;
-  /** Closes a connection without traffic after this time. Milliseconds. */
+  /** Time in milliseconds after which a connection without traffic is closed. */
   readonly idleMs?: number;
 }
 export interface DialResult {
@@ -16,10 +16,13 @@ export interface DialResult {
   readonly protocol: string;
 }
 
-/** Maximum bytes read of a response that is not the upgrade. */
+/** Maximum number of bytes to read of a response that is not an upgrade. */
 const maxErrorBytes = 16 * 1024;
 
-/** Upgrades an HTTP/1.1 POST to a SPDY/3.1 connection. @throws SpdyError `Refused`, `Closed`; the signal's reason */
+/**
+ * Upgrades an HTTP/1.1 POST to a SPDY/3.1 connection.
+ * @throws SpdyError `Refused` if the server responds without an upgrade, `Closed` if the connection ends; the signal's reason if the signal aborts
+ */
 export function dialSpdy(url: string, { protocols, signal, idleMs, ...options }: DialOptions): Promise<DialResult> {
   return new Promise((resolve, reject) => {
     const send = url.startsWith('https:') ? httpsRequest : httpRequest;

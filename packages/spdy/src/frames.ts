@@ -1,6 +1,6 @@
 /**
- * `Protocol`: the peer violated the protocol. `Reset`: the peer reset one stream. `Closed`: the connection is closed. `Refused`: the server
- * responded without an upgrade.
+ * The kind of a SPDY error. `Protocol`: the peer violated the protocol. `Reset`: the peer reset one stream. `Closed`: the connection is closed.
+ * `Refused`: the server responded without an upgrade.
  */
 export type SpdyErrorCode = 'Protocol' | 'Reset' | 'Closed' | 'Refused';
 export class SpdyError extends Error {
@@ -28,7 +28,7 @@ export const resetStatus = {
 } as const;
 export const settingInitialWindow = 7;
 
-/** Header blocks are still compressed: the owner of the connection's decompressor decompresses them in the order of arrival. */
+/** A SPDY frame. Header blocks are still compressed: the connection's decompressor decompresses them in the order of arrival. */
 export type Frame =
   | { readonly type: 'data'; readonly stream: number; readonly fin: boolean; readonly bytes: Buffer }
   | {
@@ -112,7 +112,7 @@ export class FrameReader {
   /** The rest of a data frame whose header was read. */
   #data: { readonly stream: number; readonly fin: boolean; left: number } | undefined;
 
-  /** @throws SpdyError `Protocol` */
+  /** Yields the frames that `chunk` completes. @throws SpdyError `Protocol` if a frame is invalid */
   *push(chunk: Buffer): Generator<Frame> {
     let bytes = this.#pending.length > 0 ? Buffer.concat([this.#pending, chunk]) : chunk;
     this.#pending = Buffer.alloc(0);

@@ -9,7 +9,7 @@ export interface StreamTransport {
   fin(stream: SpdyStream, done: (error?: Error | null) => void): void;
   reply(stream: SpdyStream, headers: Headers): void;
   reset(stream: SpdyStream, status: number): void;
-  /** The consumer became slow, or caught up. */
+  /** Called with a stream whose consumer became slow; the next method is called when the consumer has caught up. */
   block(stream: SpdyStream): void;
   unblock(stream: SpdyStream): void;
   forget(stream: SpdyStream): void;
@@ -98,12 +98,12 @@ export class SpdyStream extends Duplex {
     done(error);
   }
 
-  /** For the connection: handles the peer's reply. */
+  /** Handles the peer's reply. Only the connection calls it. */
   handleReply(headers: Headers): void {
     this.#resolveReply(headers);
   }
 
-  /** For the connection: handles data of the peer. Returns true if the consumer keeps up. */
+  /** Handles data of the peer. Returns true if the consumer keeps up. Only the connection calls it. */
   handleData(bytes: Buffer): boolean {
     if (this.ended || this.destroyed) return true;
     if (this.push(bytes)) return true;
@@ -112,7 +112,7 @@ export class SpdyStream extends Duplex {
     return false;
   }
 
-  /** For the connection: handles the end of the peer's half. */
+  /** Handles the end of the peer's half. Only the connection calls it. */
   handleEnd(how: StreamEnd, status?: number): void {
     if (this.ended === 'reset' || this.ended === 'cut') return;
     const before = this.ended;

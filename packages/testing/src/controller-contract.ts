@@ -20,7 +20,7 @@ export interface RecordedEvent {
   readonly message: string;
 }
 
-/** Cluster facts with fixed values, for controllers that need them. */
+/** Cluster facts with fixed values, for controllers that require cluster facts. */
 export const testFacts: ClusterFacts = {
   name: 'test',
   domain: 'cluster.local',
@@ -40,7 +40,7 @@ const testKeys: ClusterKeys = {
   serviceAccount: { issuer: '', signingKey: '', verifyingKeys: [] },
 };
 
-/** Creates the controller of a plugin from these dependencies; `provide` supplies further slots. */
+/** Creates the controller of a plugin with these dependencies; `provide` supplies further slots. */
 export function controllerOfPlugin(
   plugin: Plugin,
   parts: { readonly client: Client; readonly informers: Informers; readonly clock: FakeClock },
@@ -66,16 +66,16 @@ export function controllerOfPlugin(
 }
 export interface ControllerOptions {
   readonly config?: unknown;
-  /** Receives the recorded events. */
+  /** An array that receives the recorded events. */
   readonly recordedEvents?: RecordedEvent[];
-  /** The cluster's signing keys; by default signing fails. */
+  /** The cluster's signing keys; if absent, signing fails. */
   readonly keys?: ClusterKeys;
   provide?(host: PluginHost): void;
 }
 
 /**
- * Runs the controller contract for a plugin over the memory API. Each scenario runs unchanged, from a cold start, with cut watches, and
- * once for each of its writes and each way in which that write can fail.
+ * Runs the controller contract for a plugin with the memory API. Runs each scenario unchanged, from a cold start, with interrupted watches, and once
+ * for each write of the controller and each way in which that write can fail.
  */
 export function controllerPluginContract(
   plugin: Plugin,

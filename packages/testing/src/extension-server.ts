@@ -13,19 +13,19 @@ import type { ApiHandler, ApiRequest, ApiVerb } from '@oarlock/spi/loopback';
 /** The resources of one group and version that a test's extension API server serves. */
 export interface ExtensionOptions {
   readonly resources: readonly [Resource, ...Resource[]];
-  /** Serves the objects: the `handler` of a memory API. */
+  /** The handler that serves the objects: the `handler` of a memory API. */
   readonly handler: ApiHandler;
   /** The cluster's keys: the cluster CA issues the serving certificate, and the front-proxy CA verifies the API server. */
   readonly keys: Pick<ClusterKeys, 'issue' | 'caBundle' | 'frontProxy'>;
 }
 
-/** An extension API server (aggregated API server), as it runs behind an APIService. */
+/** An extension API server (aggregated API server) for an APIService. */
 export interface ExtensionServer extends AsyncDisposable {
-  /** Whether the server is healthy; if not, every request fails with 503. Initially true. */
+  /** Whether the server is healthy; initially true. If false, every request fails with 503. */
   healthy: boolean;
   /** The user, method and URL of each request, in order. */
   readonly requests: readonly { readonly user: string; readonly method: string; readonly url: string }[];
-  /** Registers the server: a Service that leads to this machine, and the APIService. */
+  /** Registers the server with the API server: creates a Service that leads to this machine, and the APIService. */
   register(client: Client): Promise<void>;
   stop(): Promise<void>;
 }

@@ -7,7 +7,7 @@ interface Alarm extends HeapEntry {
   readonly fire: () => void;
 }
 
-/** Turns of the event loop without activity after which no work is considered in progress. */
+/** Number of event loop turns without activity after which no work is considered in progress. */
 const quietTurns = 4;
 const turn = () =>
   new Promise<void>((resolve) => {
@@ -15,8 +15,8 @@ const turn = () =>
   });
 
 /**
- * A clock that only a test advances. Timers fire in order of time, then in the order in which they were set, and the work that each one
- * starts settles before the next fires. Settling covers promises and turns of the event loop; it does not wait for real I/O.
+ * A clock that only the test advances. Timers fire in order of time, then in the order in which they were set; the work that a timer starts settles
+ * before the next timer fires. Settling covers promises and event loop turns, not real I/O.
  */
 export class FakeClock implements Clock {
   readonly #alarms = new Heap<Alarm>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
@@ -25,7 +25,7 @@ export class FakeClock implements Clock {
   #order = 0;
   #activity = 0;
 
-  /** `start`: milliseconds since the Unix epoch; defaults to 2026-01-01T00:00:00Z. */
+  /** `start` is in milliseconds since the Unix epoch; the default is 2026-01-01T00:00:00Z. */
   constructor({ start = Date.UTC(2026, 0, 1) }: { readonly start?: number } = {}) {
     this.#epoch = start;
   }
@@ -57,7 +57,7 @@ export class FakeClock implements Clock {
     return this.#alarms.size;
   }
 
-  /** Reports that work is in progress, so that `settle` keeps waiting. For fakes that work with this clock. */
+  /** Reports that work is in progress, so that `settle` continues to wait. For fakes that use this clock. */
   touch(): void {
     this.#activity += 1;
   }
@@ -73,7 +73,7 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** Advances the time by `ms`, fires the timers that become due, including timers set meanwhile, and settles. */
+  /** Advances the time by `ms`. Fires the timers that become due, including timers that are set in the meantime, and settles. */
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms;
     await this.settle();
@@ -82,8 +82,8 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Advances the time from timer to timer until `condition` holds; the condition is checked after each timer has settled.
-   * @throws Error if it does not hold within `within` milliseconds of simulated time, or if no timer is left
+   * Advances the time from timer to timer until `condition` returns true; calls `condition` after each timer has settled.
+   * @throws Error if `condition` does not return true within `within` milliseconds of simulated time, or if no timer is left
    */
   async runUntil(
     condition: () => boolean,

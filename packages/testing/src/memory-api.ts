@@ -14,7 +14,7 @@ import type { FakeClock } from './fake-clock.ts';
 import { MemoryStore } from './internal/memory-store.ts';
 import { MemoryWriter } from './internal/memory-writer.ts';
 
-/** Selects requests: every given field must be equal. */
+/** Selects requests: every given field must equal the field of the request. */
 export type RequestMatcher =
   | ((request: ApiRequest) => boolean)
   | {
@@ -27,40 +27,40 @@ export type RequestMatcher =
 
 export interface MemoryApiOptions {
   readonly clock: FakeClock;
-  /** A replacement of `Math.random`. The default is a fixed sequence, so that generated names are the same in each run. */
+  /** A replacement of `Math.random`. By default a fixed sequence, so that generated names are the same in each run. */
   readonly random?: () => number;
   /**
    * Whether writes apply the defaults of the resource, as the server does. Objects then have to conform to their schemas. Off by default.
    */
   readonly defaults?: boolean;
-  /** Versions that discovery lists in addition, such as `storagemigration.k8s.io/v1beta1`. */
+  /** Group versions that discovery lists in addition to the default ones, such as `storagemigration.k8s.io/v1beta1`. */
   readonly served?: readonly string[];
 }
 
 /**
- * An API server for unit tests, in memory. It implements what reconcilers rely on (conflicts, generation, the status subresource,
- * finalizers, graceful deletion, watches that resume and expire) and omits the rest (authorization, admission, validation, garbage
- * collection; defaults are optional). Uids, generated names and revisions are the same in every run.
+ * An in-memory API server for unit tests. Implements what reconcilers depend on: conflicts, generation, the status subresource, finalizers, graceful
+ * deletion, and watches that resume and expire. Omits authorization, admission, validation and garbage collection; defaults are optional. Uids,
+ * generated names and revisions are the same in every run.
  */
 export interface MemoryApi {
   /** The request handler, for example for a separate loopback. */
   readonly handler: ApiHandler;
   /** Returns a client; `user` is a name or an identity, by default `system:admin` of `system:masters`. */
   client(user?: string | Identity): Client;
-  /** Running informers of `system:admin`. */
+  /** Informers of the user `system:admin`, already running. */
   readonly informers: Informers;
   /** Resolves when no work is in progress at the current time. */
   settle(): Promise<void>;
   /** Returns the stored objects, frozen. */
   objects<T extends KubeObject>(resource: Resource<T>, namespace?: string): readonly T[];
   object<T extends KubeObject>(resource: Resource<T>, name: ObjectName): T | undefined;
-  /** Stores objects unchanged, including status, without a request. Missing uid, creationTimestamp and generation are added. */
+  /** Stores objects directly, including status, without a request. Adds uid, creationTimestamp and generation if they are missing. */
   seed<T extends KubeObject>(resource: Resource<T>, ...objects: readonly T[]): readonly T[];
   /** Removes an object immediately, regardless of finalizers. */
   remove(resource: Resource, name: ObjectName): void;
   /** Makes the next `times` matching requests (default 1) fail with `error` without a change. */
   failNext(matcher: RequestMatcher, error: Error | ((request: ApiRequest) => Error), times?: number): void;
-  /** The requests since the last `requests.length = 0`, at most the first 100,000. */
+  /** The requests since the test last set `requests.length = 0`; at most the first 100,000. */
   readonly requests: ApiRequest[];
   /** Responses to raw requests, by path without query. Contains `/version` initially. */
   readonly paths: Map<string, unknown>;
@@ -89,7 +89,7 @@ const discovery = (path: string, also: readonly string[]) =>
 
 type FaultError = Error | ((request: ApiRequest) => Error);
 
-/** The errors that requests are to fail with, in order. */
+/** The errors with which requests will fail, in order. */
 class FaultQueue {
   readonly #faults: { readonly matches: (request: ApiRequest) => boolean; readonly error: FaultError; left: number }[] = [];
 
@@ -223,7 +223,7 @@ function answer(store: MemoryStore, writer: MemoryWriter, clock: FakeClock, requ
   }
 }
 
-/** Selects by any field: the memory API has no list of supported field labels. */
+/** Returns a field selector on any field, because the memory API has no list of supported field labels. */
 function selection({ namespace, query }: ApiRequest): (object: KubeObject) => boolean {
   try {
     const labels = parseLabelSelector(query['labelSelector'] ?? '');

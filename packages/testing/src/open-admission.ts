@@ -9,7 +9,7 @@ export interface OpenAdmission {
   readonly plugin: AdmissionPlugin;
   readonly api: MemoryApi;
   readonly clock: FakeClock;
-  /** Members of the contract's fixture. */
+  /** Returns the number of writes, as the fixture of the admission contract requires. */
   writes(): number;
   breakDown(): void;
   dispose(): Promise<void>;

@@ -18,7 +18,7 @@ export async function setPodStatus(api: MemoryApi, pod: Pod, status: Pod['status
   if (now !== undefined) await api.client().update(pods, { ...now, status: { ...now.status, ...status } }, { subresource: 'status' });
 }
 
-/** Marks the pod as running and ready, since `since` (milliseconds). */
+/** Marks the pod as running and ready since `since`, in milliseconds since the epoch. */
 export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Promise<void> {
   const lastTransitionTime = formatTime(since);
   const ip = `10.244.0.${9 + (Number(/\d+$/.exec(pod.metadata?.uid ?? '')?.[0] ?? 0) % 200)}`;
@@ -33,7 +33,7 @@ export async function setPodReady(api: MemoryApi, pod: Pod, since: number): Prom
   });
 }
 
-/** Marks the pod as terminated with this exit code. */
+/** Marks the pod as terminated with an exit code. */
 export async function setPodTerminated(
   api: MemoryApi,
   pod: Pod,
@@ -56,7 +56,10 @@ export async function setPodTerminated(
   });
 }
 
-/** Simulates the kubelet for all pods: runnable pods become ready, deleted pods are removed. Returns whether anything changed. */
+/**
+ * Returns a function that simulates the kubelet for all pods: runnable pods become ready, deleted pods are removed. The function returns true if
+ * anything changed.
+ */
 export function simulateKubelet(clock?: Pick<Clock, 'now'>): (api: MemoryApi) => Promise<boolean> {
   return async (api) => {
     let changed = false;

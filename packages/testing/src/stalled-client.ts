@@ -3,7 +3,7 @@ import type { Client } from '@oarlock/spi/client';
 export interface StalledClient {
   readonly client: Client;
   /**
-   * Stops the delivery of events on the open watches, as a server that lost its connection to the store does. Later watches are not
+   * Stops the delivery of events on all open watches, as a server that lost its connection to the storage does. Watches that are opened later are not
    * affected.
    */
   stallWatches(): void;

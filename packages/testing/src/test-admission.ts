@@ -12,14 +12,14 @@ import type { Identity } from '@oarlock/spi/authn';
 import type { ApiVerb } from '@oarlock/spi/loopback';
 import { openPlugin, type OpenPluginOptions } from './internal/open-plugin.ts';
 
-/** The result of a request. `String(result)` prints it in a few lines. */
+/** The result of an admission request. `String(result)` formats the result in a few lines. */
 export interface AdmissionResult<T extends KubeObject = KubeObject> {
   readonly allowed: boolean;
-  /** The object as it would be stored; the submitted object if the request is rejected. */
+  /** The object as the API server would store it; the submitted object if the request is rejected. */
   readonly object: T;
-  /** The changes, one line each: `+ metadata.labels.owner "ada"`. */
+  /** The changes of the object, one line each, for example `+ metadata.labels.owner "ada"`. */
   readonly changes: readonly string[];
-  /** The changes as a JSON patch. */
+  /** The changes of the object as a JSON patch. */
   readonly patch: readonly PatchOperation[];
   readonly warnings: readonly string[];
   readonly annotations: Readonly<Record<string, string>>;
@@ -33,13 +33,13 @@ export interface AdmissionResult<T extends KubeObject = KubeObject> {
 }
 
 export interface RequestOptions {
-  /** The user, by name or as an identity. Default: `ada`, authenticated. */
+  /** The user of the request, as a name or an identity. Default: `ada`, authenticated. */
   readonly user?: string | Identity;
   readonly subresource?: string;
   readonly dryRun?: boolean;
   /** The options of the request, such as `fieldManager` and `propagationPolicy`. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** The resource of an object whose kind is not built in; default: derived from the kind. */
+  /** The resource of the object; required for a kind that is not built in. Default: derived from the object's kind. */
   readonly resource?: Resource;
 }
 
@@ -54,7 +54,7 @@ export interface AdmissionTest extends AsyncDisposable {
 }
 
 export interface TestOptions extends Omit<OpenPluginOptions, 'config' | 'seed'> {
-  /** Existing objects. */
+  /** Objects that exist before the test. */
   readonly objects?: readonly KubeObject[];
 }
 
@@ -128,11 +128,11 @@ export async function testAdmission(
   };
 }
 
-/** Returns a frozen copy with the namespace of the request. */
+/** Returns a frozen copy of the object with the namespace of the request. */
 const submittedObject = <T extends KubeObject>(object: T, { namespaced }: Resource, namespace: string): T =>
   deepFreeze(structuredClone({ ...object, metadata: { ...object.metadata, ...(namespaced && { namespace }) } }));
 
-/** Runs the mutating and the validating phase. Returns the object after them and the rejection, if any. */
+/** Runs the mutating and the validating phase. Returns the object after both phases, and the rejection if there is one. */
 async function runChain(
   chain: AdmissionChain,
   call: RequestContext,

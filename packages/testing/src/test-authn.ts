@@ -18,7 +18,7 @@ export interface AuthnTest extends AsyncDisposable {
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
 
-/** Tests one authentication plugin: `await test.authenticate({ token: 'abc' })`. @throws WiringError for an invalid config */
+/** Starts one authentication plugin for tests: `await test.authenticate({ token: 'abc' })`. @throws WiringError if the config is invalid */
 export async function testAuthn(plugin: Plugin, config: unknown = {}, { objects = [] }: TestOptions = {}): Promise<AuthnTest> {
   const { instance, api, clock, dispose } = await openPlugin(Authn, plugin, {
     config,

@@ -19,7 +19,7 @@ export interface AuthzTest extends AsyncDisposable {
   readonly clock: Awaited<ReturnType<typeof openPlugin>>['clock'];
 }
 
-/** Tests one authorization plugin. @throws WiringError for an invalid config */
+/** Starts one authorization plugin for tests. @throws WiringError if the config is invalid */
 export async function testAuthz(plugin: Plugin, config: unknown = {}, { objects = [] }: TestOptions = {}): Promise<AuthzTest> {
   const { instance, api, clock, dispose } = await openPlugin(Authz, plugin, {
     config,

@@ -21,7 +21,7 @@ export interface TestPlugin extends HostingSpec {
 export interface StartClusterOptions {
   /** Plugins in addition to the default ones, each inserted at its position in the chain of its slot. */
   readonly plugins?: readonly (Plugin | TestPlugin)[];
-  /** Number of simulated nodes, whose pods run on a clock. Default: none. */
+  /** Number of simulated nodes, whose pods run on a clock. Default: 0. */
   readonly nodes?: number;
   /** The `spec` of a cluster.yaml. Default: API server, controllers and scheduler; storage in memory. */
   readonly spec?: ClusterDocument['spec'];
@@ -30,11 +30,11 @@ export interface StartClusterOptions {
 }
 
 export interface TestCluster extends AsyncDisposable {
-  /** `https://127.0.0.1:<port>`. */
+  /** URL of the API server, `https://127.0.0.1:<port>`. */
   readonly server: string;
   /** Path of a kubeconfig file. */
   readonly kubeconfig: string;
-  /** A client of `system:masters` without a socket. */
+  /** A client with the permissions of `system:masters` that does not use a socket. */
   readonly client: Client;
   readonly informers: Informers;
   /** Returns a client of another user: `as('ada', 'developers')`. */
@@ -44,7 +44,7 @@ export interface TestCluster extends AsyncDisposable {
 
 const rolesByDefault: readonly RoleName[] = ['apiserver', 'controllers', 'scheduler'];
 
-/** Starts a cluster as `startCluster` does, with the modules that this module was loaded with. */
+/** Starts a cluster as `startCluster` does, with the modules from which this module was loaded. */
 export async function startTestCluster(options: StartClusterOptions = {}): Promise<TestCluster> {
   const { plugins = [], nodes = 0, roles = rolesByDefault, clock } = options;
   const testPlugins = plugins.map((each): TestPlugin => ('plugin' in each ? each : { plugin: each }));

@@ -15,7 +15,10 @@ export interface BridgeOptions {
   readonly ipamDir: string;
 }
 
-/** Returns the plugins of the network in the order of ADD. @throws NetworkError `InvalidConfig` */
+/**
+ * Returns the CNI plugin configurations of the network's conflist, in the order of ADD.
+ * @throws NetworkError `InvalidConfig` if a pod CIDR of the node is invalid
+ */
 export function networkPlugins(
   { bridge, mtu, hairpin, isGateway, ipMasq, bandwidth, ipamDir }: BridgeOptions,
   node: Pick<NodeNetwork, 'podCIDRs' | 'mtu'>,

@@ -11,9 +11,9 @@ export interface BackupHead {
   readonly format: 'oarlock-backup';
   readonly version: 1;
   readonly cluster: string;
-  /** RFC 3339. */
+  /** Creation time in RFC 3339. */
   readonly createdAt: string;
-  /** Storage revision that all entries were read at. */
+  /** Storage revision at which all entries were read. */
   readonly revision: number;
 }
 /** A file of the data directory, in base64. */
@@ -25,7 +25,7 @@ export interface BackedUpEntry {
   readonly key: string;
   readonly value: string;
 }
-/** The last line: how many entries there are, and the SHA-256 of all lines before this one, each with its line feed. */
+/** The last line of a backup: the number of entries, and the SHA-256 of all previous lines, each with its line feed. */
 interface BackupEnd {
   readonly entries: number;
   readonly sha256: string;
@@ -35,8 +35,8 @@ export type BackupLine = BackedUpFile | BackedUpEntry;
 export const isFile = (line: BackupLine): line is BackedUpFile => 'file' in line;
 
 /**
- * Writes a backup with mode 0600 and returns the number of entries. The file is written under a temporary name and renamed, so a file of the
- * final name is always complete.
+ * Writes a backup with mode 0600 and returns the number of entries. Writes to a temporary name and renames the file, so that a file with the final
+ * name is always complete.
  */
 export async function writeBackup(file: string, head: BackupHead, lines: AsyncIterable<BackupLine>): Promise<number> {
   const temporary = `${file}.${randomBytes(4).toString('hex')}.tmp`;
@@ -76,7 +76,10 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-/** Maximum length of a line in bytes: a value of any storage in base64, with its key. A few bytes of gzip can inflate to any size. */
+/**
+ * Maximum length of a line in bytes: the largest value of any storage in base64, with its key. Without a limit, a few bytes of gzip could inflate to
+ * any size.
+ */
 const maxLineBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 
@@ -108,7 +111,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '' && !value.includes('\0');
 
-/** Parses a line between the first and the last one. @throws Error if it is neither a file nor an entry */
+/** Parses a line between the first and the last line. @throws Error if the line is neither a file nor an entry */
 function parseLine(text: string): BackupLine {
   const line = JSON.parse(text) as { readonly [key: string]: unknown } | null;
   if (typeof line !== 'object' || line === null) throw new Error('a line is not an object');
@@ -166,7 +169,7 @@ export async function checkBackup(file: string): Promise<BackupHead & { readonly
   }
 }
 
-/** Yields the files and entries of a backup that checkBackup accepted. */
+/** Yields the files and entries of a backup that `checkBackup` accepted. */
 export async function* readBackup(file: string): AsyncGenerator<BackupLine> {
   let first = true;
   for await (const line of linesOf(file)) {

@@ -19,17 +19,19 @@ export interface BackupOptions {
   readonly keys: boolean;
 }
 
-/** Directories with keys in the data directory. Without them stored data cannot be decrypted and credentials of nodes and pods are invalid. */
+/**
+ * Directories with keys in the data directory. Without these keys, stored data cannot be decrypted, and credentials of nodes and pods are invalid.
+ */
 export const keyDirectories = ['pki', join('plugins', 'apiserver')] as const;
 
-/** Reads the page after the key `after` at `revision`; both are undefined for the first page. */
+/** Reads the page of entries after the key `after` at `revision`; both are undefined for the first page. */
 export type ReadPage = (revision?: number, after?: string) => Promise<BackupPage>;
 
 export async function clusterFileOf(file: string | undefined): Promise<ClusterFile> {
   return file === undefined ? (await selectDefaultCluster()).file : readClusterFile(file);
 }
 
-/** Writes everything stored at one revision to a file, read from the running cluster or directly from its storage. */
+/** Writes all stored entries at one revision to a file. Reads the entries from the running cluster, or from the storage of a stopped cluster. */
 export async function backup(options: BackupOptions): Promise<void> {
   const dataDir = resolve(options.dataDir);
   const output = resolve(options.output);

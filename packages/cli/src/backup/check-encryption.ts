@@ -18,14 +18,14 @@ export interface EncryptionCheck {
   readonly input: string;
   readonly dataDir: string;
   readonly clusterFile: ClusterFile;
-  /** Whether the keys of the backup are restored. */
+  /** True if the keys in the backup are restored. */
   readonly keys: boolean;
 }
 
 /** Path of generated encryption keys in the data directory. */
 const encryptionDirectory = join('plugins', 'apiserver', 'encryption');
 
-/** Decrypts every encrypted value once. @throws CommandError if the restored cluster would have no key for one */
+/** Decrypts every encrypted value once. @throws CommandError if the restored cluster would lack the key of a value */
 export async function checkEncryption({ input, dataDir, clusterFile, keys }: EncryptionCheck): Promise<void> {
   let rules: readonly EncryptionRule[] | undefined;
   for await (const line of readBackup(input)) {
@@ -40,7 +40,7 @@ export async function checkEncryption({ input, dataDir, clusterFile, keys }: Enc
   }
 }
 
-/** Returns the rules that the API server will have after the restore. */
+/** Returns the encryption rules that the API server will have after the restore. */
 async function encryptionRules(dataDir: string, file: ClusterFile, input: string | undefined): Promise<readonly EncryptionRule[]> {
   const configured = encryptionOf(file);
   const directory = join(dataDir, encryptionDirectory);

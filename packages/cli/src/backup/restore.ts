@@ -15,13 +15,16 @@ export interface RestoreOptions {
   readonly keys: boolean;
 }
 
-/** Stored while a restore is in progress. A storage that contains it may be cleared: the restore was interrupted. */
+/** Key that is stored while a restore is in progress. A storage that contains this key may be cleared, because the restore was interrupted. */
 const marker = '/oarlock/restore';
-/** The old cluster may have written more revisions after the backup. The gap keeps the new cluster from reusing any of them. */
+/**
+ * Gap between the revisions of the backup and of the restored cluster. The old cluster may have written revisions after the backup, which the new
+ * cluster must not reuse.
+ */
 const revisionGap = 1_000_000_000;
-/** Every storage accepts commits of at least this size. */
+/** Maximum size of one commit; every storage accepts commits of this size. */
 const chunk = { writes: 64, bytes: 512 * 1024 };
-/** Backups contain no TTLs: events get the default TTL of kube-apiserver again, leases of API servers are not restored. */
+/** TTL of restored events in seconds, the default of kube-apiserver: backups contain no TTLs. Leases of API servers are not restored. */
 const eventSeconds = 3600;
 const isEvent = (key: string) => key.startsWith('/registry/events/');
 const isEphemeralKey = (key: string) => key.startsWith('/registry/masterleases/') || key === marker;
@@ -58,7 +61,7 @@ export async function restore(options: RestoreOptions): Promise<void> {
   }
 }
 
-/** Clears what an interrupted restore wrote, and marks the start of this one. @throws CommandError if the storage has other content */
+/** Clears the data of an interrupted restore, and marks the start of this restore. @throws CommandError if the storage has other content */
 async function clearInterruptedRestore(driver: StorageDriver, name: string): Promise<void> {
   const { entries } = await driver.range({ prefix: '', limit: 1 });
   const interrupted = (await driver.get(marker)).entry !== undefined;
@@ -97,7 +100,7 @@ async function* chunks(lines: AsyncIterable<BackedUpFile | BackedUpEntry>): Asyn
   if (writes.length > 0) yield writes;
 }
 
-/** Returns the path that a key file is restored to. @throws CommandError if the path is outside the key directories */
+/** Returns the path to which a key file is restored. @throws CommandError if the path is outside the key directories */
 function keyPath(dataDir: string, { file }: BackedUpFile): string {
   const path = normalize(file);
   if (!keyDirectories.some((directory) => path.startsWith(`${directory}/`)))

@@ -5,7 +5,10 @@ import { adminKubeconfig, readProcessState } from '@oarlock/cluster/process/proc
 import { remoteAccess, type RemoteAccess } from '@oarlock/cluster/remote-access';
 import { CommandError } from './command-error.ts';
 
-/** Connects to the cluster of a data directory as its admin. @throws CommandError if no cluster has run there, or none is running now */
+/**
+ * Connects to the cluster of a data directory as the cluster's admin.
+ * @throws CommandError if no cluster has run in the data directory, or if no cluster runs now
+ */
 export async function adminAccess(directory: string): Promise<RemoteAccess> {
   const dataDir = resolve(directory);
   const file = adminKubeconfig(dataDir);

@@ -1,9 +1,9 @@
 import { describeFault, WiringError, type Fault, type WiringCode } from '@oarlock/kernel/errors';
 
-/** 0: success; 1: the command failed; 2: invalid usage or config. */
+/** Exit codes. 0: success; 1: the command failed; 2: invalid usage or config. */
 export const exitCodes = { done: 0, failed: 1, usage: 2 } as const;
 
-/** Ends the command with this message and exit code. */
+/** An error that ends the command with this message and exit code. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly exitCode: number;

@@ -73,10 +73,10 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     else signal.addEventListener('abort', () => done(), { once: true });
   });
 
-/** Source and config files. Others, such as a log of this command in the same directory, are not watched. */
+/** Matches source and config files. Other files, such as a log of this command in the same directory, are not watched. */
 const watchedFiles = /\.(?:[cm]?[jt]sx?|json|ya?ml)$/;
 
-/** Resolves when one of the files or a file beside them changes: the error may be in a file that they import. */
+/** Resolves when one of the files, or a file in the same directory, changes: the error may be in a file that they import. */
 async function changed(files: readonly string[], signal: AbortSignal): Promise<void> {
   const { readdir } = await import('node:fs/promises');
   const directories = new Set(files.map((file) => dirname(file)));
@@ -137,7 +137,10 @@ async function startCluster(
   };
 }
 
-/** Returns the cluster of the file with storage in memory, or one simulated node, and adds the given plugins to their sections. */
+/**
+ * Returns a cluster file with storage in memory and with the given plugins added to their sections. The base is the file in the options or, without
+ * a file, a cluster with one simulated node.
+ */
 async function fileOf(plugins: readonly string[], { file }: DevOptions): Promise<ClusterFile> {
   const read = file === undefined ? undefined : await readClusterFile(file);
   const { spec } =

@@ -1,10 +1,10 @@
 import { watch, type FSWatcher } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-/** Editors save in several steps: events within this time are one change. */
+/** Time in milliseconds within which events count as one change, because editors save in several steps. */
 const debounceMs = 15;
 
-/** Reports changes of files. It watches their directories, because editors replace a file by a new one. */
+/** Reports changes of files. Watches the files' directories, because editors replace a file by a new file. */
 export class FileWatch {
   readonly #changed: (files: ReadonlySet<string>) => void;
   readonly #directories = new Map<string, FSWatcher>();

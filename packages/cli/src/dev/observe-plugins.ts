@@ -4,7 +4,7 @@ import type { SpanContext } from '@oarlock/kernel/tracing';
 import { isAdmissionDecision, type AdmissionPlugin, type AdmissionRequest, type AdmissionDecision } from '@oarlock/spi/admission';
 import type { Authenticator, AuthnResult, Credentials } from '@oarlock/spi/authn';
 
-/** What one admission plugin did to one request. */
+/** The effect of one call of an admission plugin on one request. */
 export interface PluginCall {
   readonly plugin: string;
   readonly phase: 'mutate' | 'validate';

@@ -23,11 +23,11 @@ interface ReloadablePlugin {
   readonly compiler: PluginCompiler;
   placement: PlacementSpec;
   inputs: ReadonlySet<string>;
-  /** The latest reload: reloads of one plugin run one after another. */
+  /** The latest reload of the plugin. Reloads of one plugin run one after another. */
   last: Promise<void>;
 }
 
-/** Replaces a plugin by its new version when one of its files is saved. If the new version does not load, the running one stays. */
+/** Replaces a plugin by a new version when one of its files is saved. If the new version does not load, the running version stays. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #plugins: readonly ReloadablePlugin[];
@@ -52,14 +52,14 @@ export class Reloader {
     return this.#plugins.map(({ planned }) => planned.name);
   }
 
-  /** Returns the names of the plugins of a source file, or only `name` if it is one of them. */
+  /** Returns the names of the plugins of a source file, or only `name` if the source file has a plugin of this name. */
   namesOf(source: string, name: string | undefined): readonly string[] {
     return this.#plugins
       .filter((target) => target.source === source && (name === undefined || target.planned.name === name))
       .map(({ planned }) => planned.name);
   }
 
-  /** Compiles all plugins once, so that the first save takes no longer than the next ones. */
+  /** Compiles all plugins once, so that the first reload takes no longer than later reloads. */
   async warm(): Promise<void> {
     await Promise.all(this.#plugins.map(({ compiler }) => compiler.compile().catch(() => {}))); // the reload after a save reports errors
   }

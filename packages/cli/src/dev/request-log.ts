@@ -17,7 +17,7 @@ export interface RequestLogOptions {
   readonly all: boolean;
 }
 
-/** Prints, for each answered write, what every plugin did to it. */
+/** Prints, for each completed write request, the effect of every plugin on the request. */
 export class RequestLog {
   readonly #options: RequestLogOptions;
   readonly #steps = new Map<string, PluginCall[]>();
@@ -30,7 +30,7 @@ export class RequestLog {
     this.#options = options;
   }
 
-  /** Shows requests of cluster components again from now on: the cluster is ready, or a plugin has changed. */
+  /** Shows repeated requests of cluster components again, because the cluster became ready or a plugin changed. */
   renew(): void {
     this.#open = true;
     this.#repeated.clear();

@@ -7,7 +7,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const oarlockPackages = /^(?:@oarlock\/|zod$|zod\/)/;
 const resolvedOnce = Symbol('resolvedOnce');
 
-/** Bundles a plugin and the webhook server into one file that needs only node. @throws CommandError with the errors of the compiler */
+/** Bundles a plugin and the webhook server into one file that requires only Node.js. @throws CommandError with the compiler's errors if it fails */
 export async function bundle(source: string): Promise<string> {
   const { build } = await import('esbuild');
   try {

@@ -30,10 +30,13 @@ export interface ExportOptions {
 
 const validDays = 3_650;
 const slots = ['admission', 'authn', 'authz'] as const;
-/** Servers of authn and authz plugins use the host network, which the restricted namespace of admission webhooks forbids. */
+/**
+ * Namespaces of the exported servers. Servers of authn and authz plugins use the host network, which the restricted namespace of admission webhooks
+ * forbids.
+ */
 const namespaces = { admission: 'oarlock-webhooks', authn: 'oarlock-control-plane', authz: 'oarlock-control-plane' } as const;
 
-/** Writes a plugin as an image to build and manifests to apply, for any Kubernetes. @throws CommandError for a plugin that cannot be a webhook */
+/** Writes a plugin as an image to build and as manifests for any Kubernetes cluster. @throws CommandError if the plugin cannot be a webhook */
 export async function exportWebhook(options: ExportOptions): Promise<void> {
   const { plugin, source } = await loadExported(options.webhook);
   const slot = slots.find((each) => each === slotName(plugin.provides.id));
@@ -110,7 +113,7 @@ function policyOf(text: string): 'Fail' | 'Ignore' {
   throw new CommandError(`--failure-policy must be Fail or Ignore, not ${JSON.stringify(text)}`, exitCodes.usage);
 }
 
-/** Issues a certificate from a new CA, whose key is deleted: each export has another CA. */
+/** Issues a certificate from a new CA and discards the CA's key: each export has another CA. */
 async function certificateFor(dnsNames: readonly string[], url: string | undefined): Promise<KeyPair & { readonly ca: string }> {
   const scratch = await mkdtemp(join(tmpdir(), 'oarlock-export-'));
   try {

@@ -12,13 +12,13 @@ export interface Exported {
   readonly image: string;
   readonly config: unknown;
   readonly rules: readonly PolicyRule[];
-  /** PEM. */
+  /** The CA certificate in PEM. */
   readonly ca: string;
   readonly certificate: string;
   readonly key: string;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly timeoutSeconds: number;
-  /** URL of the server, instead of its Service. */
+  /** URL of the webhook server; absent if clients use the Service. */
   readonly url?: string;
   readonly needsClient: boolean;
 }
@@ -28,14 +28,17 @@ const port = 8443;
 /** Ports of the server on control plane nodes: an API server cannot resolve Service names for authn and authz webhooks at startup. */
 const hostPorts = { authn: 9444, authz: 9445 } as const;
 
-/** Returns the port that the server listens on. On a node it is the port of its URL, so that several servers fit on one node. */
+/**
+ * Returns the port on which the server listens. On the host network, this is the port of the server's URL, so that several servers can run on one
+ * node.
+ */
 export function listensAt({ slot, url }: Pick<Exported, 'slot' | 'url'>): number {
   if (slot === 'admission') return port;
   if (url === undefined) return hostPorts[slot];
   const urlPort = new URL(url).port;
   return urlPort === '' ? 443 : Number(urlPort);
 }
-/** Numeric id of the user and group that the server runs as. */
+/** Numeric id of the user and group as which the server runs. */
 const user = 65_532;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 

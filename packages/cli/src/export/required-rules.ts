@@ -20,13 +20,17 @@ export function unsupportedNeeds({ needs }: Plugin): readonly string[] {
 
 export interface InspectedPlugin {
   readonly instance: object;
-  /** What the service account may do: read the resources of its informers and of `reads`, and write Events if the plugin needs them. */
+  /**
+   * RBAC rules of the service account: read access to the resources of the plugin's informers and of `reads`, and write access to Events if the
+   * plugin records events.
+   */
   readonly rules: readonly PolicyRule[];
 }
 
 /**
- * Creates a plugin without starting it, and records which informers it requests. `more` names further resources that it reads, such as
- * `configmaps` or `deployments.apps`. @throws WiringError for an invalid config; CommandError if the plugin calls the API while it is created
+ * Creates a plugin without starting it, and records the informers that the plugin requests. `more` names further resources that the plugin reads,
+ * such as `configmaps` or `deployments.apps`.
+ * @throws WiringError if the config is invalid; CommandError if the plugin calls the API while it is created
  */
 export function inspectPlugin(plugin: Plugin, config: unknown, more: readonly string[]): InspectedPlugin {
   const informed: Resource[] = [];

@@ -1,18 +1,18 @@
 import { readFile } from 'node:fs/promises';
 import type { Clock } from '@oarlock/primitives/clock';
 
-/** How long a token from a file is used before the file is read again, in milliseconds (client-go's value). */
+/** Time in milliseconds for which a token from a file is used before the file is read again (client-go's value). */
 const rereadMs = 60_000;
 
 /** A source of bearer tokens. */
 export interface TokenSource {
-  /** Returns the token for the next request; undefined if there is none. */
+  /** Returns the token for the next request, or undefined if there is no token. */
   get(): Promise<string | undefined>;
-  /** Called when the server responded with 401. Returns true if another token may be available. */
+  /** Handles a 401 response. Returns true if another token may be available. */
   handleUnauthorized(): boolean;
 }
 
-/** A static token, or one in a file that another process renews. */
+/** A bearer token that is static, or is read from a file that another process renews. */
 export class BearerToken implements TokenSource {
   readonly #file: string | undefined;
   readonly #clock: Clock;
@@ -29,7 +29,7 @@ export class BearerToken implements TokenSource {
     this.#clock = clock;
   }
 
-  /** Returns the token. A file that cannot be read leaves the last token in use; rejects if there is none yet. */
+  /** Returns the token. If the file cannot be read, returns the last token; rejects if no token was read before. */
   async get(): Promise<string | undefined> {
     if (this.#file === undefined || this.#clock.monotonic() - this.#readAt < rereadMs) return this.#token;
     try {
@@ -41,7 +41,7 @@ export class BearerToken implements TokenSource {
     return this.#token;
   }
 
-  /** Called after a 401: the file is read again before the next request. Returns false if there is no file. */
+  /** Handles a 401 response: the file is read again before the next request. Returns false if the token is not from a file. */
   handleUnauthorized(): boolean {
     this.#readAt = Number.NEGATIVE_INFINITY;
     return this.#file !== undefined;

@@ -5,14 +5,14 @@ import type { Clock } from '@oarlock/primitives/clock';
 /** `exec` of a kubeconfig user (clientcmd api.ExecConfig): a program that prints credentials. */
 export interface ExecConfig {
   readonly apiVersion: string;
-  /** Searched in PATH; a path with a slash is relative to `folder`. */
+  /** The program, searched in PATH. A path with a slash is relative to `folder`. */
   readonly command: string;
   readonly args: readonly string[];
-  /** Added to the inherited environment. */
+  /** Variables to add to the inherited environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Shown if the program does not exist. */
+  /** Hint that is shown if the program does not exist. */
   readonly installHint: string;
-  /** Passed to the program, if it requests cluster information. */
+  /** Cluster information that the program receives if it requests it. */
   readonly cluster?: object | undefined;
   /** The folder of the kubeconfig. */
   readonly folder: string;
@@ -27,15 +27,15 @@ export interface Credential {
 
 /** A source of credentials that can renew them. */
 export interface CredentialSource {
-  /** Returns the current credentials. @throws Error if there are none */
+  /** Returns the current credentials. @throws Error if no credentials are available */
   get(): Promise<Credential>;
-  /** Called when the server responded with 401. Returns true if `get` may return other credentials. */
+  /** Handles a 401 response. Returns true if `get` may return other credentials. */
   handleUnauthorized(): boolean;
 }
 
 export type ExecCredentialErrorCode = 'NotFound' | 'Failed' | 'Malformed';
 
-/** The program returned no credentials. The message never contains its standard output. */
+/** The error if a credential program returns no credentials. The message never contains the program's standard output. */
 export class ExecCredentialError extends Error {
   override readonly name = 'ExecCredentialError';
   readonly code: ExecCredentialErrorCode;
@@ -54,9 +54,9 @@ export interface ExecCredentialOptions {
 
 export const execVersions: readonly string[] = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1'];
 const timeoutMs = 60_000;
-/** Limit of the program's output. */
+/** Maximum size of the program's output in bytes. */
 const maxBytes = 1024 * 1024;
-/** Limit of standard error in an error message, in characters. */
+/** Maximum number of characters of standard error in an error message. */
 const maxStderr = 500;
 
 /**
@@ -67,7 +67,7 @@ const maxStderr = 500;
 export class ExecCredential implements CredentialSource {
   readonly #options: ExecCredentialOptions;
   #credential: Credential | undefined;
-  /** Milliseconds since the epoch. */
+  /** Expiry of the credentials in milliseconds since the epoch. */
   #expires = Number.POSITIVE_INFINITY;
   #running: Promise<Credential> | undefined;
 
@@ -127,7 +127,7 @@ function describeExit({ killed, code, signal }: { killed?: boolean; code?: unkno
   return typeof code === 'number' ? `failed with exit code ${code}` : `was killed by ${String(signal ?? code)}`;
 }
 
-/** Programs write messages for the user to standard error. */
+/** Returns the text of standard error, to which credential programs write messages for the user. */
 function stderrText(stderr: string): string {
   const text = stderr.trim();
   return text === '' ? '' : `: ${text.slice(-maxStderr)}`;

@@ -8,7 +8,7 @@ import type { Client } from '@oarlock/spi/client';
 import type { Credential, CredentialSource } from './exec-credential.ts';
 
 export interface ServiceAccountCredentialsOptions {
-  /** Must be allowed to create service accounts, and tokens of this one. */
+  /** A client that is allowed to create service accounts and tokens of this service account. */
   readonly client: Client;
   readonly clock: Clock;
   readonly namespace: string;
@@ -16,7 +16,7 @@ export interface ServiceAccountCredentialsOptions {
 }
 
 const expirationSeconds = 3600;
-/** A new token is requested when this part of the lifetime remains. */
+/** Fraction of the token's lifetime that remains when a new token is requested. */
 const renewBeforeFraction = 0.2;
 // the subresource has a kind of its own
 const tokens = serviceAccounts as unknown as Resource<TokenRequest>;
@@ -41,7 +41,7 @@ export class ServiceAccountCredentials implements CredentialSource {
     return { token: await this.#requesting };
   }
 
-  /** Called after a 401: the service account may have been created again. */
+  /** Handles a 401 response: the service account may have been deleted and created again. */
   handleUnauthorized(): boolean {
     this.#token = undefined;
     return true;

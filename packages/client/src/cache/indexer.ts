@@ -6,7 +6,7 @@ interface Entry<T> {
   values: (readonly string[])[];
 }
 
-/** The objects with one value of one index. The array is built when it is first read and discarded at the next change; it is never modified. */
+/** The objects with one value of one index. The array is built at the first read, discarded at the next change, and never modified. */
 class Bucket<T> {
   readonly #objects = new Map<ObjectKey, T>();
   #array: readonly T[] | undefined;
@@ -68,7 +68,7 @@ export class Indexer<T extends KubeObject> implements Lister<T> {
     return found.buckets.get(value)?.array ?? none;
   }
 
-  /** Adds an index. Adding the same function under the same name again does nothing. @throws Error if the name has another function */
+  /** Adds an index. Does nothing if the same function is already registered under the name. @throws Error if the name has another function */
   addIndexer(name: string, values: (object: T) => readonly string[]): void {
     const known = this.#indexByName.get(name);
     if (known?.values === values) return;

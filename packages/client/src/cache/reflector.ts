@@ -7,11 +7,11 @@ import type { Client, InformerScope, WatchEvent } from '@oarlock/spi/client';
 import { Backoff } from '@oarlock/primitives/backoff';
 import type { ResourceDiscovery } from '../resource-discovery.ts';
 
-/** Receives what a reflector reads. Calls do not overlap: the next call is made when the previous promise has resolved. */
+/** A store that receives the objects that a reflector reads. Calls do not overlap: the reflector waits until the previous promise has resolved. */
 export interface ReflectorStore<T extends KubeObject> {
   /** Replaces the whole state: after the first list, and after each relist. */
   replace(items: readonly T[]): Promise<void>;
-  /** Applies changes since then, in order, each once. */
+  /** Applies the changes since the last call, in order, each once. */
   apply(events: readonly WatchEvent<T>[]): Promise<void>;
 }
 
@@ -24,36 +24,36 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log?: Logger;
-  /** Detects kinds that the server does not serve. Absent: they are retried like other failures. */
+  /** Detects kinds that the server does not serve. If absent, such kinds are retried like other failures. */
   readonly discovery?: Pick<ResourceDiscovery, 'isMissing' | 'whenServed'>;
-  /** Gets the initial state through the watch (KEP-3157) instead of a list; disabled if the server rejects it. Default true. */
+  /** Requests the initial state through the watch (KEP-3157) instead of a list. Falls back to a list if the server rejects it. Default true. */
   readonly streamInitialList?: boolean;
 }
 
 const pageSize = 500;
-/** A watch that ends within this time without an event counts as a failure, in milliseconds. */
+/** A watch that ends within this time in milliseconds without an event counts as a failure. */
 const shortWatchMs = 1000;
-/** Lower bound of a watch's timeout; up to twice this is chosen at random (client-go's value). */
+/** Minimum timeout of a watch in seconds. The timeout is random between this and twice this value (client-go's value). */
 const minWatchSeconds = 300;
 
 /**
- * Follows one resource (cache.Reflector upstream): lists, watches from there, and resumes from the last resourceVersion after a
- * disconnect. It lists again if that version has expired, or is newer than a server that lost its state. Failures are retried
- * after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random.
+ * Keeps a store up to date with one resource (cache.Reflector upstream): lists the objects, watches from the list's resourceVersion, and resumes from
+ * the last resourceVersion after a disconnect. Lists again if that resourceVersion has expired, or is newer than that of a server that lost its
+ * state. Failures are retried after client-go's delays: 0.8 s doubling to 30 s, plus up to 100 % at random.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #log: Logger;
   readonly #backoff: Backoff;
   #streaming: boolean;
-  /** The resourceVersion to resume from; undefined: everything must be listed. */
+  /** The resourceVersion to resume from; undefined if everything must be listed. */
   #version: string | undefined;
   #hasListed = false;
-  /** True if the last failure already caused a relist; the next one is then delayed like other failures. */
+  /** True if the last failure already caused a relist; a further relist is then delayed like other failures. */
   #relisted = false;
   /** True if the server responded that the resource does not exist or must not be read. */
   #maybeUnserved = false;
-  /** Waiters of `relist`, and those among them that the list in progress satisfies. */
+  /** Callbacks of `relist` calls; the next field has those that the list in progress satisfies. */
   readonly #relistWaiters = new Set<() => void>();
   #currentWaiters: readonly (() => void)[] = [];
   #attempt: AbortController | undefined;
@@ -72,8 +72,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Lists everything again. Resolves when the store has received everything that the server had when this was called; also if the
-   * server rejects the list, or the reflector has stopped. Rejects when the signal aborts.
+   * Lists everything again. Resolves when the store has received the state that the server had at the time of this call, when the server rejects the
+   * list, or when the reflector has stopped. Rejects when the signal aborts.
    */
   relist(signal?: AbortSignal): Promise<void> {
     if (this.#ended) return Promise.resolve();
@@ -162,7 +162,7 @@ export class Reflector<T extends KubeObject> {
     return delay;
   }
 
-  /** Waits until the server serves the kind. The store keeps what was listed before, because the kind may return. */
+  /** Waits until the server serves the kind. The store keeps the objects listed before, because the server may serve the kind again. */
   async #waitUntilServed(signal: AbortSignal): Promise<void> {
     const { discovery, resource, store } = this.#options;
     this.#maybeUnserved = false;
@@ -256,7 +256,9 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/** Collects initial events up to the bookmark that ends them. Returns the bookmark's index, or -1 if it is not in this batch. */
+/**
+ * Collects initial events until the bookmark that ends the initial events. Returns the bookmark's index, or -1 if this batch has no such bookmark.
+ */
 function collect<T extends KubeObject>(batch: readonly WatchEvent<T>[], into: Map<ObjectKey, T>): number {
   for (const [at, { type, object }] of batch.entries()) {
     if (type === 'BOOKMARK') {
@@ -275,7 +277,7 @@ function isTooLarge(error: unknown): boolean {
   );
 }
 
-/** A failure of the store is a bug of this process, so it is not retried. */
+/** An error of the store, which is a bug of this process and therefore not retried. */
 class StoreError extends Error {}
 async function callStore(work: Promise<void>): Promise<void> {
   try {

@@ -13,8 +13,8 @@ interface SyncWaiter {
 }
 
 /**
- * The cache of an informer, filled by a reflector (cache.SharedIndexInformer upstream). It compares new with cached objects, so that handlers
- * get each difference once, however often the reflector lists. It yields to the event loop during many notifications.
+ * The cache of an informer, filled by a reflector (cache.SharedIndexInformer upstream). Compares new objects with cached objects, so that handlers
+ * receive each difference once, however often the reflector lists. Yields to the event loop during many notifications.
  */
 export class SharedIndexInformer<T extends KubeObject> implements Informer<T>, ReflectorStore<T> {
   readonly resource: Resource<T>;
@@ -47,7 +47,7 @@ export class SharedIndexInformer<T extends KubeObject> implements Informer<T>, R
   byIndex(index: string, value: string): readonly T[] {
     return this.#store.byIndex(index, value);
   }
-  /** May be called after the start: cached objects are indexed immediately. Adding the same function again does nothing. */
+  /** Adds an index, also after the start: cached objects are then indexed immediately. Does nothing if the same function is already registered. */
   addIndexer(name: string, values: (object: T) => readonly string[]): void {
     this.#store.addIndexer(name, values);
   }
@@ -103,7 +103,7 @@ export class SharedIndexInformer<T extends KubeObject> implements Informer<T>, R
     };
   }
 
-  /** Replaces the state after a list. Cached objects that are not in it were deleted meanwhile. */
+  /** Replaces the state after a list. Cached objects that are not in the list are reported as deleted. */
   async replace(items: readonly T[]): Promise<void> {
     const seen = new Set<ObjectKey>();
     for (const item of items) {
@@ -161,7 +161,7 @@ export class SharedIndexInformer<T extends KubeObject> implements Informer<T>, R
     for (const handler of this.#handlers) this.#callSafely(() => call(handler));
   }
 
-  /** Calls a handler. Its failure must not affect the cache or other handlers. */
+  /** Calls a handler. An error of the handler must not affect the cache or other handlers. */
   #callSafely(call: () => void): void {
     try {
       call();

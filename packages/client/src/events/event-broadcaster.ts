@@ -32,10 +32,10 @@ interface Queued {
   readonly source: Source;
 }
 
-/** Limit of queued events per component, after which events are dropped (client-go's value). */
+/** Maximum number of queued events per component; further events are dropped (client-go's value). */
 const queuedPerSource = 1000;
 const queuedAltogether = 10_000;
-/** Dropped events are logged at most this often, in milliseconds. */
+/** Minimum interval between log messages about dropped events, in milliseconds. */
 const dropLogIntervalMs = 1000;
 const maxTries = 12;
 const retryMs = 10_000;

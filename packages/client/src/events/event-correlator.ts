@@ -2,7 +2,7 @@ import type { Event } from '@oarlock/api/types/core-v1';
 import { LruMap } from '@oarlock/primitives/lru-map';
 import { TokenBucket } from '@oarlock/primitives/rate-limiter';
 
-/** What to do with an event: create it, count it on an existing one, or drop it. */
+/** The result for an event: create the event, count it on an existing event, or drop it. */
 export type EventCorrelateResult =
   | { readonly action: 'create'; readonly key: string; readonly event: Event }
   | { readonly action: 'patch'; readonly key: string; readonly event: Event; readonly patch: unknown }
@@ -45,7 +45,7 @@ export class EventCorrelator {
     return this.#isSpam(event, now) ? { action: 'drop' } : counted;
   }
 
-  /** Records the event as stored by the server, on which later ones are counted. */
+  /** Records the event as the server stored it, so that later events are counted on it. */
   updateState(key: string, event: Event): void {
     const { metadata, count = 1, firstTimestamp = '' } = event;
     this.#seen.set(key, { count, first: firstTimestamp, name: metadata?.name ?? '', resourceVersion: metadata?.resourceVersion ?? '' });

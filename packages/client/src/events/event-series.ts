@@ -19,8 +19,8 @@ interface Seen {
 type Patch = Extract<EventCorrelateResult, { action: 'patch' }>;
 
 /**
- * Correlates events with an action, as client-go's recorder of events.k8s.io does: events that differ at most in their message form a series on
- * the first of them. The second is written immediately; the count of the others is written when none came for six minutes.
+ * Correlates events that have an action, as client-go's recorder of events.k8s.io does: events that differ at most in their message form a series on
+ * the first event. The second event is written immediately; the count of further events is written after six minutes without an event.
  */
 export class EventSeries {
   readonly #seen = new LruMap<string, Seen>(maxEntries);

@@ -17,24 +17,27 @@ import { decodeWatchEvents } from './internal/watch-decoder.ts';
 import { errorText } from '@oarlock/primitives/error-text';
 
 export interface HttpClientOptions {
-  /** `https://10.0.0.1:6443`, optionally with a path prefix before `/api`. */
+  /** URL of the server, such as `https://10.0.0.1:6443`, optionally with a path prefix before `/api`. */
   readonly server: string;
-  /** PEM of the CAs that the server's certificate is verified against. Absent: the system's CAs. */
+  /** PEM of the CAs against which the server's certificate is verified; absent: the system's CAs. */
   readonly ca?: string;
   /** PEM of the client certificate, with `key`. */
   readonly cert?: string;
   readonly key?: string;
   readonly token?: string;
-  /** File with a token. Read again every minute, and after a 401. */
+  /** File with a token. The client reads the file again every minute and after a 401. */
   readonly tokenFile?: string;
-  /** Used instead of a token and certificate; called before each request. */
+  /** A credential source that replaces token and certificate; called before each request. */
   readonly credentials?: CredentialSource;
   /** The name that the server's certificate must have, if it is not the host of `server`. */
   readonly tlsServerName?: string;
   /** Accepts any server certificate. Never the default. */
   readonly insecureSkipTlsVerify?: boolean;
   readonly userAgent?: string;
-  /** Timeout of requests other than watches; they then fail with `ServiceUnavailable`. Default 65,000 ms, a little more than the server's own limit. */
+  /**
+   * Timeout of requests other than watches in milliseconds, after which a request fails with `ServiceUnavailable`. Default 65,000, slightly more than
+   * the server's own limit.
+   */
   readonly requestTimeoutMs?: number;
   /** Maximum size of a response other than a watch. Default 256 MiB. */
   readonly maxResponseBytes?: number;

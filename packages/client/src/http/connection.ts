@@ -12,7 +12,10 @@ export interface HttpRequest {
 export interface HttpResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Read once. Throws `TransportError` if the connection breaks before the end. An unread body applies back pressure to the server. */
+  /**
+   * The response body, which can be read once. Reading throws `TransportError` if the connection breaks before the end. An unread body applies back
+   * pressure to the server.
+   */
   readonly body: AsyncIterable<Buffer>;
   /** Discards the rest of the body. */
   cancel(): void;
@@ -20,9 +23,9 @@ export interface HttpResponse {
 
 /** One connection, or several of one protocol. */
 export interface HttpConnection {
-  /** True if it accepts further requests. */
+  /** True if the connection accepts further requests. */
   readonly isUsable: boolean;
-  /** True if it has ended, with all its requests. */
+  /** True if the connection and all its requests have ended. */
   readonly isClosed: boolean;
   /** Resolves with status and headers. @throws TransportError, or the signal's reason */
   request(request: HttpRequest): Promise<HttpResponse>;
@@ -30,10 +33,10 @@ export interface HttpConnection {
   destroy(): void;
 }
 
-/** `Refused`: the server has not processed the request. `Lost`: it may have. */
+/** The kind of a connection failure. `Refused`: the server has not processed the request. `Lost`: the server may have processed the request. */
 export type TransportErrorCode = 'ConnectFailed' | 'Refused' | 'Lost' | 'Timeout' | 'TooLarge' | 'Malformed' | 'Closed';
 
-/** A failure of the connection to the server. Callers of `Client` get it as `cause` of a `ServiceUnavailable`. */
+/** A failure of the connection to the server. Callers of `Client` receive this error as the `cause` of a `ServiceUnavailable`. */
 export class TransportError extends Error {
   override readonly name = 'TransportError';
   readonly code: TransportErrorCode;

@@ -13,15 +13,18 @@ export interface LeaderElectionOptions {
   readonly random: () => number;
   readonly log?: Logger;
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** Unique among the candidates, for instance the host name with a random suffix. */
+  /** Identity of this candidate, unique among the candidates: for example the host name with a random suffix. */
   readonly identity: string;
-  /** How long other candidates wait before they take a lease that is not renewed. Default 15,000 ms. */
+  /** Time in milliseconds that other candidates wait before they acquire a Lease that is not renewed. Default 15,000 ms. */
   readonly leaseDurationMs?: number;
-  /** How long the leader tries to renew the lease before it gives up; less than the lease duration. Default 10,000 ms. */
+  /** Time in milliseconds for which the leader tries to renew the Lease before it gives up; less than the lease duration. Default 10,000 ms. */
   readonly renewDeadlineMs?: number;
   /** Delay between two attempts. Default 2000 ms. */
   readonly retryPeriodMs?: number;
-  /** Coordinated leader election (KEP-4355): the elector renews a lease that names it as the holder, and never acquires one itself. */
+  /**
+   * Enables coordinated leader election (KEP-4355): the elector renews a Lease that names this candidate as the holder, and never acquires a Lease
+   * itself.
+   */
   readonly coordinated?: boolean;
   /** The leader's work. The signal aborts when the lease is lost or the election stops; the promise must resolve when all work has ended. */
   onStartedLeading(signal: AbortSignal): Promise<void>;
@@ -30,7 +33,7 @@ export interface LeaderElectionOptions {
   readonly events?: EventRecorder;
 }
 
-/** The last observed lease, and when it was observed by the local clock. Times in the lease are not compared, because clocks differ. */
+/** The last observed Lease, and the local time of the observation. Times in the Lease are not compared, because clocks differ. */
 interface Observed {
   readonly lease: Lease;
   readonly at: number;
@@ -64,7 +67,7 @@ export class LeaderElector {
     return this.#observed?.lease.spec?.holderIdentity ?? '';
   }
 
-  /** Acquires the lease, leads, and starts over until the signal aborts; then releases the lease. Rejects if `onStartedLeading` rejects. */
+  /** Acquires the Lease, leads, and starts over, until the signal aborts; releases the Lease at the end. Rejects if `onStartedLeading` rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, retryPeriodMs } = this.#options;
     while (!signal.aborted) {
@@ -102,7 +105,10 @@ export class LeaderElector {
     events?.event(lease, 'Normal', 'LeaderElection', `${identity} ${what}`);
   }
 
-  /** Resolves when the term has ended, at the latest `renewDeadlineMs` after the last renewal: other candidates may acquire the lease soon after. */
+  /**
+   * Renews the Lease until the term ends, at the latest `renewDeadlineMs` after the last renewal, because other candidates may acquire the Lease soon
+   * after that.
+   */
   async #renew(term: AbortController, startedAt: number): Promise<void> {
     const { clock, retryPeriodMs, renewDeadlineMs } = this.#options;
     let renewedAt = startedAt;
@@ -143,7 +149,10 @@ export class LeaderElector {
     }
   }
 
-  /** Acquires or renews the lease if this candidate may. */
+  /**
+   * Acquires or renews the Lease if it is free, expired or held by this candidate. With coordinated election, only renews a Lease that names this
+   * candidate as the holder.
+   */
   async #attempt(signal: AbortSignal): Promise<Attempt> {
     const { client, clock, identity, lease: at, leaseDurationMs, coordinated = false } = this.#options;
     try {
@@ -181,7 +190,7 @@ export class LeaderElector {
     }
   }
 
-  /** Returns the lease if this candidate holds it; it can then be renewed without reading it first. */
+  /** Returns the Lease if this candidate holds it, so that it can be renewed without a read; otherwise undefined. */
   #ownLease(): Lease | undefined {
     const { lease } = this.#observed ?? {};
     return this.#leading && lease?.spec?.holderIdentity === this.#options.identity ? lease : undefined;

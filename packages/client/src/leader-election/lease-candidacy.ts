@@ -12,7 +12,7 @@ export interface LeaseCandidacyOptions {
   readonly clock: Clock;
   readonly log?: Logger;
   readonly namespace: string;
-  /** Name of the candidate: the identity with which it holds the lease. */
+  /** Name of the candidate, which is the identity with which the candidate holds the Lease. */
   readonly name: string;
   /** The lease to be a candidate for. */
   readonly leaseName: string;

@@ -11,7 +11,7 @@ import { unknownNameFaults } from './unknown-names.ts';
 import { missingRuntime, placePlugins } from './create-plan.ts';
 import type { Plan } from './plan.ts';
 
-/** Checks a plan without creating any plugin. @throws WiringError with every fault */
+/** Checks a plan without creating any plugin. @throws WiringError with every fault, if the plan has faults */
 export function checkPlan(planned: Plan): void {
   const host = new PluginHost();
   for (const slot of [Cluster, Keys, Client, Informers, Events, Loopback, LocalNodes, Spans, Process]) host.declareProvided(slot);

@@ -9,7 +9,10 @@ import type { PlannedPlugin, PlanOptions } from './plan.ts';
 import { version } from '../process/version.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 
-/** Resolves the facts of the cluster from the file, the response to a node's join, and the declarations of the network plugin. */
+/**
+ * Resolves the facts of the cluster from three sources: the cluster file, the response to a joining node, and the declarations of the network
+ * plugin.
+ */
 export function clusterFacts(
   file: ClusterFile,
   plugins: readonly PlannedPlugin[],
@@ -36,10 +39,10 @@ export function clusterFacts(
   };
 }
 
-/** Resolves a path relative to the cluster file, as those of plugins are. */
+/** Resolves a path relative to the cluster file. */
 const resolveFromFile = ({ file }: ClusterFile, path: string): string => resolve(file === undefined ? '.' : dirname(file), path);
 
-/** Returns `spec.encryption` with absolute paths, or undefined if the file omits it. */
+/** Returns `spec.encryption` with absolute paths, or undefined if the cluster file has no `spec.encryption`. */
 export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'] {
   const { encryption } = clusterFile.spec;
   if (encryption === undefined) return undefined;
@@ -49,7 +52,8 @@ export function encryptionOf(clusterFile: ClusterFile): ClusterSpec['encryption'
 }
 
 /**
- * Adds settings that follow from the composition to a role, and to an authorizer with the bootstrap policy. The file overrides them.
+ * Adds settings that follow from the composition to the config of a role and of an authorizer with the bootstrap policy. Settings in the cluster
+ * file take precedence.
  */
 export function withRoleConfig(
   planned: PlannedPlugin,

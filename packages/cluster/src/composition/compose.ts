@@ -15,7 +15,7 @@ import { LocalNodeRegistry } from './local-node-registry.ts';
 import { placePlugins } from './create-plan.ts';
 import type { Plan, PlanOptions } from './plan.ts';
 
-/** Everything that a composition takes from outside: nothing below it reads the environment. */
+/** The external inputs of a composition, such as its environment: no code of the composition reads the environment itself. */
 export interface ComposeOptions extends PlanOptions {
   readonly dataDir: string;
   readonly clock?: Clock;
@@ -23,7 +23,7 @@ export interface ComposeOptions extends PlanOptions {
   readonly tracer?: (plugin: string) => Tracer;
 }
 
-/** The API access of a composition: created after the facts are known and before any plugin. */
+/** The API access of a composition, created after the facts are known and before any plugin. */
 export interface ApiAccess {
   readonly keys: ClusterKeys;
   readonly client: Client;
@@ -41,7 +41,10 @@ export interface Composition {
   roles(): readonly Role[];
 }
 
-/** Adds a plan to a plugin host. Does no I/O before `start`. @throws WiringError from `start`, with every fault */
+/**
+ * Adds the plugins of a plan to a plugin host. Does no I/O until `start`.
+ * @throws WiringError from `start`, with every fault, if the composition has faults
+ */
 export function compose(planned: Plan, access: ApiAccess, options: ComposeOptions): Composition {
   const host = new PluginHost({
     clock: options.clock ?? systemClock,

@@ -48,7 +48,7 @@ const apiServerPaths: readonly Plugin[] = [
   authorizationPath,
 ];
 
-/** Loads the plugins of a cluster file and resolves its facts. Imports modules, changes nothing. @throws WiringError with all faults */
+/** Loads the plugins of a cluster file and resolves its facts. Imports modules and changes nothing else. @throws WiringError with all faults */
 export async function createPlan(file: ClusterFile, options: PlanOptions = {}): Promise<Plan> {
   const roles = roleOrder.filter((role) => (options.roles ?? file.spec.roles).includes(role));
   const faults: Fault[] = [];
@@ -84,7 +84,7 @@ async function rolePlugins(roles: readonly RoleName[]): Promise<readonly Planned
   return planned;
 }
 
-/** Returns a fault if the kubelet has no runtime. The slot may hold any number of plugins, so the kernel does not require one. */
+/** Returns a fault if the kubelet has no container runtime. The kernel does not report this, because the slot may hold any number of plugins. */
 export function missingRuntime({ file, roles, plugins }: Plan): Fault | undefined {
   if (!roles.includes('kubelet') || plugins.some(({ plugin }) => plugin.provides.token === Runtime.token)) return undefined;
   const at = file.locate(['spec', 'runtimes']);
@@ -97,7 +97,10 @@ export function missingRuntime({ file, roles, plugins }: Plan): Fault | undefine
   };
 }
 
-/** Checks the plugins that could be loaded when others could not. Empty slots are not reported: a failed plugin may have filled them. */
+/**
+ * Returns the faults of the plugins that could be loaded when other plugins failed to load. Does not report empty slots, because a failed plugin
+ * may fill them.
+ */
 function remainingFaults(file: ClusterFile, plugins: readonly PlannedPlugin[]): readonly Fault[] {
   const host = new PluginHost();
   for (const planned of plugins) placePlugin(host, file, planned);
@@ -191,7 +194,7 @@ function wrongSlot(
   };
 }
 
-/** Adds every plugin of a plan to a host, with the positions of the plugin and its config in the file. */
+/** Adds every plugin of a plan to a plugin host, with the positions of the plugin and its config in the cluster file. */
 export function placePlugins(host: PluginHost, planned: Plan): void {
   for (const each of planned.plugins) placePlugin(host, planned.file, each);
 }

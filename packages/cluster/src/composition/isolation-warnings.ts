@@ -1,7 +1,7 @@
 import { Runtime } from '@oarlock/spi/runtime';
 import type { Composition } from './compose.ts';
 
-/** Returns a warning for each runtime of a composition with a kubelet that cannot isolate pods from the node. */
+/** Returns a warning for each container runtime that cannot isolate pods from the node, if the composition has a kubelet. */
 export async function isolationWarnings({ plan, host }: Pick<Composition, 'plan' | 'host'>): Promise<readonly string[]> {
   if (!plan.roles.includes('kubelet')) return [];
   const warnings: string[] = [];

@@ -5,7 +5,7 @@ import type { ClusterFile } from '../config/cluster-file.ts';
 import type { PlacementSpec, RoleName } from '../config/cluster-schema.ts';
 import type { JoinResponse } from '../paths/join-path.ts';
 
-/** The plugins of a process, loaded and configured; none of them is created. */
+/** The plugins of a process, loaded and configured, before any of them is created. */
 export interface Plan {
   readonly file: ClusterFile;
   readonly roles: readonly RoleName[];
@@ -20,31 +20,31 @@ export interface PlannedPlugin extends Pick<Placement, 'decorate' | 'makeSwappab
   readonly config: unknown;
   readonly path: string;
   readonly segments: readonly (string | number)[];
-  /** What is needed to load the plugin again; undefined for built-in plugins. */
+  /** The origin from which the plugin can be loaded again; undefined for built-in plugins. */
   readonly origin?: PluginOrigin;
-  /** Repeats on another version what was done to the plugin after it was loaded. */
+  /** Applies to another version of the plugin the changes that were made to this version after it was loaded. */
   readonly adapt?: (plugin: Plugin) => Plugin;
 }
 
 export interface PluginOrigin {
   readonly placement: PlacementSpec;
-  /** The source file, if the plugin was loaded from one. */
+  /** Path of the source file, if the plugin was loaded from one. */
   readonly source?: string;
   readonly inputs?: readonly string[];
 }
 
-/** Command line options of a plan, which override its file. */
+/** Command line options of a plan, which override the cluster file. */
 export interface PlanOptions {
   readonly roles?: readonly RoleName[];
   readonly port?: number;
   readonly nodeName?: string;
-  /** Facts of the cluster and certificate files of a node that joined. */
+  /** Facts of the cluster, and certificate files, of a node that joined the cluster. */
   readonly joined?: JoinedNode;
   /** URL of the API server of another process. */
   readonly server?: string;
-  /** Changes how a plugin is placed: `oarlock dev` observes and replaces plugins. */
+  /** Returns a plugin in changed form; `oarlock dev` uses this to observe and replace plugins. */
   readonly mapPlugin?: (planned: PlannedPlugin) => PlannedPlugin;
-  /** Plugins that are not loaded, by their name in `use`; for tests. */
+  /** Plugins that need not be loaded, keyed by their name in `use`; for tests. */
   readonly knownPlugins?: ReadonlyMap<string, Plugin>;
 }
 
@@ -53,6 +53,6 @@ export interface JoinedNode {
   readonly server: string;
   readonly certificateFile: string;
   readonly keyFile: string;
-  /** Kubeconfig whose client certificate renews the files; undefined if another program renews them. */
+  /** Kubeconfig whose client certificate is used to renew the certificate files; undefined if another program renews them. */
   readonly kubeconfigFile?: string;
 }

@@ -5,9 +5,9 @@ import { sortFaults } from '../config/sort-faults.ts';
 import { withUpstreamConfigs } from '../config/upstream-configs.ts';
 
 /**
- * Reads a cluster file and the configuration files of Kubernetes that it names.
- * @throws WiringError with every fault of the file (position, path, value and what is expected) and, if the file can be parsed at all, the
- * faults of its plugins
+ * Reads a cluster file and the Kubernetes configuration files that it names.
+ * @throws WiringError with every fault of the file (position, path, value and expected value) and, if the file can be parsed, the faults of its
+ * plugins
  */
 export async function readClusterFile(path: string): Promise<ClusterFile> {
   let text: string;
@@ -31,7 +31,10 @@ export async function readClusterFile(path: string): Promise<ClusterFile> {
   return withUpstreamConfigs(file);
 }
 
-/** Checks the plugins of a file that has faults of its own. Empty slots are not reported: they may follow from the other faults. */
+/**
+ * Returns the faults of the plugins of a cluster file that has faults of its own. Does not report empty slots, which may follow from the other
+ * faults.
+ */
 async function pluginFaults(file: ClusterFile): Promise<readonly Fault[]> {
   // only faulty files need these modules here
   const [{ createPlan }, { checkPlan }] = await Promise.all([import('./create-plan.ts'), import('./check-plan.ts')]);

@@ -11,11 +11,11 @@ interface NameReference {
   readonly path: Path;
 }
 
-/** A role whose settings refer to plugins by name. The role's schema cannot check them, because it does not know the plugins. */
+/** A role whose settings refer to plugins by name. The role's schema cannot check the names, because the schema does not know the plugins. */
 interface NameRule {
   readonly role: string;
   readonly token: symbol;
-  /** Key of `declares` under which a plugin states the name that settings use for it. */
+  /** Key of `declares` with which a plugin declares the name that the role's settings use. */
   readonly declares: string;
   readonly noun: string;
   references(config: unknown): readonly NameReference[];
@@ -38,7 +38,10 @@ const rules: readonly NameRule[] = [
   },
 ];
 
-/** Returns a fault for every unknown name in role settings. Skips roles with a plugin that declares no name: the name may be its own. */
+/**
+ * Returns a fault for every unknown plugin name in role settings. Skips roles with a plugin that declares no name, because an unknown name may
+ * be that plugin's.
+ */
 export function unknownNameFaults({ file, plugins }: Plan): readonly Fault[] {
   return rules.flatMap(({ role, token, declares, noun, references: mentions }) => {
     const planned = plugins.find(({ name, plugin }) => name === role && plugin.provides.token === Roles.token);
@@ -67,7 +70,7 @@ const valueAt = (value: unknown, path: Path): unknown =>
     value,
   );
 
-/** Values of other types are left to the schema, which rejects them. */
+/** Returns the names in a list of the config. Ignores values of other types, which the schema rejects. */
 function namesInList(config: unknown, path: Path, key?: string): readonly NameReference[] {
   const list = valueAt(config, path);
   if (!Array.isArray(list)) return [];
@@ -83,7 +86,10 @@ function namesOfKeys(config: unknown, path: Path): readonly NameReference[] {
   return typeof record === 'object' && record !== null ? Object.keys(record).map((name) => ({ name, path: [...path, name] })) : [];
 }
 
-/** Returns the names in profiles of a KubeSchedulerConfiguration: plugins by extension point, and in pluginConfig. `*` means all plugins. */
+/**
+ * Returns the plugin names in the profiles of a KubeSchedulerConfiguration: in the extension points and in pluginConfig. Skips `*`, which means all
+ * plugins.
+ */
 function namesInProfiles(config: unknown): readonly NameReference[] {
   const profiles = valueAt(config, ['profiles']);
   if (!Array.isArray(profiles)) return [];

@@ -1,2 +1,2 @@
-/** Key of `declares` with which an authorizer states that it has Kubernetes' bootstrap policy: the roles of components (rbac/bootstrappolicy). */
+/** Key of `declares` with which an authorizer declares that it has Kubernetes' bootstrap policy: the roles of components (rbac/bootstrappolicy). */
 export const bootstrapPolicy = 'bootstrapPolicy';

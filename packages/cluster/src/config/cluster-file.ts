@@ -8,12 +8,12 @@ import { clusterSchema, type ClusterSpec } from './cluster-schema.ts';
 export interface ClusterFile {
   readonly name: string;
   readonly spec: ClusterSpec;
-  /** Path of the file, which other paths in it are relative to; undefined for compositions made in code. */
+  /** Path of the cluster file; other paths in the file are relative to it. Undefined for compositions made in code. */
   readonly file?: string;
   locate(path: readonly PropertyKey[]): SourcePosition | undefined;
 }
 
-/** With faults, `file` is the file without its invalid values; undefined if nothing could be parsed. */
+/** A parsed cluster file with its faults. If there are faults, `file` omits the invalid values; `file` is undefined if nothing could be parsed. */
 export interface ParsedClusterFile {
   readonly file: ClusterFile | undefined;
   readonly faults: readonly Fault[];
@@ -21,9 +21,9 @@ export interface ParsedClusterFile {
 
 /** Maximum size of a cluster file, in characters. */
 const maxLength = 1 << 20;
-/** Limit for aliases, against exponential expansion. */
+/** Maximum number of aliases, which prevents exponential expansion. */
 const maxAliases = 100;
-/** Validations: of the file, and of the file without its invalid values, which may uncover more. */
+/** Maximum number of validations: of the file, and of the file without its invalid values, which may uncover further faults. */
 const maxAttempts = 3;
 const requiredConstants: Readonly<Record<string, unknown>> = { apiVersion: 'oarlock.dev/v1', kind: 'Cluster' };
 
@@ -72,7 +72,7 @@ interface Source {
   readonly locate: ClusterFile['locate'];
 }
 
-/** Validates a file and, if that fails, validates it again without its invalid values. */
+/** Validates a cluster file. If the validation fails, validates the file again without the invalid values. */
 function validate(value: unknown, { path, start, locate }: Source): ParsedClusterFile {
   const faults: Fault[] = [];
   let current = value;
@@ -97,7 +97,7 @@ function validate(value: unknown, { path, start, locate }: Source): ParsedCluste
   return { file: undefined, faults };
 }
 
-/** Returns a copy without the value at `path`, or without the list that contains it, so that the default applies. */
+/** Returns a copy of the value without the value at `path`, or without the list that contains it, so that the default applies. */
 function withoutPath(value: unknown, [key, ...rest]: readonly PropertyKey[]): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || key === undefined) return undefined;
   const record = value as Readonly<Record<PropertyKey, unknown>>;
@@ -107,7 +107,7 @@ function withoutPath(value: unknown, [key, ...rest]: readonly PropertyKey[]): un
   return child === undefined ? others : { ...others, [key]: child };
 }
 
-/** Returns a function that finds the position of a value, or of its nearest parent that the file contains. */
+/** Returns a function that returns the position of a value, or of the nearest parent of the value that the file contains. */
 function locator(document: Document, lines: LineCounter, file: string): ClusterFile['locate'] {
   return (path) => {
     for (let length = path.length; length >= 0; length--) {
@@ -122,7 +122,7 @@ function locator(document: Document, lines: LineCounter, file: string): ClusterF
   };
 }
 
-/** Returns the offset of a map key, which is a better position for a message than that of its value. */
+/** Returns the offset of a map key, which is a better position for a message than the offset of the value. */
 function keyOffset(document: Document, path: readonly PropertyKey[]): number | undefined {
   const last = path.at(-1);
   if (typeof last !== 'string') return undefined;

@@ -4,13 +4,13 @@ import { z } from 'zod';
 
 /** Settings that isolate requests from a plugin that handles them. */
 const hosting = {
-  /** Time limit of one call, in milliseconds. */
+  /** Time limit of one call to the plugin, in milliseconds. */
   deadlineMs: z.int().min(1).max(60_000).optional(),
-  /** Whether a request fails when the plugin fails on it. */
+  /** Whether a request fails if the plugin fails while it handles the request. */
   failurePolicy: z.enum(['Fail', 'Ignore']).optional(),
-  /** `worker`: runs the plugin in a thread with its own heap. */
+  /** Isolation of the plugin. `worker` runs the plugin in a worker thread with its own heap. */
   isolation: z.enum(['none', 'worker']).optional(),
-  /** Heap limit of the worker, in MiB. */
+  /** Heap limit of the worker thread, in MiB. */
   memoryMiB: z.int().min(16).max(16_384).optional(),
 };
 const hostingSchema = z.strictObject(hosting);
@@ -75,7 +75,10 @@ const spec = z.strictObject({
     })
     .prefault({}),
   storage: placement.default({ use: 'storage-embedded', config: {} }),
-  /** Resources that are encrypted at rest, and the keys; paths are relative to the cluster file. Absent: Secrets in a new data directory. */
+  /**
+   * Resources that are encrypted at rest, and the keys. Paths are relative to the cluster file. If absent, Secrets are encrypted in a new data
+   * directory.
+   */
   encryption: encryptionSchema.optional(),
   authn: z.array(placement).optional(),
   authz: z.array(placement).optional(),

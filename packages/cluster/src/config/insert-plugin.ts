@@ -2,10 +2,10 @@ import type { Plugin } from '@oarlock/kernel/plugin';
 import type { ClusterSpec, PlacementSpec } from './cluster-schema.ts';
 import { defaultPlacements, insertionPoints, sections, type Section } from './sections.ts';
 
-/** Returns the section of a cluster file that takes a plugin, or undefined if a cluster file cannot place it. */
+/** Returns the section of a cluster file in which a plugin can be placed, or undefined if there is none. */
 export const sectionOf = ({ provides }: Plugin): Section | undefined => sections.find(({ slot }) => slot.token === provides.token);
 
-/** Adds a plugin to the spec of a cluster file at its place in the section. A default list is written out. */
+/** Adds a plugin to the spec of a cluster file, at its position in the section. Writes out the default list of the section first. */
 export function insertPlugin(spec: ClusterSpec, { key }: Section, placement: PlacementSpec): ClusterSpec {
   const present = spec[key] ?? (defaultPlacements[key] ?? []).map((use): PlacementSpec => ({ use, config: {} }));
   const many = Array.isArray(present) || ['authn', 'authz', 'admission'].includes(key);

@@ -37,7 +37,7 @@ export interface Section {
   readonly roles: readonly RoleName[];
 }
 
-/** All sections, in the order in which plugins are created and, unless dependencies decide, started. */
+/** All sections, in the order in which plugins are created. Plugins are started in the same order unless their dependencies require another. */
 export const sections: readonly Section[] = [
   { key: 'storage', slot: Storage, roles: ['apiserver'] },
   { key: 'authn', slot: Authn, roles: ['apiserver'] },
@@ -56,10 +56,10 @@ export const sections: readonly Section[] = [
   { key: 'dns', slot: Dns, roles: ['proxy'] },
 ];
 
-/** Configs of default placements. Audit events are written in batches: a request does not wait for the disk. */
+/** Configs of default plugins. Audit events are written in batches, so that a request does not wait for the disk. */
 const defaultConfigs: Readonly<Record<string, Record<string, unknown>>> = { 'audit-log': { mode: 'batch' } };
 
-/** The plugins of a section that `cluster.yaml` omits. */
+/** The plugins of a section that is absent in `cluster.yaml`. */
 export const defaultPlacements: Partial<Record<Section['key'], readonly string[]>> = {
   authn: ['authn-client-certificate', 'authn-service-account', 'authn-bootstrap-token', 'authn-anonymous'],
   authz: ['authz-masters', 'authz-node', 'authz-rbac'],
@@ -92,8 +92,8 @@ export const defaultPlacements: Partial<Record<Section['key'], readonly string[]
 };
 
 /**
- * Where a plugin is inserted that `oarlock dev` adds to a section: authorizers before the rules that allow, admission before quotas are charged.
- * `before: ''` is the start of the list.
+ * The positions at which `oarlock dev` inserts a plugin in a section: authorizers before the rules that allow, admission plugins before the quota
+ * plugin. `before: ''` is the start of the list.
  */
 export const insertionPoints: Partial<Record<Section['key'], { readonly after?: string; readonly before?: string }>> = {
   authn: { before: '' },

@@ -11,7 +11,9 @@ import { defaultPlacements } from './sections.ts';
 const apiVersion = z.enum(['apiserver.config.k8s.io/v1', 'apiserver.config.k8s.io/v1beta1']);
 const seconds = z.string().transform((text) => durationMs(text) / 1000);
 
-/** `AuthenticationConfiguration` (KEP-3331): token issuers and anonymous access. authn-oidc validates the entries of `jwt`. */
+/**
+ * The schema of `AuthenticationConfiguration` (KEP-3331): token issuers and anonymous access. The plugin authn-oidc validates the entries of `jwt`.
+ */
 const authentication = z.strictObject({
   apiVersion,
   kind: z.literal('AuthenticationConfiguration'),
@@ -33,7 +35,7 @@ const webhook = z.strictObject({
   connectionInfo: z.strictObject({ type: z.literal('KubeConfigFile'), kubeConfigFile: z.string().min(1) }),
   matchConditions: z.array(z.strictObject({ expression: z.string().min(1) })).default([]),
 });
-/** `AuthorizationConfiguration` (KEP-3221): the chain of authorizers. */
+/** The schema of `AuthorizationConfiguration` (KEP-3221): the chain of authorizers. */
 const authorization = z.strictObject({
   apiVersion,
   kind: z.literal('AuthorizationConfiguration'),
@@ -54,7 +56,10 @@ const authorizerPlugins = {
   AlwaysDeny: 'authz-always-deny',
 } as const;
 
-/** Replaces the configuration files of kube-apiserver for authentication and authorization by plugins. @throws WiringError */
+/**
+ * Returns the cluster file with plugins in place of kube-apiserver's configuration files for authentication and authorization.
+ * @throws WiringError if a configuration file is unreadable or invalid
+ */
 export async function withUpstreamConfigs(file: ClusterFile): Promise<ClusterFile> {
   const { authenticationConfig, authorizationConfig } = file.spec;
   if (authenticationConfig === undefined && authorizationConfig === undefined) return file;
@@ -87,7 +92,10 @@ export async function withUpstreamConfigs(file: ClusterFile): Promise<ClusterFil
   return { ...file, spec: { ...file.spec, ...(authn && { authn }), ...(authz && { authz }) } };
 }
 
-/** Places token issuers before anonymous authentication, which the configuration file overrides. */
+/**
+ * Returns the authenticators: those of the cluster file, then token issuers, then anonymous access. An AuthenticationConfiguration with `anonymous`
+ * overrides the anonymous access of the cluster file.
+ */
 function authnOf({ jwt, anonymous }: z.output<typeof authentication>, { spec }: ClusterFile): PlacementSpec[] {
   const listed = spec.authn ?? (defaultPlacements.authn ?? []).map((use): PlacementSpec => ({ use, config: {} }));
   const [last, others] = [listed.filter(({ use }) => use === 'authn-anonymous'), listed.filter(({ use }) => use !== 'authn-anonymous')];
@@ -97,7 +105,10 @@ function authnOf({ jwt, anonymous }: z.output<typeof authentication>, { spec }: 
   return [...others, ...oidc, ...(anonymous.enabled ? [{ use: 'authn-anonymous', config }] : [])];
 }
 
-/** Returns the authorizers of the file after the one that allows members of `system:masters`, as kube-apiserver does. */
+/**
+ * Returns the authorizers of the AuthorizationConfiguration, preceded by the authorizer that allows members of `system:masters`, as in
+ * kube-apiserver.
+ */
 function authzOf({ authorizers }: z.output<typeof authorization>, place: (path: string) => string): PlacementSpec[] {
   return [
     { use: 'authz-masters', config: {} },

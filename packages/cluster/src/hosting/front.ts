@@ -11,7 +11,7 @@ import { Scheduling, type SchedulingPlugin } from '@oarlock/spi/scheduling';
 import { Generation } from './internal/generation.ts';
 import { schedulingView } from './internal/scheduling-view.ts';
 
-/** Creates the object that others hold instead of a plugin, so that the plugin can be replaced while requests run. */
+/** A function that creates the object that consumers hold instead of a plugin, so that the plugin can be replaced while requests run. */
 type MakeFront = (first: object, context: PluginContext) => SwappableInstance;
 
 const fronts = new Map<symbol, MakeFront>([
@@ -22,7 +22,7 @@ const fronts = new Map<symbol, MakeFront>([
   [Scheduling.token, (first, { clock }) => schedulingFront(first as SchedulingPlugin, clock)],
 ]);
 
-/** Returns undefined for slots whose plugins cannot be replaced while they run. */
+/** Returns the front of a slot, or undefined if the slot's plugins cannot be replaced while they run. */
 export const frontOf = (slot: Slot<unknown>): MakeFront | undefined => fronts.get(slot.token);
 
 class CurrentInstance<T> {
@@ -88,7 +88,9 @@ function authzFront(first: Authorizer, clock: Clock): SwappableInstance {
   return { instance, swap: (next) => behind.swap(next as Authorizer) };
 }
 
-/** Adds the watches of each new version, so that it reconciles every object. */
+/**
+ * Returns a controller that delegates to the current version. Adds the watches of each new version, so that the new version reconciles every object.
+ */
 function controllerFront(first: Controller, clock: Clock): SwappableInstance {
   const behind = new CurrentInstance(first, clock);
   let addWatch: ((watch: ControllerWatch) => () => void) | undefined;

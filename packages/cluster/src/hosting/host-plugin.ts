@@ -17,8 +17,8 @@ const isFirstParty = ({ module, source }: LoadedPlugin): boolean =>
   source === undefined && (module === '' || module.startsWith('@oarlock/'));
 
 /**
- * Adds the isolation that a placement specifies. Plugins of other authors are always guarded; the contract suites check that Oarlock's own
- * behave as a guard would enforce.
+ * Returns the plugin with the isolation that its placement specifies, or faults if the placement is invalid. Plugins of other authors always run
+ * behind a guard. Oarlock's own plugins need none by default, because the contract suites check that they behave as a guard would enforce.
  */
 export function hostPlugin(
   found: LoadedPlugin,

@@ -15,7 +15,7 @@ import { serviceAccountOf } from './controller-accounts.ts';
 import { bootstrapPolicy } from '../config/bootstrap-policy.ts';
 import { version } from '../process/version.ts';
 
-/** A component of the process: the user that it authenticates as, and the user agent, which determines its field manager. */
+/** A component of the process: the user as which it authenticates, and the user agent, which determines the field manager. */
 export interface Component {
   readonly identity: Identity;
   readonly userAgent: string;
@@ -33,12 +33,12 @@ const component = (name: string, program: string, groups: readonly string[] = []
   userAgent: `${program}/${version}`,
 });
 
-/** The API server itself: its own requests, and the informers that all components of the process share. */
+/** The identity of the API server, for its own requests and for the informers that all components of the process share. */
 export const apiServer = component('system:apiserver', 'kube-apiserver', [masters]);
 const scheduler = component('system:kube-scheduler', 'kube-scheduler');
 const proxy = component('system:kube-proxy', 'kube-proxy');
 const dns = component('system:oarlock:dns', 'oarlock-dns');
-/** Not the node's user: provisioners write PersistentVolumes, which nodes must not. */
+/** The identity of volume provisioners. It is not the node's user, because provisioners write PersistentVolumes, which nodes must not. */
 const volumes = component('system:oarlock:volumes', 'oarlock-volumes');
 const controllerManager = component('system:kube-controller-manager', 'kube-controller-manager');
 
@@ -51,7 +51,10 @@ function kubelet({ plugins, nodeName: name }: Plan): Component {
     : component('system:oarlock:simulated-nodes', 'kubelet');
 }
 
-/** Plugins of other authors also belong to a group that the ClusterRoleBinding `oarlock:plugins` grants access to. */
+/**
+ * Returns the component of a controller plugin. Plugins of other authors are also members of a group to which the ClusterRoleBinding
+ * `oarlock:plugins` grants access.
+ */
 function controller({ plugin, name, origin: from }: PlannedPlugin): Component {
   const account = from === undefined ? serviceAccountOf(plugin.id) : name;
   if (account === undefined) return controllerManager;
@@ -89,8 +92,8 @@ function componentOf(planned: PlannedPlugin, plan: Plan): Component | undefined 
 }
 
 /**
- * Gives each component a client with its own identity, if the API server is in the same process. If no authorizer knows the components
- * (RBAC's bootstrap policy does), all of them are members of `system:masters`.
+ * Returns the plan in which each component has a client with its own identity, if the API server is in the same process. If no authorizer has the
+ * bootstrap policy of RBAC, all components are members of `system:masters`.
  */
 export function withComponentIdentities(plan: Plan, accessOf: (component: Component) => ComponentAccess): Plan {
   const hasBootstrapPolicy = plan.plugins.some(({ plugin }) => plugin.declares?.[bootstrapPolicy] === true);

@@ -1,4 +1,4 @@
-/** Service accounts in kube-system that kube-controller-manager runs its controllers under, by the plugin with the same controller. */
+/** Service accounts in kube-system as which kube-controller-manager runs its controllers, keyed by the id of Oarlock's plugin for the controller. */
 const serviceAccounts: Readonly<Record<string, string>> = {
   'controller-attach-detach': 'attachdetach-controller',
   'controller-bootstrap-signer': 'bootstrap-signer',
@@ -45,5 +45,8 @@ const serviceAccounts: Readonly<Record<string, string>> = {
   'controller-volume-expansion': 'expand-controller',
 };
 
-/** Returns undefined for controllers that kube-controller-manager runs as itself, such as the one for service account tokens. */
+/**
+ * Returns the service account of a controller. Returns undefined for controllers that kube-controller-manager runs with its own identity, such as
+ * the controller for service account tokens.
+ */
 export const serviceAccountOf = (id: string): string | undefined => (Object.hasOwn(serviceAccounts, id) ? serviceAccounts[id] : undefined);

@@ -6,8 +6,8 @@ import { Loopback } from '@oarlock/spi/loopback';
 import { apiServer } from './component.ts';
 
 /**
- * Returns a plugin with informers of its own, which start and stop with it: each version of the plugin can add its indexers, and none of them
- * remain.
+ * Returns a plugin with informers of its own, which start and stop with the plugin: each version of the plugin can add its indexers, which end with
+ * that version.
  */
 export function withDedicatedInformers(plugin: Plugin): Plugin {
   const own = Object.entries(plugin.needs).flatMap(([key, need]) => (slotOf(need).token === Informers.token ? [key] : []));

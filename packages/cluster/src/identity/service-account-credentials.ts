@@ -7,12 +7,12 @@ import { Roles } from '@oarlock/spi/role';
 import type { Plan } from '../composition/plan.ts';
 
 export interface ServiceAccountCredentialsOptions {
-  /** Client of the kubeconfig's user. */
+  /** Client with the credentials of the kubeconfig's user. */
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** In [0, 1). */
+  /** A random number generator: returns a number in [0, 1). */
   readonly random: () => number;
 }
 
@@ -20,9 +20,10 @@ const anyAction = { verb: '*', group: '*', resource: '*' };
 const createToken = { verb: 'create', resource: 'serviceaccounts', subresource: 'token', namespace: 'kube-system' };
 
 /**
- * Returns true if each controller of a process without an API server uses a token of its own service account: as `useServiceAccountCredentials`
- * of the role specifies. By default it is true if the user may create such tokens but may not do everything, as the user of
- * kube-controller-manager. Retries until the server answers. @throws the reason of the signal if that aborts first
+ * Returns true if each controller of a process without an API server uses a token of its own service account. The role's setting
+ * `useServiceAccountCredentials` decides. By default, returns true if the user may create such tokens but may not do everything, as the user of
+ * kube-controller-manager. Retries until the server answers.
+ * @throws the signal's reason if the signal aborts first
  */
 export async function shouldUseServiceAccountCredentials({ plugins }: Plan, choice: ServiceAccountCredentialsOptions): Promise<boolean> {
   const role = plugins.find(({ plugin, name }) => plugin.provides.token === Roles.token && name === 'controllers');

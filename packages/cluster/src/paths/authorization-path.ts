@@ -21,11 +21,11 @@ const querySchema = z.strictObject({
 export type AuthorizationQuery = z.input<typeof querySchema>;
 export interface AuthorizationTrace {
   readonly allowed: boolean;
-  /** Decisions of the authorizers in order, up to the one that decides. */
+  /** The decision of each authorizer in order, ending with the authorizer that decides. */
   readonly steps: readonly { readonly plugin: string; readonly decision: 'allow' | 'deny' | 'no-opinion'; readonly because?: string }[];
 }
 
-/** `POST /oarlock/v1/authorization`: returns which authorizer allows or denies a request, and by which rule. */
+/** `POST /oarlock/v1/authorization`: returns the authorizer that allows or denies a request, and the rule that it applied. */
 export const authorizationPath = Paths.plugin({
   id: 'authorization-why',
   config: z.strictObject({}),

@@ -6,7 +6,7 @@ import { z } from 'zod';
 /** One page of all stored entries, at one revision. */
 export interface BackupPage {
   readonly revision: number;
-  /** Values in base64 as they are stored: encrypted values stay encrypted. */
+  /** Entries with their stored values in base64; encrypted values stay encrypted. */
   readonly entries: readonly { readonly key: string; readonly value: string }[];
   readonly more: boolean;
 }
@@ -15,7 +15,7 @@ export const backupPagePath = '/oarlock/v1/backup';
 const pageLimits = { entries: 500, bytes: 4 * 1024 * 1024 };
 const query = z.strictObject({ revision: z.coerce.number().int().min(0).optional(), after: z.string().optional() });
 
-/** Limits a page of storage to the size of a response. */
+/** Returns a page of storage, limited to the maximum size of a response. */
 export function backupPage({ entries, revision, more }: Page): BackupPage {
   const encoded: { key: string; value: string }[] = [];
   let bytes = 0;

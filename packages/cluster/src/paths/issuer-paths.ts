@@ -6,7 +6,7 @@ import { z } from 'zod';
 const jwksPath = '/openid/v1/jwks';
 const algorithmOf = (pem: string) => (createPublicKey(pem).asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
 
-/** Returns a public key as JWK (RFC 7517). Its id is the `kid` of tokens. */
+/** Returns a public key as a JWK (RFC 7517). Its id is the `kid` in the header of tokens. */
 function jwkOf(pem: string): Readonly<Record<string, unknown>> {
   const key = createPublicKey(pem);
   const kid = createHash('sha256')

@@ -23,14 +23,17 @@ export interface JoinResponse {
   };
 }
 
-/** Returns a requested name or address that belongs to the API server: with a serving certificate for it, a node could impersonate the server. */
+/**
+ * Returns a requested name or address that belongs to the API server, or undefined. With a serving certificate for such a name, a node could
+ * impersonate the API server.
+ */
 function claim(facts: ClusterFacts, name: string, addresses: readonly string[]): string | undefined {
   return apiServerNames(facts).includes(name) ? name : addresses.find((address) => address === facts.kubernetesServiceIP);
 }
 
 /**
- * `POST /oarlock/v1/join`: returns the facts of the cluster to a machine with a bootstrap token, and checks its node name and addresses. The
- * machine requests its certificates with CertificateSigningRequests.
+ * `POST /oarlock/v1/join`: returns the facts of the cluster to a machine with a bootstrap token, after checking the machine's node name and
+ * addresses. The machine requests its certificates with CertificateSigningRequests.
  */
 export const joinPath = Paths.plugin({
   id: 'node-join',
@@ -66,7 +69,7 @@ export const joinPath = Paths.plugin({
   }),
 });
 
-/** `GET /oarlock/v1/ca`: returns the cluster CA to machines that are about to join; they compare it with a hash. */
+/** `GET /oarlock/v1/ca`: returns the cluster CA to a machine that is about to join; the machine compares the CA with a hash. */
 export const caPath = Paths.plugin({
   id: 'cluster-ca',
   config: z.strictObject({}),

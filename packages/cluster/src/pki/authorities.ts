@@ -5,29 +5,29 @@ import type { KeyPair } from '@oarlock/spi/cluster';
 import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 
 /**
- * A step of a CA rotation. `add`: creates the next CA and trusts it. `use`: signs with it and keeps trusting the former CA. `end`: stops
+ * A step of a CA rotation. `add`: creates the next CA and trusts it. `use`: signs with the next CA and keeps trusting the former CA. `end`: stops
  * trusting the former CA. Processes apply a step when they start.
  */
 export type AuthorityStep = 'add' | 'use' | 'end';
 
-/** The step is not possible now. The message names the one that is. */
+/** The error if a rotation step is not possible now. The message names the step that is possible. */
 export class AuthorityError extends Error {
   override readonly name = 'AuthorityError';
 }
 
-/** A CA of the cluster, by the name of its files: the cluster CA (`ca`) or the front-proxy CA, as kubeadm names them. */
+/** A CA of the cluster, by the name of its files, as kubeadm names them: the cluster CA (`ca`) or the front-proxy CA. */
 export type AuthorityName = 'ca' | 'front-proxy-ca';
 
-/** A CA as its files describe it. */
+/** A CA as read from its files. */
 export interface Authority {
-  /** The pair that signs certificates. */
+  /** The key pair that signs certificates. */
   readonly signing: KeyPair;
-  /** The trusted CA certificates in PEM, the signing one first. */
+  /** The trusted CA certificates in PEM, beginning with the certificate of the signing key. */
   readonly bundle: string;
 }
 
 const ends = ['crt', 'key'] as const;
-/** The pairs of an authority: the signing one, the next one and the former one of a rotation. */
+/** Returns the names of a CA's key pairs: the signing pair, and during a rotation the next pair and the former pair. */
 const pairsOf = (name: AuthorityName) => [name, `${name}-next`, `${name}-former`] as const;
 const removedFile = (directory: string, name: AuthorityName) => join(directory, `${name}-removed.crt`);
 
@@ -36,20 +36,20 @@ export async function readPair(directory: string, name: string): Promise<KeyPair
   return certificate === undefined || key === undefined ? undefined : { certificate, key };
 }
 
-/** Writes the certificate last: a pair without a certificate does not exist. */
+/** Writes a key pair, the certificate last: a pair without a certificate counts as absent. */
 export async function writePair(directory: string, name: string, { certificate, key }: KeyPair): Promise<void> {
   await writeAtomic(join(directory, `${name}.key`), key);
   await writeAtomic(join(directory, `${name}.crt`), certificate);
 }
 
-/** Removes the certificate first: a partly removed pair does not exist. */
+/** Removes a key pair, the certificate first: a partly removed pair counts as absent. */
 async function removePair(directory: string, name: string): Promise<void> {
   for (const end of ends) await rm(join(directory, `${name}.${end}`), { force: true });
 }
 
 const readPairs = (directory: string, name: AuthorityName) => Promise.all(pairsOf(name).map((each) => readPair(directory, each)));
 
-/** Reads a CA; undefined if the directory does not have it. @throws AuthorityError after an interrupted step of a rotation */
+/** Reads a CA; returns undefined if the directory does not contain it. @throws AuthorityError if a rotation step was interrupted */
 export async function readAuthority(directory: string, name: AuthorityName = 'ca'): Promise<Authority | undefined> {
   const [signing, next, former] = await readPairs(directory, name);
   if (signing === undefined) return undefined;
@@ -61,7 +61,10 @@ export async function readAuthority(directory: string, name: AuthorityName = 'ca
   return { signing, bundle: bundleOf([signing.certificate, ...others]) };
 }
 
-/** Reads a CA and creates it if the directory has neither its certificate nor its key. @throws AuthorityError */
+/**
+ * Reads a CA, or creates it if the directory contains neither its certificate nor its key.
+ * @throws AuthorityError if a rotation step was interrupted or only one of the files exists
+ */
 export async function openAuthority(directory: string, name: AuthorityName, make: () => KeyPair): Promise<Authority> {
   const found = await readAuthority(directory, name);
   if (found !== undefined) return found;
@@ -83,11 +86,11 @@ const bundleOf = (certificates: readonly string[]): string =>
 export interface StepOptions {
   readonly directory: string;
   readonly name: AuthorityName;
-  /** Creates the next CA. */
+  /** Creates the key pair of the next CA. */
   readonly make: () => KeyPair;
 }
 
-/** Takes a step of a rotation, again from its start if it was interrupted. @throws AuthorityError */
+/** Takes a step of a CA rotation. Repeats an interrupted step from its start. @throws AuthorityError if the step is not possible now */
 export async function stepAuthority(step: AuthorityStep, { directory, name, make }: StepOptions): Promise<void> {
   const [signing, next, former] = await readPairs(directory, name);
   const [current, nextName, formerName] = pairsOf(name);

@@ -36,8 +36,8 @@ export function selfSigned(commonName: string, key: string): KeyPair {
 }
 
 /**
- * Signs a certificate for a public key (a SubjectPublicKeyInfo, DER) with the CA. Returns PEM (RFC 5280, as upstream's components read it).
- * @throws Error for a name that a certificate cannot contain
+ * Signs a certificate for a public key (a DER SubjectPublicKeyInfo) with a CA key. Returns the certificate in PEM (RFC 5280).
+ * @throws Error if the request contains a name that a certificate cannot contain
  */
 export function signLeaf(ca: KeyPair, publicKey: Uint8Array, request: CertificateRequest): string {
   const { subject, publicKey: caKey } = partsOf(ca.certificate);
@@ -118,7 +118,7 @@ function identifierOf(publicKey: Uint8Array): Buffer {
   return createHash('sha1').update(content(key).subarray(1)).digest();
 }
 
-/** Returns the encoded subject of a certificate, exactly as the CA encoded it, and its public key. */
+/** Returns the public key of a certificate, and its subject exactly as the CA encoded it. */
 function partsOf(pem: string): { readonly subject: Der; readonly publicKey: Buffer } {
   const parsed = new X509Certificate(pem);
   const [signed = none()] = within(parsed.raw);

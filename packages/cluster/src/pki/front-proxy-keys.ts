@@ -6,18 +6,18 @@ import { openAuthority, readPair, readRemovedAuthorities, writePair } from './au
 import { selfSigned } from './certificate-writer.ts';
 import { isUsable, issuePair, newKey } from './internal/key-pair.ts';
 
-/** The subject of the front-proxy CA. Differs from that of the cluster CA, so that verifiers choose the right issuer. */
+/** The subject of the front-proxy CA. It differs from the subject of the cluster CA, so that verifiers choose the right issuer. */
 export const frontProxyCaName = 'oarlock-front-proxy-ca';
-/** The name of the client certificate and of its files, as kubeadm has them. */
+/** The common name of the client certificate, which is also the name of its files, as in kubeadm. */
 const clientName = 'front-proxy-client';
 const clientRequest: CertificateRequest = { commonName: clientName, usages: ['client'] };
-/** Certificates of this name that the cluster CA issued, before there was a front-proxy CA. */
+/** Matches the files of front-proxy client certificates that the cluster CA issued, from before the front-proxy CA existed. */
 const formerCertificate = /^front-proxy-client-[0-9a-f]{16}\.json$/;
 
 /**
- * Opens the front-proxy CA and its client certificate: `front-proxy-ca.{crt,key}` and `front-proxy-client.{crt,key}`, as kubeadm lays them out.
- * Creates what the directory does not have, and issues the client certificate again if another CA signed it or a fifth of its lifetime remains.
- * @throws AuthorityError
+ * Opens the front-proxy CA and its client certificate: `front-proxy-ca.{crt,key}` and `front-proxy-client.{crt,key}`, as in kubeadm. Creates
+ * missing files. Issues a new client certificate if another CA signed the present one or if less than a fifth of its lifetime remains.
+ * @throws AuthorityError if a rotation step was interrupted
  */
 export async function openFrontProxyKeys(directory: string): Promise<FrontProxyKeys> {
   const { signing, bundle } = await openAuthority(directory, 'front-proxy-ca', () => selfSigned(frontProxyCaName, newKey()));
@@ -39,7 +39,7 @@ function isIssuedBy({ certificate }: KeyPair, ca: KeyPair): boolean {
   return issued.checkIssued(issuer) && issued.verify(issuer.publicKey);
 }
 
-/** Deletes the keys of certificates of the cluster CA that carry the front proxy's name. */
+/** Deletes the keys of the front-proxy client certificates that the cluster CA issued. */
 async function removeFormerCertificates(issuedDirectory: string): Promise<void> {
   for (const file of await readdir(issuedDirectory))
     if (formerCertificate.test(file)) await rm(join(issuedDirectory, file), { force: true });

@@ -17,26 +17,26 @@ import { readIfExists, writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { CertificateRequest, ClusterKeys, KeyPair } from '@oarlock/spi/cluster';
 
 const caNames: Readonly<Record<AuthorityName, string>> = { ca: 'oarlock-ca', 'front-proxy-ca': frontProxyCaName };
-/** The library is large and only needed to read certificate requests. */
+/** Loads the X.509 library, which is large and only needed to read certificate requests. */
 const x509 = async () => {
   await import('reflect-metadata'); // the library's dependency injection requires it to be loaded first
   return import('@peculiar/x509');
 };
 
 export interface KeyFiles {
-  /** `serviceAccount` is replaced after `reload`. */
+  /** The keys of the cluster. `reload` replaces `serviceAccount`. */
   readonly keys: ClusterKeys;
   readonly directory: string;
-  /** Reads the files of the keys that sign and verify tokens again. Keeps the old keys if one cannot be read. @throws Error */
+  /** Reads the service account signing and verification keys again. @throws Error if a file cannot be read; the previous keys then stay in use */
   reload(): Promise<void>;
-  /** Reloads when these files change, until the signal aborts. */
+  /** Calls `reload` when the key files change, until the signal aborts. */
   follow(signal: AbortSignal, onError: (error: unknown) => void): void;
 }
 
 /**
- * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates them at the first start and reads them later. A certificate that was
- * issued for the same request is reused until a fifth of its lifetime remains. A directory of an earlier version, without a front-proxy CA, gets
- * one.
+ * Opens the cluster's keys in `directory` (mode 0700, files 0600): creates the keys at the first start, and reads them later. Reuses a certificate
+ * that was issued for the same request until a fifth of its lifetime remains. Creates a front-proxy CA in a directory of an earlier version that has
+ * none.
  */
 export async function openKeys(directory: string, issuer: string): Promise<KeyFiles> {
   const issuedDirectory = join(directory, 'issued');
@@ -83,7 +83,7 @@ export async function openKeys(directory: string, issuer: string): Promise<KeyFi
 
 const tokenKey = /^service-account\.(?:key|[\w-]+\.pub)$/;
 
-/** Runs one read at a time, and another one if a file changed during a read. */
+/** Runs one reload at a time, and another reload if a file changes in the meantime. */
 function followKeys(
   directory: string,
   { signal, reload, onError }: { readonly signal: AbortSignal; reload(): Promise<void>; onError(error: unknown): void },
@@ -105,7 +105,7 @@ function followKeys(
   watcher.on('error', onError);
 }
 
-/** Signs a certificate for the key of a PKCS #10 request. The content is that of `request`. */
+/** Signs a certificate for the public key of a PKCS #10 request. `request` determines the content of the certificate. */
 async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest): Promise<string> {
   const lib = await x509();
   lib.cryptoProvider.set(webcrypto);
@@ -117,7 +117,10 @@ async function signRequest(ca: KeyPair, csr: string, request: CertificateRequest
 const publicOf = (key: string) => createPublicKey(key).export({ type: 'spki', format: 'pem' }) as string;
 const unsigned = (): Promise<never> => Promise.reject(new Error('this process does not hold the key of the cluster CA'));
 
-/** Returns an issuer without the CA key: a temporary CA signs serving certificates, as of a kubelet without a certificate; client certificates are rejected. */
+/**
+ * Returns an issuer for a process without the CA key. A temporary CA signs serving certificates, as in a kubelet without a certificate; requests for
+ * client certificates are rejected.
+ */
 function selfSignedIssuer(): ClusterKeys['issue'] {
   let ca: KeyPair | undefined;
   return async (request) => {
@@ -129,7 +132,7 @@ function selfSignedIssuer(): ClusterKeys['issue'] {
 
 /**
  * Reads the keys of a process without an API server: `ca.crt`, `ca.key` and the service account signing key (`service-account.key`, or kubeadm's
- * `sa.key`) if `directory` has them. Creates nothing. `caBundle` is trusted if there is no CA.
+ * `sa.key`), as far as `directory` contains them. Creates nothing. Without a CA in `directory`, `caBundle` is trusted.
  */
 export async function readKeys(directory: string, caBundle: string): Promise<ClusterKeys> {
   const file = (name: string) => readIfExists(join(directory, name));
@@ -150,15 +153,15 @@ export async function readKeys(directory: string, caBundle: string): Promise<Clu
 
 const former = /^service-account\.[\w-]+\.pub$/;
 
-/** Returns former signing keys: they verify tokens until their files are deleted. */
+/** Returns former public signing keys, which verify tokens until their files are deleted. */
 async function formerKeys(directory: string): Promise<readonly string[]> {
   const files = (await readdir(directory)).filter((file) => former.test(file)).sort();
   return Promise.all(files.map((file) => readFile(join(directory, file), 'utf8')));
 }
 
 /**
- * Replaces the key that signs service account tokens. The old public key is kept in `service-account.<hash>.pub` to verify tokens. A running
- * server loads both at once.
+ * Replaces the key that signs service account tokens. Keeps the old public key in `service-account.<hash>.pub` to verify tokens. A running API
+ * server loads both keys at once.
  */
 export async function rotateServiceAccountKey(directory: string): Promise<void> {
   const file = join(directory, 'service-account.key');
@@ -171,14 +174,14 @@ export async function rotateServiceAccountKey(directory: string): Promise<void> 
   await writeAtomic(file, newKey());
 }
 
-/** Takes a step of the rotation of a CA. @throws AuthorityError if it is not possible now */
+/** Takes a step of the rotation of a CA. @throws AuthorityError if the step is not possible now */
 export function rotateAuthority(directory: string, step: AuthorityStep, name: AuthorityName = 'ca'): Promise<void> {
   // two CAs with the same name would be hard to distinguish
   const make = () => selfSigned(`${caNames[name]}-${randomBytes(4).toString('hex')}`, newKey());
   return stepAuthority(step, { directory, name, make });
 }
 
-/** Parses a stored pair; undefined if there is none or a crash truncated it. */
+/** Parses a stored key pair. Returns undefined if there is no text or if a crash truncated it. */
 function storedPair(text: string | undefined): KeyPair | undefined {
   if (text === undefined) return undefined;
   try {
@@ -188,7 +191,7 @@ function storedPair(text: string | undefined): KeyPair | undefined {
   }
 }
 
-/** Reads a file and creates it first if it does not exist. */
+/** Reads a file. If the file does not exist, creates it first. */
 async function readOrCreate(file: string, make: () => Promise<string>): Promise<string> {
   const existing = await readIfExists(file);
   if (existing !== undefined) return existing;

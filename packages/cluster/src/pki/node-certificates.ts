@@ -16,25 +16,25 @@ export interface NodeCertificatesOptions {
   readonly certificateFile: string;
   readonly keyFile: string;
   readonly client: Client;
-  /** Returns the address that the node serves at; by default the local address of connections to the API server of the kubeconfig. */
+  /** Returns the address on which the node serves. By default, the local address of connections to the API server of the kubeconfig. */
   readonly address?: (signal: AbortSignal) => Promise<string>;
-  /** Makes the client use a new certificate, or trust other CAs. */
+  /** Called when a certificate was renewed or the trusted CAs changed, so that the client uses the new credentials. */
   readonly renewed: (credentials: { readonly cert?: string; readonly key?: string; readonly ca?: string }) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Part of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
+/** Fraction of the lifetime after which certificates are renewed. The kubelet rereads its files later, after four fifths. */
 const renewalPart = 0.7;
 const retryMs = 10 * 60_000;
-/** Interval of checks for other CAs of the cluster. */
+/** Interval in milliseconds between checks whether the cluster's CAs have changed. */
 const trustIntervalMs = 3_600_000;
-/** Time to wait for approval and signing. */
+/** Maximum time in milliseconds to wait for the approval and signing of a request. */
 const signingTimeoutMs = 15 * 60_000;
 
 /**
- * Renews the certificates of a node that joined, in their files: before they expire, and when another CA signs. It authenticates with the
- * current certificates. The trusted CAs are read from the cluster over connections that the CAs trusted before verify.
+ * Renews the certificate files of a node that joined, before the certificates expire and when another CA signs. Authenticates with the current
+ * certificates. Reads the trusted CAs from the cluster over connections that the previously trusted CAs verify.
  */
 export class NodeCertificates {
   readonly #options: NodeCertificatesOptions;
@@ -71,7 +71,7 @@ export class NodeCertificates {
     });
   }
 
-  /** Reads the CAs of the cluster and trusts them. */
+  /** Reads the CAs of the cluster and adds them to the trusted CAs. */
   async #updateTrust(): Promise<void> {
     const { client, clock, log, kubeconfigFile, renewed } = this.#options;
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(signingTimeoutMs)]);
@@ -96,7 +96,7 @@ export class NodeCertificates {
     });
   }
 
-  /** Returns when to renew, in milliseconds since the epoch: when the first of both certificates is due, or now if another CA signs. */
+  /** Returns when to renew, in milliseconds since the epoch: when either certificate is due, or now if another CA signs. */
   async #renewalTime(): Promise<number> {
     const { kubeconfigFile, certificateFile } = this.#options;
     const { users, clusters } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
@@ -137,7 +137,7 @@ export class NodeCertificates {
     return addressTowards(clusters[0].cluster.server, signal);
   }
 
-  /** Changes the kubeconfig; changes run one after another. */
+  /** Changes the kubeconfig file. Concurrent changes run one after another. */
   #rewrite(change: (config: Kubeconfig) => Kubeconfig): Promise<void> {
     const { kubeconfigFile } = this.#options;
     const rewrite = this.#writing.then(async () => {
@@ -156,7 +156,7 @@ export class NodeCertificates {
   }
 }
 
-/** Returns the CAs of the cluster. @throws Error if there are none */
+/** Returns the CAs of the cluster in PEM. @throws Error if the cluster publishes no CA */
 async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<string> {
   const { ca } = (await client.raw('GET', '/oarlock/v1/ca', undefined, { signal })) as { readonly ca?: unknown };
   if (typeof ca !== 'string' || certificatesIn(ca).length === 0) throw new Error('the cluster has no CA');
@@ -164,8 +164,8 @@ async function authoritiesOf(client: Pick<Client, 'raw'>, signal: AbortSignal): 
 }
 
 /**
- * Writes the cluster's CAs to the kubeconfig of a node that is not running, so that the node trusts them from its start, also for clients of
- * the kubelet.
+ * Writes the cluster's CAs to the kubeconfig of a node that is not running, so that the node and the clients of its kubelet trust the CAs from the
+ * start.
  */
 export async function takeUpAuthorities(kubeconfigFile: string, client: Pick<Client, 'raw'>, signal: AbortSignal): Promise<void> {
   const ca = await authoritiesOf(client, signal);

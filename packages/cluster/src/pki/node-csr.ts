@@ -3,13 +3,13 @@ import { isIP } from 'node:net';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
-/** The node that a certificate is for, and the names and addresses that it serves under. */
+/** The node for which a certificate is requested, and the names and addresses on which the node serves. */
 export interface NodeSubject {
   readonly nodeName: string;
   readonly names?: readonly string[];
 }
 
-/** Generates a key and a PKCS #10 request in PEM for a certificate of a node. */
+/** Generates a key, and a PKCS #10 request in PEM for a node certificate with this key. */
 export async function newCertificateRequest({
   nodeName,
   names = [],

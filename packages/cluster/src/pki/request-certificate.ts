@@ -14,15 +14,16 @@ export interface RequestCertificateOptions {
   readonly client: Client;
   readonly purpose: keyof typeof purposes;
   readonly subject: NodeSubject;
-  /** Ends the wait for approval and signing. */
+  /** Aborts the wait for approval and signing. */
   readonly signal: AbortSignal;
-  /** Called with the name of the request after it was created. */
+  /** Called with the name of the CertificateSigningRequest after it was created. */
   readonly onCreated?: (name: string) => void;
 }
 
 /**
- * Generates a key and obtains a certificate through a CertificateSigningRequest, as the kubelet does.
- * @throws Error if the request is denied, fails or is deleted, or the signal aborts; StatusError if it cannot be created
+ * Generates a key, creates a CertificateSigningRequest and waits until it is approved and signed, as the kubelet does.
+ * @throws Error if the CertificateSigningRequest is denied, fails or is deleted; StatusError if the API server rejects it; the signal's reason if
+ * `signal` aborts
  */
 export async function requestCertificate({
   client,
@@ -52,7 +53,7 @@ export async function requestCertificate({
   }
 }
 
-/** Watches the request from its resource version. Returns undefined if the server ends the watch. */
+/** Watches a CertificateSigningRequest until it is signed, and returns the certificate in PEM. Returns undefined if the server ends the watch. */
 async function watchCertificate(client: Client, { metadata }: CertificateSigningRequest, signal: AbortSignal): Promise<string | undefined> {
   const { name = '', resourceVersion = '' } = metadata ?? {};
   const events = client.watch(certificateSigningRequests, { fieldSelector: `metadata.name=${name}`, resourceVersion, signal });
@@ -66,7 +67,7 @@ async function watchCertificate(client: Client, { metadata }: CertificateSigning
   return undefined;
 }
 
-/** Returns the certificate in PEM, or undefined if it is pending. @throws Error if the request is denied or failed */
+/** Returns the certificate in PEM, or undefined if the request is pending. @throws Error if the request is denied or has failed */
 function issuedCertificate({ metadata, status }: CertificateSigningRequest): string | undefined {
   const failure = status?.conditions?.find(({ type }) => type === 'Denied' || type === 'Failed');
   if (failure !== undefined)

@@ -6,18 +6,18 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { BuildContext, BuildOptions, Message, PartialMessage, PluginBuild } from 'esbuild';
 
-/** The author's files of a plugin, bundled into one module of JavaScript. Packages are not bundled. */
+/** A plugin compiled to one JavaScript module that contains the author's files but no packages. */
 export interface CompiledPlugin {
-  /** Path of the module that Node loads. */
+  /** Path of the module that Node.js loads. */
   readonly file: string;
-  /** Absolute paths of the author's files. A change of one of them is a new version of the plugin. */
+  /** Absolute paths of the author's files. A change of one of these files is a new version of the plugin. */
   readonly inputs: readonly string[];
 }
 
-/** Errors in the source with their positions: `plugin.ts:3:7: Expected "}" but found "const"`. */
+/** Errors in the source of a plugin with their positions: `plugin.ts:3:7: Expected "}" but found "const"`. */
 export class CompileError extends Error {
   override readonly name = 'CompileError';
-  /** Files that were read: changing one of them may fix the error. */
+  /** Files that the compiler read. A change of one of these files may fix the error. */
   readonly inputs: readonly string[];
   constructor(messages: readonly (Message | PartialMessage)[], inputs: readonly string[]) {
     super(messages.map(describe).join('\n'));
@@ -31,14 +31,14 @@ function describe({ text = '', location, notes = [] }: Message | PartialMessage)
 }
 
 const here = fileURLToPath(import.meta.url);
-/** True if this file runs from source: then Oarlock's packages are loaded from source too. */
+/** True if this file runs from source; Oarlock's packages are then loaded from source too. */
 export const fromSource = extname(here) === '.ts';
 export const conditions = fromSource ? ['@oarlock/source'] : [];
 const oarlockPackages = /^(?:@oarlock\/|zod$|zod\/)/;
 const isFile = /^(?:\.{0,2}\/|file:)/;
 
 let folder: string | undefined;
-/** Returns a directory that only this user can read and that is deleted when the process exits. */
+/** Returns a directory that only the current user can read. The directory is deleted when the process exits. */
 function scratchDirectory(): string {
   if (folder !== undefined) return folder;
   removeStaleDirectories();
@@ -52,7 +52,7 @@ function scratchDirectory(): string {
 const prefix = 'oarlock-plugins-';
 const staleMs = 3_600_000;
 
-/** Removes directories of processes that were killed. */
+/** Removes the scratch directories of processes that were killed. */
 function removeStaleDirectories(): void {
   for (const name of readdirSync(tmpdir())) {
     const pid = Number(/^oarlock-plugins-(\d+)-/.exec(name)?.[1]);
@@ -75,20 +75,20 @@ function isAlive(pid: number): boolean {
 let versions = 0;
 
 /**
- * Compiles one plugin repeatedly, in a few milliseconds each time, because esbuild keeps what did not change. Packages are resolved from the
- * importing file, as Node does. Oarlock's packages and zod are also found in this installation, so that a plugin needs no node_modules.
+ * Compiles one plugin repeatedly, in a few milliseconds each time, because esbuild caches unchanged files. Resolves packages from the importing file,
+ * as Node.js does. Also resolves Oarlock's packages and zod from this installation, so that a plugin needs no node_modules.
  */
 export class PluginCompiler {
   readonly #entry: string;
   #context: BuildContext | undefined;
-  /** Files read in the current run, even if it fails. */
+  /** Files that the current compilation has read, recorded even if the compilation fails. */
   readonly #read = new Set<string>();
 
   constructor(entry: string) {
     this.#entry = entry;
   }
 
-  /** @throws CompileError */
+  /** Compiles the plugin. @throws CompileError if the source has errors */
   async compile(): Promise<CompiledPlugin> {
     const { context } = await import('esbuild'); // loaded only for plugins that have to be compiled
     this.#context ??= await context(this.#options());
@@ -153,7 +153,7 @@ export class PluginCompiler {
     });
   }
 
-  /** Keeps import.meta.url of each file, so that it finds files beside it. */
+  /** Keeps the value of `import.meta.url` of each file, so that a file finds other files beside it. */
   #ownPlace(build: PluginBuild): void {
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
       this.#read.add(path);

@@ -6,7 +6,10 @@ import { isPlugin, type Plugin } from '@oarlock/kernel/plugin';
 import { slotName } from '@oarlock/kernel/slot';
 import { CompileError, PluginCompiler, resolveFrom } from './plugin-compiler.ts';
 
-/** `module` is the specifier that a worker thread imports to load the same plugin. `source` is the author's file, if there is one. */
+/**
+ * The result of loading a plugin. `module` is the specifier that a worker thread imports to load the same plugin; `source` is the author's file, if
+ * there is one.
+ */
 export type LoadResult =
   | { readonly plugin: Plugin; readonly module: string; readonly source?: string; readonly inputs?: readonly string[] }
   | { readonly fault: Fault; readonly inputs?: readonly string[] };
@@ -16,14 +19,16 @@ interface PluginLocation {
 }
 
 /**
- * Modules in the bundled program, by specifier; opening hundreds of files takes most of a cold start. The bundled program fills the map
- * before anything else runs; it stays empty otherwise.
+ * Modules of the bundled program, by specifier: opening hundreds of files takes most of a cold start. Only the bundled program fills this map, before
+ * any other code runs.
  */
 export const bundled = new Map<string, () => Promise<unknown>>();
 
 let importModule = (specifier: string): Promise<unknown> => import(specifier);
 
-/** Sets the function that imports modules: the bundled program is a script without `import()`, so its loader provides it. */
+/**
+ * Sets the function that imports modules. The bundled program is a script, in which `import()` is not available, so its loader provides the function.
+ */
 export function importWith(importer: (specifier: string) => Promise<unknown>): void {
   importModule = importer;
 }
@@ -36,8 +41,8 @@ export function loadModule(specifier: string): Promise<unknown> {
 const typescript: ReadonlySet<string> = new Set(['.ts', '.mts', '.cts', '.tsx']);
 
 /**
- * Loads a plugin by package name (`storage-memory` is Oarlock's, `@acme/oarlock-thing` another author's) or by path, relative to the cluster
- * file. The plugin is the module's default export; packages export it as `./plugin`. TypeScript needs no build.
+ * Loads a plugin by package name or by path. `storage-memory` is a package of Oarlock, `@acme/oarlock-thing` a package of another author; a path is
+ * relative to the cluster file. The plugin is the module's default export; packages export the module as `./plugin`. TypeScript needs no build.
  */
 export async function loadPlugin(use: string, baseFile: string | undefined, where: PluginLocation = {}): Promise<LoadResult> {
   const base = baseFile === undefined ? process.cwd() : dirname(resolve(baseFile));
@@ -66,7 +71,7 @@ export async function loadPlugin(use: string, baseFile: string | undefined, wher
   return missingPlugin(use, where, '`oarlock plugins list` shows the installed plugins; the path of a file must begin with ./');
 }
 
-/** Loads a plugin from its source. With `once` the compiler is disposed afterwards; otherwise it can compile the next version. */
+/** Loads a plugin from its source. With `once`, disposes the compiler afterwards; otherwise the compiler can compile the next version. */
 export async function loadPluginFile(
   compiler: PluginCompiler,
   file: string,
@@ -112,7 +117,7 @@ function brokenPlugin(use: string, error: unknown, where: PluginLocation): LoadR
   };
 }
 
-/** Returns the first position in a TypeScript file of an error's stack, which is the author's. */
+/** Returns the first position in an error's stack that is in a TypeScript file, which is the plugin author's. */
 function positionOf(error: unknown): string {
   const lines = error instanceof Error ? (error.stack ?? '').split('\n') : [];
   const [, position] =
@@ -140,7 +145,7 @@ function pluginFromModule(module: unknown, { use, where, ...from }: PluginSource
   };
 }
 
-/** Describes what a module exports instead of a plugin, or what its default export lacks. */
+/** Describes what a module exports instead of a plugin, or the properties that its default export lacks. */
 function describeExports({ default: exported, ...named }: Readonly<Record<string, unknown>>): string {
   if (exported === undefined) {
     const plugins = Object.keys(named).filter((name) => isPlugin(named[name]));
@@ -158,7 +163,7 @@ function describeExports({ default: exported, ...named }: Readonly<Record<string
   return `the ${slotName(provides.id)} plugin lacks ${missing.join(' and ')}`;
 }
 
-/** Returns true if the requested module is missing; if one that it imports is missing, the plugin is broken instead. */
+/** Returns true if the requested module is missing. Returns false if a module that it imports is missing, because the plugin is then broken. */
 function isMissing(error: unknown, specifier: string): boolean {
   const { code, message = '' } = error as NodeJS.ErrnoException;
   if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED' || code === 'ERR_UNSUPPORTED_DIR_IMPORT') return true;

@@ -4,8 +4,8 @@ import { parseCIDR } from '@oarlock/api/net/cidr';
 import { formatIPNumber } from '@oarlock/api/net/ip-number';
 
 /**
- * Returns the address that other machines most likely reach this one at: the first IPv4 address that is neither loopback nor link-local. An
- * address that was assigned to `lo` is the last choice; it is what pods can reach on a machine without a network.
+ * Returns the address at which other machines most likely reach this machine: the first IPv4 address that is neither loopback nor link-local. An
+ * address that is assigned to `lo` is the last choice; pods can reach it on a machine without a network.
  */
 export function primaryAddress(): string {
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
@@ -14,7 +14,7 @@ export function primaryAddress(): string {
 }
 
 /**
- * Returns the local address of a connection to a server: the one that the server sees unless NAT changes it.
+ * Returns the local address of a connection to a server, which is the address that the server sees unless NAT changes it.
  * @throws Error if the server cannot be reached
  */
 export function addressTowards(server: string, signal: AbortSignal): Promise<string> {
@@ -30,14 +30,14 @@ export function addressTowards(server: string, signal: AbortSignal): Promise<str
   });
 }
 
-/** Returns the n-th address of a range: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. @throws RangeError for text that is not a CIDR */
+/** Returns the n-th address of a CIDR: `nthAddress('10.96.0.0/16', 1)` is 10.96.0.1. @throws RangeError if the text is not a CIDR */
 export function nthAddress(cidr: string, n: number): string {
   const range = parseCIDR(cidr);
   if (range === undefined) throw new RangeError(`invalid CIDR address: ${cidr}`);
   return formatIPNumber(range.first + BigInt(n), range.family);
 }
 
-/** Returns a port that is free now: the URL of the server is written to files before it listens. */
+/** Returns a port that is free now. The server's URL is written to files before the server listens, so the port must be known. */
 export function freePort(address: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -1,7 +1,7 @@
 import type { Logger } from '@oarlock/primitives/logger';
 import { pino, destination } from 'pino';
 
-/** Opens a log of JSON lines in `file` (mode 0600). Messages for the user are printed by the command line instead. */
+/** Opens a log of JSON lines in `file` (mode 0600). The command line prints messages for the user instead of logging them. */
 export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): { readonly log: Logger; close(): void } {
   const out = destination({ dest: file, mode: 0o600, sync: false, minLength: 0 });
   const logger = pino(
@@ -28,8 +28,8 @@ export function openLog(file: string, level: 'debug' | 'info' | 'warn' | 'error'
 const maxCauseDepth = 5;
 
 /**
- * Serializes an error with its causes. Pino's serializer assigns properties to nested objects, which throws for frozen ones such as the
- * Status of an API error.
+ * Serializes an error with its causes. Replaces Pino's serializer, which assigns properties to nested objects and therefore throws for frozen
+ * objects such as the Status of an API error.
  */
 function describe(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

@@ -8,7 +8,7 @@ export interface ProcessState extends LockHolder {
   readonly server: string;
   readonly roles: readonly string[];
   readonly ready: boolean;
-  /** When the process acquired the data directory, in milliseconds since the epoch. */
+  /** Time at which the process acquired the data directory, in milliseconds since the epoch. */
   readonly startedAt?: number;
 }
 
@@ -16,12 +16,12 @@ const stateFile = (dataDir: string) => join(dataDir, 'process.json');
 export const adminKubeconfig = (dataDir: string) => join(dataDir, 'admin.kubeconfig');
 export const logFile = (dataDir: string) => join(dataDir, 'oarlock.log');
 
-/** Returns the process that uses a data directory, or undefined if none is alive. */
+/** Returns the state of the process that uses a data directory, or undefined if no live process uses it. */
 export async function readProcessState(dataDir: string): Promise<ProcessState | undefined> {
   return lockHolder<ProcessState>(stateFile(dataDir));
 }
 
-/** Allows one process per data directory. */
+/** A lock that allows only one process per data directory. */
 export class DataDirLock {
   readonly #dataDir: string;
   #state: ProcessState;
@@ -30,7 +30,7 @@ export class DataDirLock {
     this.#state = state;
   }
 
-  /** @throws Error if a live process uses the directory */
+  /** Acquires the lock. @throws Error if a live process uses the directory */
   static async acquire(dataDir: string, server: string, roles: readonly string[]): Promise<DataDirLock> {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     const state: ProcessState = { ...(await currentProcess()), server, roles, ready: false, startedAt: Date.now() };

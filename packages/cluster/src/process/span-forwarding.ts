@@ -3,7 +3,8 @@ import type { Client } from '@oarlock/spi/client';
 import type { RecordedSpan } from '@oarlock/spi/spans';
 
 /**
- * Sends spans to the API server of another process if it is Oarlock's; others have no such path. After a rejection nothing more is sent.
+ * Returns a function that sends spans to the API server of another process. Only Oarlock's API server accepts spans; after a rejection nothing more
+ * is sent.
  * @throws StatusError if the spans could not be sent
  */
 export function spanForwarding(client: Client): (spans: readonly RecordedSpan[]) => Promise<void> {

@@ -23,8 +23,8 @@ interface CloudNodeControllerOptions {
 }
 
 /**
- * Synchronizes nodes with the instances of the cloud: initializes new nodes, updates addresses, deletes nodes that are not ready and whose
- * instance does not exist, and taints nodes whose instance is shut down.
+ * Synchronizes nodes with the instances of the cloud provider: initializes new nodes, updates addresses, taints nodes whose instance is shut
+ * down, and deletes nodes that are not ready if their instance does not exist.
  */
 export class CloudNodeController implements Controller {
   readonly name = 'cloud-node';
@@ -68,7 +68,7 @@ export class CloudNodeController implements Controller {
     return { requeueAfterMs: isReady(node) ? refreshMs : monitorMs };
   }
 
-  /** Updates labels, provider id and taints in one write, which also removes the taint of an uninitialized node. */
+  /** Updates labels, providerID and taints of a node in one write, which also removes the taint `uninitialized`. */
   async #syncNode(node: Node, instance: CloudInstance, client: Client): Promise<Node> {
     const isShutDown = !isReady(node) && instance.shutdown;
     const taints = (node.spec?.taints ?? []).filter(({ key }) => key !== uninitializedTaint && key !== shutdownTaint);
@@ -90,7 +90,7 @@ const labelsOf = ({ instanceType, zone, region }: CloudInstance): Readonly<Recor
   ...(region !== undefined && { 'topology.kubernetes.io/region': region, 'failure-domain.beta.kubernetes.io/region': region }),
 });
 
-/** Writes the addresses of an instance. Keeps the Hostname that the kubelet reported unless the cloud reports one. */
+/** Writes the addresses of an instance to the node's status. Keeps the Hostname address of the kubelet if the cloud reports no Hostname. */
 async function writeAddresses(node: Node, addresses: readonly NodeAddress[], client: Client): Promise<void> {
   const existing = node.status?.addresses ?? [];
   const hostnames = addresses.some(({ type }) => type === 'Hostname') ? [] : existing.filter(({ type }) => type === 'Hostname');
@@ -108,7 +108,7 @@ export default Controllers.plugin({
   declares: { loop: 'cloud-node' },
   config: z.strictObject({
     refreshSeconds: z.number().min(1).default(300),
-    /** Interval in seconds for nodes that are new or not ready. */
+    /** Interval in seconds between checks of nodes that are new or not ready. */
     monitorSeconds: z.number().min(1).default(5),
   }),
   needs: { informers: Informers, events: Events, cloud: optional(Cloud) },

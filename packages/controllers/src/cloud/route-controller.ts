@@ -10,7 +10,7 @@ import { Controllers, watch, type Controller, type ReconcileContext, type Reconc
 import { addressOfCIDR, cidrContains, parseCIDRSloppy, type CIDR } from '@oarlock/api/net/cidr';
 import { z } from 'zod';
 
-/** The only key: the cloud lists all routes at once. */
+/** The only key of the work queue: the cloud provider lists all routes in one call. */
 const key = 'routes';
 const podCIDRsOf = ({ spec }: Node): readonly string[] => spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : []);
 const routeKey = (nodeName: string, range: string) => `${nodeName} ${range}`;
@@ -24,7 +24,7 @@ interface RouteControllerOptions {
   readonly everyMs: number;
 }
 
-/** Creates a cloud route for the pod CIDRs of each node, deletes stale routes and sets the NetworkUnavailable condition of nodes. */
+/** Creates cloud routes for the pod CIDRs of each node, deletes stale routes, and sets the NetworkUnavailable condition of nodes. */
 export class RouteController implements Controller {
   readonly name = 'route';
   readonly concurrentReconciles = 1;
@@ -75,7 +75,7 @@ export class RouteController implements Controller {
     return address !== undefined && this.#podCIDRs.some((podCIDR) => cidrContains(podCIDR, address));
   }
 
-  /** Returns the NetworkUnavailable condition to write, or undefined if it is up to date. */
+  /** Returns the NetworkUnavailable condition to write to a node, or undefined if the node's condition is up to date. */
   #updateNetworkingCondition(node: Node, reachable: boolean): NodeCondition | undefined {
     const before = node.status?.conditions?.find(({ type }) => type === 'NetworkUnavailable');
     const status = reachable ? 'False' : 'True';

@@ -14,7 +14,7 @@ const finalizer = 'service.kubernetes.io/load-balancer-cleanup';
 const excludeLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
 const toBeDeleted = 'ToBeDeletedByClusterAutoscaler';
 
-/** True if a load balancer may send traffic to this node. */
+/** Returns true if load balancers may send traffic to this node. */
 function isLoadBalancerNode({ metadata, spec, status }: Node): boolean {
   if (metadata?.deletionTimestamp !== undefined || metadata?.labels?.[excludeLabel] !== undefined) return false;
   if (spec?.taints?.some(({ key }) => key === toBeDeleted)) return false;
@@ -29,14 +29,14 @@ interface ServiceLoadBalancerControllerOptions {
 }
 
 /**
- * Ensures a cloud load balancer for each Service of type LoadBalancer and writes its ingress to the status. A finalizer keeps the Service
- * until its load balancer is deleted.
+ * Ensures a cloud load balancer for each Service of type LoadBalancer, and writes the load balancer's ingress to the Service status. A
+ * finalizer keeps the Service until the load balancer is deleted.
  */
 export class ServiceLoadBalancerController implements Controller {
   readonly name = 'service-lb';
   readonly watches;
   readonly #options: ServiceLoadBalancerControllerOptions;
-  /** Spec and nodes of the last `ensure` call, by Service, to skip equal calls. After a restart each Service is ensured once more. */
+  /** Spec and nodes of the last `ensure` call for each Service, to skip equal calls. After a restart, each Service is ensured once more. */
   readonly #lastEnsured = new Map<string, { readonly spec: string; readonly nodes: string }>();
 
   constructor(options: ServiceLoadBalancerControllerOptions) {

@@ -20,7 +20,7 @@ interface DiscoveredGroup {
   service: APIService;
   kinds: readonly DiscoveredKind[];
   failing: boolean;
-  /** Incremented with each read, so that the response of a superseded read is dropped. */
+  /** Incremented with each discovery request, so that the response to a superseded request is dropped. */
   readSequence: number;
   timer: Timer | undefined;
   readonly backoff: Backoff;
@@ -31,14 +31,14 @@ export interface ApiServiceKindsOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Returns a number in [0, 1). */
+  /** A random number generator: returns a number in [0, 1). */
   readonly random: () => number;
 }
 
 /**
- * Kinds in groups and versions that are not built in: those of extension API servers, and those that an API server serves on request or because
- * it is newer. APIServices list the groups and their availability; the kinds are read from the discovery document of each group version. A
- * group that does not respond keeps its last known kinds.
+ * Kinds of the groups and versions that are not built in: those of extension API servers, and those that a newer or differently configured API
+ * server serves. APIServices list the groups and their availability; the discovery document of each group version lists the kinds. A group
+ * that does not respond keeps the kinds that were last known.
  */
 export class ApiServiceKinds {
   readonly informer: Informer<APIService>;
@@ -51,7 +51,7 @@ export class ApiServiceKinds {
     this.informer = options.informers.forResource(apiServices);
   }
 
-  /** Calls `onChange` whenever the kinds or the availability of a group change. Returns a function that stops it. */
+  /** Registers a listener for changes of the kinds or the availability of a group. Returns a function that removes the listener. */
   on(onChange: () => void): () => void {
     const abort = new AbortController();
     const put = (service: APIService) => this.#onAPIService(service, onChange, abort.signal);
@@ -81,7 +81,7 @@ export class ApiServiceKinds {
     return found;
   }
 
-  /** Group versions whose discovery fails, sorted. */
+  /** Group versions whose discovery requests fail, sorted. */
   get failingGroupVersions(): readonly string[] {
     return [...this.#groups.values()].flatMap(({ service, failing }) => (failing ? [groupVersion(service)] : [])).sort();
   }
@@ -146,7 +146,7 @@ export class ApiServiceKinds {
     this.#pendingReads.add(read);
   }
 
-  /** Returns the kinds of a group version, or undefined if discovery failed. */
+  /** Returns the kinds of a group version, or undefined if the discovery request failed. */
   async #fetchKinds({ service }: DiscoveredGroup, signal: AbortSignal): Promise<readonly DiscoveredKind[] | undefined> {
     const path = `/apis/${groupVersion(service)}`;
     try {
@@ -164,7 +164,7 @@ const isAvailable = ({ status }: APIService): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === 'Available' && is === 'True') === true;
 const sameSpec = (a: APIService, b: APIService): boolean => a.spec === b.spec || JSON.stringify(a.spec) === JSON.stringify(b.spec);
 
-/** True if the kinds of an APIService must be discovered. Custom resources are known by their definitions. */
+/** Returns true if discovery must provide the kinds of an APIService; false for custom resources, which their definitions describe. */
 function needsDiscovery(service: APIService): boolean {
   const { metadata, spec } = service;
   if (spec?.service !== undefined) return true;
@@ -179,7 +179,7 @@ function byPreference({ service: { spec: a } }: DiscoveredGroup, { service: { sp
   return (b?.versionPriority ?? 0) - (a?.versionPriority ?? 0) || compareKubeAwareVersions(a?.version ?? '', b?.version ?? '');
 }
 
-/** Parses an `APIResourceList`, without subresources. @throws Error if it is invalid */
+/** Parses an `APIResourceList` and drops subresources. @throws Error if the value is not a valid APIResourceList */
 function kindsOf({ spec }: APIService, list: unknown): readonly DiscoveredKind[] {
   const resources = isObject(list) ? list['resources'] : undefined;
   if (!Array.isArray(resources)) throw new Error('the response is not an APIResourceList');

@@ -6,7 +6,10 @@ import type { DiscoveredKind } from './discovered-kind.ts';
 
 const verbs: ReadonlySet<string> = new Set(['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']);
 
-/** Kinds of established CustomResourceDefinitions, each once: in the storage version if it is served, otherwise in the first served version. */
+/**
+ * The kinds of established CustomResourceDefinitions. Each kind appears once: in the storage version if that version is served, otherwise in
+ * the first served version.
+ */
 export class CustomKinds {
   readonly informer: Informer<CustomResourceDefinition>;
 
@@ -14,7 +17,10 @@ export class CustomKinds {
     this.informer = informers.forResource(customResourceDefinitions);
   }
 
-  /** Calls `onChange` with the kind of each definition, by `<plural>.<group>`; undefined if it is no longer served. Returns a function that stops it. */
+  /**
+   * Calls `onChange` for each CustomResourceDefinition, named `<plural>.<group>`, with its kind, or with undefined if the kind is no longer
+   * served. Returns a function that removes the listener.
+   */
   on(onChange: (name: string, kind: DiscoveredKind | undefined) => void): () => void {
     const put = (definition: CustomResourceDefinition) => onChange(definition.metadata?.name ?? '', kindOf(definition));
     return this.informer.addEventHandler({

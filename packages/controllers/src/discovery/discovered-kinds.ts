@@ -20,8 +20,9 @@ const builtinResources: ReadonlySet<string> = new Set(kinds.filter(({ servedByDe
 const sharedInstances = new WeakMap<Informers, DiscoveredKinds>();
 
 /**
- * Kinds besides the built-in ones: custom resources from their definitions, and resources of extension API servers from discovery. Each
- * resource appears once, in one version. All controllers of a process share one instance, which is populated while it has handlers.
+ * The kinds that are not built in: custom resources from their CustomResourceDefinitions, and resources of extension API servers from
+ * discovery. Each resource appears once, in one version. All controllers of a process share one instance, which is populated while it has
+ * handlers.
  */
 export class DiscoveredKinds {
   readonly #informers: Informers;
@@ -33,7 +34,7 @@ export class DiscoveredKinds {
   #served: ReadonlyMap<string, DiscoveredKind> = new Map();
   #stop: (() => void) | undefined;
 
-  /** Returns the instance that all users of these informers share. */
+  /** Returns the instance that all callers with the same informers share. */
   static shared(options: ApiServiceKindsOptions): DiscoveredKinds {
     let shared = sharedInstances.get(options.informers);
     if (shared === undefined) sharedInstances.set(options.informers, (shared = new DiscoveredKinds(options)));
@@ -46,7 +47,7 @@ export class DiscoveredKinds {
     this.#apiServiceKinds = new ApiServiceKinds(options);
   }
 
-  /** Returns watches of definitions and APIServices for a controller; `keys` are enqueued when one changes. */
+  /** Returns watches of CustomResourceDefinitions and APIServices for a controller. When one changes, the keys from `keys` are enqueued. */
   watches(keys: () => Iterable<string> = () => []): readonly ControllerWatch[] {
     return [watch(this.#customKinds.informer, keys), watch(this.#apiServiceKinds.informer, keys)];
   }
@@ -55,30 +56,30 @@ export class DiscoveredKinds {
     return [...this.#knownKinds.values()].flatMap(({ custom, served }) => custom ?? served ?? []);
   }
 
-  /** Returns the kind by `<plural>.<group>`. */
+  /** Returns the kind with the name `<plural>.<group>`, or undefined. */
   get(name: string): DiscoveredKind | undefined {
     const { custom, served } = this.#knownKinds.get(name) ?? {};
     return custom ?? served;
   }
 
-  /** Returns the resource of the kind that an owner reference names, regardless of its version. */
+  /** Returns the resource for the group and kind of an owner reference, regardless of the version, or undefined. */
   find(group: string, kind: string): Resource | undefined {
     return this.#byKind.get(`${group}/${kind}`)?.resource;
   }
 
-  /** Group versions whose discovery fails. */
+  /** Group versions whose discovery requests fail. */
   get failingGroupVersions(): readonly string[] {
     return this.#apiServiceKinds.failingGroupVersions;
   }
 
-  /** Resolves when the kinds of all known definitions and APIServices have been read or could not be read. */
+  /** Resolves when the kinds of all known CustomResourceDefinitions and APIServices have been read, or could not be read. */
   whenRead(): Promise<void> {
     return this.#apiServiceKinds.whenRead();
   }
 
   /**
-   * Reports existing kinds and those that are added or removed. The returned function stops it and reports all kinds as removed. For
-   * `Controller.addDynamicWatches`.
+   * Calls the handler for existing kinds, and whenever a kind is added or removed. The returned function removes the handler, after reporting
+   * all kinds as removed. For `Controller.addDynamicWatches`.
    */
   on(handler: DiscoveredKindsHandler = {}): () => void {
     const registered = { ...handler };
@@ -116,7 +117,7 @@ export class DiscoveredKinds {
       if (!builtinResources.has(name)) this.#updateKind(name, { ...this.#knownKinds.get(name), served: kind });
   }
 
-  /** Updates one resource. If a definition and an extension API server both provide it, the definition takes precedence. */
+  /** Updates one resource. If a CustomResourceDefinition and an extension API server both provide the resource, the definition takes precedence. */
   #updateKind(name: string, next: KnownKind): void {
     const before = this.get(name);
     const after = next.custom ?? next.served;

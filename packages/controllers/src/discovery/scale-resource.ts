@@ -9,7 +9,7 @@ export interface Scale extends KubeObject {
   readonly status?: { readonly replicas?: number; readonly selector?: string };
 }
 
-/** Returns the resource of a kind that may have a `scale` subresource, built in or discovered; undefined if there is none. */
+/** Returns the resource of a built-in or discovered kind, which may have a `scale` subresource. Returns undefined if the kind is unknown. */
 export function scaleResource(
   discovered: Pick<DiscoveredKinds, 'find'>,
   apiVersion: string,

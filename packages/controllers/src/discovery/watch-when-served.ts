@@ -4,7 +4,7 @@ import type { ControllerWatch } from '@oarlock/spi/controller';
 import type { ResourceDiscovery } from '@oarlock/client/resource-discovery';
 
 /**
- * Adds a watch of an optional resource if the API server serves it. Returns a function that stops it, for
+ * Adds a watch of an optional resource if the API server serves the resource. Returns a function that stops the watch, for
  * `Controller.addDynamicWatches`.
  */
 export function watchWhenServed(

@@ -3,8 +3,9 @@ import { isStatus } from '@oarlock/api/status';
 import type { EventRecorder } from '@oarlock/spi/client';
 
 /**
- * Runs `work` and records a Warning event on `object` if it fails. NotFound and Conflict record no event: the reconcile is retried at once.
- * @throws what `work` throws
+ * Runs `work` and records a Warning event on `object` if `work` fails. NotFound and Conflict errors record no event, because the reconcile is
+ * retried at once.
+ * @throws the error of `work`
  */
 export async function withFailureEvent<T>(
   recorder: EventRecorder,

@@ -1,8 +1,9 @@
 import type { KubeObject } from '@oarlock/api/object';
 
 /**
- * Resource versions that this process has replaced by its own writes. A cache that still shows one is stale, and a reconcile on it could undo
- * or repeat a write: the controller waits for the newer version, whose event triggers the next reconcile (KEP-5647).
+ * A store of the resource versions that this process has replaced by its own writes. If the cache still shows such a resource version, the cache is
+ * stale, and a reconcile could undo or repeat a write. The controller then waits for the newer version, whose event triggers the next reconcile
+ * (KEP-5647).
  */
 export class ConsistencyStore {
   readonly #versions = new Map<string, Set<string>>();
@@ -15,7 +16,10 @@ export class ConsistencyStore {
     else known.add(resourceVersion);
   }
 
-  /** True if the cache does not show the latest write of this process. A version that this process did not replace is newer than its writes. */
+  /**
+   * Returns true if the cache does not show the latest write of this process. A resource version that this process did not replace is newer than
+   * its writes.
+   */
   isStale({ metadata }: KubeObject): boolean {
     const known = this.#versions.get(metadata?.uid ?? '');
     if (known === undefined) return false;

@@ -12,8 +12,8 @@ interface ControlleeExpectations {
 }
 
 /**
- * Creations and deletions that a controller has requested and its cache does not show yet. While any is pending the cache is stale, and a
- * reconcile would repeat them. Expectations expire after five minutes, as in client-go.
+ * Creations and deletions that a controller has requested and that its cache does not show yet. While any is pending, the cache is stale, and a
+ * reconcile would repeat the request. Expectations expire after five minutes, as in client-go.
  */
 export class ControllerExpectations {
   readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class ControllerExpectations {
     this.#pending.get(key)?.deletions.delete(uid);
   }
 
-  /** Lowers the expected creations: a failed creation is never observed. */
+  /** Decrements the expected creations of a key after a creation failed, because no event will follow. */
   creationFailed(key: string): void {
     this.creationObserved(key);
   }

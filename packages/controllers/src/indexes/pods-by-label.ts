@@ -3,13 +3,16 @@ import type { Selector } from '@oarlock/api/selectors/label-selector';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { Informer } from '@oarlock/spi/client';
 
-/** Index of pods by namespace and label. All controllers register the same function on the shared informer. */
+/** Name of the index of pods by namespace and label. All controllers register the same index function on the shared informer. */
 export const podsByLabelIndex = 'namespace-label';
 export const labelKey = (namespace: string | undefined, key: string, value: string): string => `${namespace} ${key}=${value}`;
 export const podLabelKeys = (pod: Pod): readonly string[] =>
   Object.entries(pod.metadata?.labels ?? {}).map(([key, value]) => labelKey(pod.metadata?.namespace, key, value));
 
-/** Returns the pods of a namespace that match a selector, looked up by one of its labels. `source` is the uncompiled form of `selector`. */
+/**
+ * Returns the pods of a namespace that match a selector, by an index lookup of one of the selector's labels. `source` is the LabelSelector from
+ * which `selector` was compiled.
+ */
 export function podsMatchingSelector(
   pods: Informer<Pod>,
   namespace: string,

@@ -13,17 +13,17 @@ export interface ControllerManagerOptions {
   readonly runners: readonly ControllerRunner[];
   readonly log: Logger;
   readonly clock: Clock;
-  /** Returns a number in [0, 1). */
+  /** A random number generator: returns a number in [0, 1). */
   readonly random: () => number;
-  /** Resources that the API server serves: a controller whose kinds are missing starts when they are served. */
+  /** Reports the resources that the API server serves. A controller whose kinds are not served starts when the API server serves them. */
   readonly discovery: ResourceDiscovery;
-  /** Tasks that run from start to stop, independently of leader election. */
+  /** Tasks that run from the start to the stop of the manager, independently of leader election. */
   readonly backgroundTasks?: readonly ((signal: AbortSignal) => Promise<void>)[];
-  /** Creates the elector that runs the controllers while it leads. Absent: the controllers run from start to stop. */
+  /** Creates the elector that runs the controllers while this process is the leader. If absent, the controllers run from start to stop. */
   elect?(onStarted: (signal: AbortSignal) => Promise<void>): LeaderElector;
 }
 
-/** Formats group version and resource, for example `batch/v1 cronjobs`: the server may serve another version of the resource. */
+/** Formats a resource as group version and plural, for example `batch/v1 cronjobs`, because the API server may serve only another version. */
 const formatResource = (resource: Resource) => `${apiVersionOf(resource)} ${resource.resource}`;
 
 /** Runs each controller as soon as the API server serves its kinds; with leader election, only on the leader. */
@@ -60,7 +60,7 @@ export class ControllerManager implements Role, Lifecycle {
     );
   }
 
-  /** Resolves when no reconcile is in flight and the lease is released. */
+  /** Stops the controllers. Resolves when no reconcile is in flight and the Lease is released. */
   async stop(): Promise<void> {
     this.#abort.abort();
     await this.#run;
@@ -71,13 +71,13 @@ export class ControllerManager implements Role, Lifecycle {
     return { healthy: false, reason: this.#failure instanceof Error ? this.#failure.message : String(this.#failure) };
   }
 
-  /** Resolves when the caches of all runnable controllers have synced. */
+  /** Resolves when the caches of all controllers that can run have synced. */
   async waitUntilReady(signal: AbortSignal): Promise<void> {
     setMaxListeners(0, signal); // each informer adds a listener while it syncs
     await Promise.all((await this.#runners()).map((runner) => runner.whenSynced(signal)));
   }
 
-  /** Returns the controllers whose kinds are served; determined once, with retries until the API server answers. */
+  /** Returns the runners of the controllers whose kinds are served. Determines them once, and retries until the API server answers. */
   #runners(): Promise<readonly ControllerRunner[]> {
     this.#runnableRunners ??= this.#findRunnable(this.#abort.signal);
     return this.#runnableRunners;
@@ -98,7 +98,7 @@ export class ControllerManager implements Role, Lifecycle {
     }
   }
 
-  /** Returns the controllers that can run. `missing` has the missing resources of each runner, by its position in `runners`. */
+  /** Returns the runners that can run. `missing` contains the missing resources of each runner, at the runner's position in `runners`. */
   #selectRunnable(missing: readonly (readonly Resource[])[]): readonly ControllerRunner[] {
     const missingKinds = new Map(this.#options.runners.map((runner, at) => [runner, new Set((missing[at] ?? []).map(formatResource))]));
     const waiting: Record<string, readonly string[]> = {};
@@ -116,12 +116,12 @@ export class ControllerManager implements Role, Lifecycle {
     return runnable;
   }
 
-  /** True if another process may have led before: the caches must then be refreshed before the first reconcile. */
+  /** True if another process may have been the leader before: the caches must be refreshed before the first reconcile. */
   get #hadOtherLeaders(): boolean {
     return this.#elector !== undefined;
   }
 
-  /** Runs a controller once the API server serves its kinds. */
+  /** Runs a controller as soon as the API server serves the kinds that the controller watches. */
   async #runWhenServed(runner: ControllerRunner, signal: AbortSignal): Promise<void> {
     try {
       await this.#options.discovery.whenServed(runner.resources, signal);
@@ -132,7 +132,7 @@ export class ControllerManager implements Role, Lifecycle {
     await runner.run(signal, this.#hadOtherLeaders);
   }
 
-  /** Runs all controllers. If one fails, all stop: an incomplete set of controllers would go unnoticed. */
+  /** Runs all controllers. If one controller fails, stops all controllers, because an incomplete set could remain unnoticed. */
   async #runControllers(signal: AbortSignal): Promise<void> {
     const group = new AbortController();
     const stop = () => group.abort(signal.reason);

@@ -31,8 +31,9 @@ const cooldownThresholdMs = 20;
 const maxCooldownMs = 250;
 
 /**
- * Runs one controller: its watches add keys to a work queue, and workers reconcile them. A failed key is retried with exponential backoff; a
- * `Conflict` is logged at debug level only. Between two reconciles a worker yields to the event loop if it was blocked too long.
+ * Runs one controller: the controller's watches add keys to a work queue, and workers reconcile the keys. A failed key is retried with
+ * exponential backoff; a `Conflict` is logged at debug level only. Between two reconciles, a worker yields to the event loop if it has blocked
+ * the event loop too long.
  */
 export class ControllerRunner {
   readonly #options: ControllerRunnerOptions;
@@ -56,25 +57,26 @@ export class ControllerRunner {
     return this.#options.controller.watches.map(({ informer }) => informer.resource);
   }
 
-  /** True if the controller runs without some of the kinds that it watches. */
+  /** True if the controller can run without some of the kinds that it watches. */
   get toleratesMissingKinds(): boolean {
     return this.#options.controller.toleratesMissingKinds === true;
   }
 
-  /** Excludes missing resources from `whenSynced` and from the initial refresh. Their events are handled once they are served. */
+  /** Excludes missing resources from `whenSynced` and from the initial refresh. Events of these resources are handled once they are served. */
   skipWaitingFor(missing: (resource: Resource) => boolean): void {
     this.#requiredWatches = this.#requiredWatches.filter(({ informer }) => !missing(informer.resource));
   }
 
-  /** Resolves when every required informer has synced. */
+  /** Resolves when every informer of a resource that is not excluded has synced. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
     await Promise.all(this.#requiredWatches.map(({ informer }) => informer.whenSynced(signal)));
   }
 
   /**
-   * Runs until the signal aborts; resolves when every reconcile in flight has ended. May be called again.
-   * @param hadOtherLeaders another process may have led before: all informers are refreshed first, so that its writes are in the cache
-   * @throws the rejection of an informer that cannot sync
+   * Runs the controller until the signal aborts. Resolves when every reconcile in flight has ended; can then be called again.
+   * @param hadOtherLeaders if true, another process may have been the leader before: all informers are refreshed first, so that the cache
+   * contains the writes of that process
+   * @throws the error of an informer that cannot sync
    */
   async run(signal: AbortSignal, hadOtherLeaders = false): Promise<void> {
     const { controller, clock, metrics, workers = controller.concurrentReconciles ?? defaultWorkers } = this.#options;

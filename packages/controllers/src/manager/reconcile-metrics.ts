@@ -7,7 +7,7 @@ export interface ReconcileMetrics {
 
 const names = { total: 'oarlock_reconcile_total', time: 'oarlock_reconcile_duration_seconds' } as const;
 
-/** Returns the reconcile counter and histogram of one controller; the metrics are created once per registry. */
+/** Returns the reconcile counter and histogram of one controller. Creates the metrics once per registry. */
 export function reconcileMetrics(registry: Registry, controller: string): ReconcileMetrics {
   const registers = [registry];
   const total =

@@ -11,7 +11,10 @@ const orphansIndex = 'orphans';
 const controllerUid = (object: KubeObject) => [controllerOf(object)?.uid ?? ''];
 const orphanNamespace = (object: KubeObject) => (controllerOf(object) === undefined ? [object.metadata?.namespace ?? ''] : []);
 
-/** Adds indexes by controller uid and, for objects without a controller, by namespace. Idempotent for an informer. */
+/**
+ * Adds two indexes to an informer: objects by the uid of their controller, and objects without a controller by namespace. Does nothing if the
+ * informer already has the indexes.
+ */
 export function addOwnerIndexes<T extends KubeObject>(informer: Informer<T>): Informer<T> {
   informer.addIndexer(controllerUidIndex, controllerUid);
   informer.addIndexer(orphansIndex, orphanNamespace);
@@ -31,17 +34,17 @@ interface ClaimOptions<T extends KubeObject> {
   readonly resource: Resource<T>;
   readonly owner: KubeObject;
   readonly selector: Selector;
-  /** A further condition for adoption, such as the form of the name. */
+  /** Returns true if an orphan may be adopted; a condition in addition to the selector, such as the form of the name. */
   readonly accepts?: (object: T) => boolean;
-  /** Added on adoption and removed on release. */
+  /** Finalizer that adoption adds and release removes. */
   readonly finalizer?: string;
-  /** Reads the owner from the API server: a deleted or replaced owner must not adopt objects. */
+  /** Reads the owner from the API server and returns whether it may adopt objects: a deleted or replaced owner must not. */
   canAdopt(): Promise<boolean>;
 }
 
 /**
- * Returns the dependents of an owner: adopts orphans that match its selector and releases dependents that no longer match. An owner that is
- * being deleted does neither.
+ * Returns the dependents of an owner, after adopting orphans that match the owner's selector and releasing dependents that no longer match.
+ * Does not adopt or release for an owner that is being deleted.
  */
 export async function claimObjects<T extends KubeObject>({
   client,
@@ -78,7 +81,7 @@ const nameOf = (object: KubeObject) => ({
   ...(object.metadata?.namespace !== undefined && { namespace: object.metadata.namespace }),
 });
 
-/** Adopts an object. The uid in the patch makes it fail if the name belongs to another object now. */
+/** Adopts an object. The patch contains the object's uid, so that it fails if another object now has the name. */
 async function adopt<T extends KubeObject>(
   client: Client,
   resource: Resource<T>,

@@ -4,7 +4,10 @@ interface OwnerLookup {
   of(namespace: string, labels: Readonly<Record<string, string>> | undefined): readonly KubeObject[];
 }
 
-/** Returns the keys of the owners that a change of a dependent affects: its controller, its former controller, or those that may adopt it. */
+/**
+ * Returns the keys of the owners that a change of a dependent affects: the dependent's controller and its former controller; for an orphan,
+ * the owners that may adopt it.
+ */
 export function ownerKeys(kind: string, candidates: OwnerLookup, object: KubeObject, old: KubeObject | undefined): Iterable<ObjectKey> {
   const namespace = object.metadata?.namespace ?? '';
   const owner = controllerOf(object);

@@ -21,7 +21,7 @@ const requirementOf = (object: ObjectWithSelector): readonly string[] => {
 };
 
 const compiledSelectors = new WeakMap<object, Selector>();
-/** Returns the compiled selector of an object's spec, cached per selector object. An invalid selector matches nothing. */
+/** Returns the compiled `spec.selector` of an object, cached by selector object. An invalid selector matches nothing. */
 export function selectorOf(object: ObjectWithSelector): Selector {
   const source = object.spec?.selector;
   if (source === undefined) return nothing;
@@ -38,13 +38,16 @@ export function selectorOf(object: ObjectWithSelector): Selector {
   return selector;
 }
 
-/** Finds the objects of one kind whose selectors match given labels. Each selector is indexed by one of its labels, so that not all are tried. */
+/**
+ * Finds the objects of one kind whose selectors match a set of labels. Indexes each selector by one of its labels, so that a lookup compares
+ * only a few selectors.
+ */
 export class SelectorOwnerIndex<T extends ObjectWithSelector> {
   readonly #owners: Informer<T>;
 
   readonly #emptyMatches: boolean;
 
-  /** `emptyMatches`: an empty selector selects everything in its namespace instead of nothing. */
+  /** With `emptyMatches`, an empty selector selects every object in the namespace; otherwise it selects none. */
   constructor(owners: Informer<T>, { emptyMatches = false }: { readonly emptyMatches?: boolean } = {}) {
     this.#owners = owners;
     this.#emptyMatches = emptyMatches;

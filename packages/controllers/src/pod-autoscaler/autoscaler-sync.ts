@@ -2,12 +2,12 @@ import { formatTime } from '@oarlock/api/values/time';
 import type { HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, MetricStatus } from '@oarlock/api/types/autoscaling-v2';
 import type { Client } from '@oarlock/spi/client';
 
-/** State of one autoscaler reconcile; conditions and metrics are written to the status at its end. */
+/** State of one HorizontalPodAutoscaler reconcile. The conditions and metrics are written to the status when the reconcile ends. */
 export interface AutoscalerSync {
   readonly autoscaler: HorizontalPodAutoscaler;
   readonly client: Client;
   conditions: readonly HorizontalPodAutoscalerCondition[];
-  /** Undefined if no metrics were computed: the status keeps the previous ones. */
+  /** The current metrics; undefined if no metrics were computed, so that the status keeps its metrics. */
   metrics: readonly MetricStatus[] | undefined;
 }
 
@@ -18,7 +18,7 @@ interface ConditionUpdate {
   readonly message: string;
 }
 
-/** Adds or replaces a condition. Keeps `lastTransitionTime` if the status is equal. */
+/** Adds or replaces a condition. Keeps `lastTransitionTime` if the condition's status is equal. */
 export function setCondition(sync: AutoscalerSync, update: ConditionUpdate, nowMs: number): void {
   const old = sync.conditions.find(({ type }) => type === update.type);
   const { type, status, reason, message } = update;

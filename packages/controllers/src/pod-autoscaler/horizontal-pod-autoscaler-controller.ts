@@ -36,7 +36,7 @@ interface ScaleTarget {
   readonly resource: Resource<Scale>;
   readonly scale: Scale;
 }
-/** The number of replicas to set, and its reason in events; '' if it is the current number. */
+/** The number of replicas to set, and the reason for events; the reason is '' if the number does not change. */
 interface DesiredScale {
   readonly replicas: number;
   readonly reason: string;
@@ -121,7 +121,7 @@ export class HorizontalPodAutoscalerController implements Controller {
     await this.#updateStatus(sync, current, desired.replicas, desired.replicas !== current);
   }
 
-  /** Returns the replicas within the bounds of the spec, or undefined if the metrics yield no number. */
+  /** Returns the desired replicas within minReplicas and maxReplicas, or undefined if the metrics yield no number. */
   async #desiredScale(sync: AutoscalerSync, scale: Scale, history: ScalingHistory, now: number): Promise<DesiredScale | undefined> {
     const { minReplicas: min = 1, maxReplicas: max, behavior } = sync.autoscaler.spec;
     const current = scale.spec?.replicas ?? 0;
@@ -145,7 +145,10 @@ export class HorizontalPodAutoscalerController implements Controller {
     };
   }
 
-  /** Writes the scale subresource. @throws the error of the write, after it is recorded */
+  /**
+   * Sets `spec.replicas` of the target through the scale subresource, and records an event and the AbleToScale condition.
+   * @throws the error of the update, after recording FailedRescale
+   */
   async #rescale(sync: AutoscalerSync, { resource, scale }: ScaleTarget, { replicas, reason }: DesiredScale): Promise<void> {
     const { autoscaler, client } = sync;
     const { recorder } = this.#options;
@@ -196,13 +199,13 @@ export default Controllers.plugin({
   declares: { loop: 'horizontalpodautoscaler' },
   config: z.strictObject({
     syncPeriodSeconds: z.number().int().min(1).default(15),
-    /** Deviation of a metric from its target, as a fraction, that causes no scaling. */
+    /** Relative deviation of a metric from its target, as a fraction, that does not cause scaling. */
     tolerance: z.number().min(0).default(0.1),
-    /** Seconds for which the highest recommendation applies before a scale-down, unless the behavior sets a window. */
+    /** Stabilization window in seconds before a scale-down, if the behavior does not set one: the highest recommendation in the window applies. */
     downscaleStabilizationSeconds: z.number().int().min(0).default(300),
-    /** Seconds after the start of a pod in which its CPU usage counts only if it is ready. */
+    /** Seconds after the start of a pod during which the pod's CPU usage counts only if the pod is ready. */
     cpuInitializationSeconds: z.number().int().min(0).default(300),
-    /** Seconds after the start of a pod in which it counts as starting if it was not ready yet. */
+    /** Seconds after the start of a pod during which a pod that has never been ready counts as starting. */
     initialReadinessSeconds: z.number().int().min(0).default(30),
   }),
   needs: { informers: Informers, events: Events, client: Client },

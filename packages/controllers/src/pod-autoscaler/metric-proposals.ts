@@ -19,7 +19,7 @@ export interface ScaleSubject {
   readonly namespace: string;
   readonly selector: string;
   readonly pods: readonly Pod[];
-  /** Replicas in the spec and the status of the target's scale. */
+  /** Replicas in the spec of the target's Scale; the next field is the number in the status. */
   readonly specReplicas: number;
   readonly statusReplicas: number;
 }
@@ -29,7 +29,7 @@ export interface MetricProposal {
   readonly status: MetricStatus;
 }
 
-/** Thrown if a metric is not available; `reason` is used in the condition and the event. */
+/** An error for a metric that is not available. The condition and the event contain `reason`. */
 export class MetricError extends Error {
   override readonly name = 'MetricError';
   readonly reason: string;
@@ -39,14 +39,14 @@ export class MetricError extends Error {
   }
 }
 
-/** Formats thousandths as a quantity. */
+/** Formats an amount in thousandths as a Kubernetes quantity. */
 const formatMilli = (value: number) => (Math.round(value) % 1000 === 0 ? String(Math.round(value) / 1000) : `${Math.round(value)}m`);
 const selectorText = ({ selector }: MetricIdentifier) => (selector === undefined ? '' : selectorFromLabelSelector(selector).toString());
 
 /** The fields that Resource and ContainerResource metrics share. */
 type ResourceSource = Pick<NonNullable<MetricSpec['resource']>, 'name' | 'target'>;
 
-/** What the computation of each metric shares. */
+/** The input that the computations for all metrics share. */
 export interface MetricContext {
   readonly subject: ScaleSubject;
   readonly source: MetricsClient;
@@ -55,7 +55,7 @@ export interface MetricContext {
   readonly timing: Timing;
 }
 
-/** Computes the replicas that one metric requires. @throws MetricError */
+/** Computes the replicas that one metric requires. @throws MetricError if the metric is not available or its spec is invalid */
 export function computeReplicasForMetric(spec: MetricSpec, context: MetricContext): Promise<MetricProposal> {
   switch (spec.type) {
     case 'Resource':
@@ -164,7 +164,7 @@ async function externalProposal(spec: MetricSpec, context: MetricContext): Promi
   return { replicas, name: `external metric ${metric.name}`, status: { type: 'External', external: { metric, current } } };
 }
 
-/** Computes the replicas for one value of the whole target. */
+/** Computes the replicas for a metric with one value for the whole target. */
 function proposeForTotal(total: number, target: MetricTarget, { subject, tolerances }: MetricContext) {
   const ready = subject.pods.filter((pod) => pod.status?.phase === 'Running' && isReady(pod)).length;
   const replicas = objectMetricReplicas(

@@ -4,7 +4,7 @@ import { durationMs } from '@oarlock/api/values/duration';
 import { isStatus } from '@oarlock/api/status';
 import type { Client } from '@oarlock/spi/client';
 
-/** Metric of one pod in thousandths (milli-units), over a window of `windowMs` that ended at `at` (milliseconds since the epoch). */
+/** A metric of one pod in thousandths (milli-units), over a window of `windowMs` that ended at `at` (milliseconds since the epoch). */
 export interface PodMetric {
   readonly value: number;
   readonly at: number;
@@ -14,20 +14,20 @@ export interface PodMetric {
 /** Identifies a custom metric of one or more objects. */
 export interface CustomMetric {
   readonly namespace: string;
-  /** `pods`, `ingresses.networking.k8s.io`. */
+  /** Resource of the objects, for example `pods` or `ingresses.networking.k8s.io`. */
   readonly resource: string;
-  /** `*` for all objects that `selector` matches. */
+  /** Name of the object; `*` for all objects that `selector` matches. */
   readonly name: string;
   readonly metric: string;
-  /** Selects objects; '' if `name` is the name of one. */
+  /** Label selector for objects; '' if `name` is the name of an object. */
   readonly selector: string;
-  /** Selects metric series; '' for all. */
+  /** Label selector for metric series; '' for all series. */
   readonly metricSelector: string;
 }
 
-/** Reads metrics from the aggregated metrics APIs. Methods throw `StatusError` if the API is not available. */
+/** A client of the aggregated metrics APIs. Its methods throw `StatusError` if the API is not available. */
 export interface MetricsClient {
-  /** Returns resource metrics of `metrics.k8s.io` by pod name, of all containers or of `container`. */
+  /** Returns resource metrics from `metrics.k8s.io`, keyed by pod name: the sum of all containers, or the metric of `container`. */
   resource(
     client: Client,
     namespace: string,
@@ -35,9 +35,9 @@ export interface MetricsClient {
     resource: string,
     container: string | undefined,
   ): Promise<ReadonlyMap<string, PodMetric>>;
-  /** Returns metrics of `custom.metrics.k8s.io` by object name. */
+  /** Returns a custom metric of the objects from `custom.metrics.k8s.io`, keyed by object name. */
   custom(client: Client, of: CustomMetric): Promise<ReadonlyMap<string, PodMetric>>;
-  /** Returns values of `external.metrics.k8s.io` in thousandths. */
+  /** Returns the values of an external metric from `external.metrics.k8s.io`, in thousandths. */
   external(client: Client, namespace: string, metric: string, selector: string): Promise<readonly number[]>;
 }
 
@@ -66,10 +66,13 @@ function query(labelSelector: string, metricLabelSelector = ''): string {
 }
 
 const customGroup = '/apis/custom.metrics.k8s.io';
-/** Adapters serve one or both versions; the newer one is preferred. */
+/** Versions of `custom.metrics.k8s.io` in order of preference. Metrics adapters serve one or both. */
 const customVersions = ['v1beta2', 'v1beta1'] as const;
 
-/** Requests the newer version, or the older one if only that is served. An absent metric and an absent version are both `NotFound`. */
+/**
+ * Requests the newer API version, and the older version if the newer is not found. Both an absent metric and an absent version yield
+ * `NotFound`.
+ */
 async function customValues(client: Client, path: string): Promise<unknown> {
   const [newer, older] = customVersions;
   try {

@@ -13,7 +13,7 @@ import type { MetricsClient } from './metrics-client.ts';
 import { PodSelectorConflicts } from './pod-selector-conflicts.ts';
 
 export interface MetricsRecommenderSettings {
-  /** Default tolerance as a fraction of the target. */
+  /** Default tolerance, as a fraction of the target value. */
   readonly tolerance: number;
   readonly cpuInitializationSeconds: number;
   readonly initialReadinessSeconds: number;
@@ -27,7 +27,7 @@ export interface MetricsRecommenderOptions {
   readonly settings: MetricsRecommenderSettings;
 }
 
-/** A number of replicas, and the name of the metric that requires it. */
+/** A recommended number of replicas, and the name of the metric that requires this number. */
 export interface Recommendation {
   readonly replicas: number;
   readonly name: string;
@@ -38,7 +38,10 @@ interface EvaluatedMetrics {
   readonly failures: readonly MetricError[];
 }
 
-/** Computes the replicas of an autoscaler from its metrics and sets its ScalingActive condition (computeReplicasForMetrics upstream). */
+/**
+ * Computes the replicas of a HorizontalPodAutoscaler from its metrics, and sets its ScalingActive condition (computeReplicasForMetrics
+ * upstream).
+ */
 export class MetricsRecommender {
   readonly #options: MetricsRecommenderOptions;
   readonly #selectors = new PodSelectorConflicts();
@@ -47,14 +50,14 @@ export class MetricsRecommender {
     this.#options = options;
   }
 
-  /** Removes a deleted autoscaler from the detection of conflicting selectors. */
+  /** Removes a deleted HorizontalPodAutoscaler from the detection of conflicting selectors. */
   forget(key: ObjectKey): void {
     this.#selectors.delete(key);
   }
 
   /**
-   * Returns the largest number of replicas that a metric requires. If a metric is not available, the others may raise the number but not
-   * lower it. Undefined if no number can be computed; the condition and events then contain the reason.
+   * Returns the largest number of replicas that any metric requires. If a metric is not available, the other metrics can raise the current number
+   * but not lower it. Returns undefined if no number can be computed; the condition and events contain the reason.
    */
   async recommend(sync: AutoscalerSync, scale: Scale, current: number): Promise<Recommendation | undefined> {
     const namespace = sync.autoscaler.metadata?.namespace ?? '';
@@ -90,7 +93,7 @@ export class MetricsRecommender {
     return candidates.filter((pod) => selector.matches(pod.metadata?.labels));
   }
 
-  /** Records the selector. Returns true if another autoscaler selects the same pods. */
+  /** Records the pod selector of an autoscaler. Returns true if another autoscaler selects the same pods. */
   #hasConflict(sync: AutoscalerSync, selector: Selector, text: string, pods: readonly Pod[]): boolean {
     const { namespace = '', name = '' } = sync.autoscaler.metadata ?? {};
     this.#selectors.set(objectKey(sync.autoscaler), { namespace, name, selector });
@@ -101,7 +104,7 @@ export class MetricsRecommender {
     return true;
   }
 
-  /** Records the events and the condition of an autoscaler whose replicas cannot be computed. */
+  /** Records the events and the ScalingActive condition of an autoscaler whose replicas cannot be computed. */
   #fail(sync: AutoscalerSync, event: string, reason: string, message: string, eventMessage = message): void {
     const { recorder, clock } = this.#options;
     recorder.event(sync.autoscaler, 'Warning', event, eventMessage);
@@ -127,7 +130,7 @@ export class MetricsRecommender {
     };
   }
 
-  /** Evaluates each metric, and stores the metric statuses for the status of the autoscaler. */
+  /** Evaluates each metric, and records the metric statuses for the status of the autoscaler. */
   async #evaluate(sync: AutoscalerSync, subject: ScaleSubject): Promise<EvaluatedMetrics> {
     const context = this.#contextOf(sync, subject);
     let best: Recommendation | undefined;

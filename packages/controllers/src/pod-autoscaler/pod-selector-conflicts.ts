@@ -7,7 +7,7 @@ interface AutoscalerSelector {
   readonly selector: Selector;
 }
 
-/** Records the pod selectors of autoscalers to detect conflicts: two autoscalers of the same pods would counteract each other. */
+/** The pod selectors of all HorizontalPodAutoscalers, to detect conflicts: two autoscalers of the same pods would counteract each other. */
 export class PodSelectorConflicts {
   readonly #byKey = new Map<string, AutoscalerSelector>();
 
@@ -18,7 +18,7 @@ export class PodSelectorConflicts {
     this.#byKey.delete(key);
   }
 
-  /** Returns the autoscalers of a namespace that select any of these pods, in upstream's format. */
+  /** Returns the names of the autoscalers of a namespace that select any of these pods, in upstream's format. */
   autoscalersSelecting(namespace: string, pods: readonly Pod[]): readonly string[] {
     const found: string[] = [];
     for (const used of this.#byKey.values())

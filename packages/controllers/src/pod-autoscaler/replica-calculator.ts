@@ -11,15 +11,15 @@ export interface Tolerances {
 }
 export interface Timing {
   readonly nowMs: number;
-  /** Time after the start of a pod in which its CPU usage is unreliable. */
+  /** Time in milliseconds after the start of a pod during which the CPU usage of the pod is unreliable. */
   readonly cpuInitializationMs: number;
   readonly initialReadinessMs: number;
 }
 export interface ReplicaProposal {
   readonly replicas: number;
-  /** Percentage of the request. */
+  /** Target utilization as a percentage of the request. */
   readonly utilization?: number;
-  /** Average in thousandths. */
+  /** Target average value in thousandths. */
   readonly average: number;
 }
 
@@ -32,7 +32,7 @@ interface PodGroups {
   readonly metrics: Map<string, number>;
 }
 
-/** Groups pods: terminating and failed pods are ignored; pods that start are unready; pods without a metric are missing. */
+/** Groups pods into ready, unready (starting), missing (without a metric) and ignored (terminating or failed) pods. */
 function groupPods(pods: readonly Pod[], all: ReadonlyMap<string, PodMetric>, resource: string | undefined, timing: Timing): PodGroups {
   const unready = new Set<string>();
   const missing = new Set<string>();
@@ -62,7 +62,7 @@ function isStarting(pod: Pod, metric: PodMetric, { nowMs, cpuInitializationMs, i
   return condition.status === 'False' && start + initialReadinessMs > changed;
 }
 
-/** Returns the requests of a resource in thousandths by pod name. @throws Error if a container has no request */
+/** Returns the requests of a resource in thousandths, keyed by pod name. @throws Error if a container has no request for the resource */
 function requestsOf(pods: readonly Pod[], resource: string, container: string | undefined): ReadonlyMap<string, number> {
   return new Map(
     pods.map((pod) => {
@@ -89,7 +89,7 @@ const sumOf = (values: Iterable<number>) => {
   return sum;
 };
 
-/** Computes the replicas. For unready pods and missing metrics it assumes the values that cause the smallest change. */
+/** Computes the replicas. Assumes for unready pods and missing metrics the values that cause the smallest change. */
 function calculateReplicas(
   { ready, unready, missing, metrics }: PodGroups,
   current: number,
@@ -110,10 +110,10 @@ function calculateReplicas(
   const replicas = Math.ceil(round(newRatio * metrics.size));
   return (newRatio < 1 && replicas > current) || (newRatio > 1 && replicas < current) ? current : replicas;
 }
-/** Rounds off floating-point errors, so that they do not add a replica. */
+/** Rounds a value to remove floating-point errors, which could otherwise add a replica. */
 const round = (value: number) => Math.round(value * 1e9) / 1e9;
 
-/** Returns the replicas that bring the average utilization to `target` percent of the requests. */
+/** Returns the replicas at which the average utilization is `target` percent of the requests. */
 export function resourceUtilizationReplicas(
   pods: readonly Pod[],
   all: ReadonlyMap<string, PodMetric>,
@@ -148,7 +148,7 @@ export function resourceUtilizationReplicas(
   return { replicas, utilization, average };
 }
 
-/** Returns the replicas that bring the average value to `target` thousandths. */
+/** Returns the replicas at which the average value is `target` thousandths. */
 export function averageValueReplicas(
   pods: readonly Pod[],
   all: ReadonlyMap<string, PodMetric>,

@@ -33,14 +33,14 @@ const downLimit: Reason = {
   message: 'the desired replica count is decreasing faster than the maximum scale rate',
 };
 
-/** Recent recommendations and scale events of one autoscaler, on the monotonic clock. */
+/** The recent recommendations and scale events of one HorizontalPodAutoscaler, with times of the monotonic clock. */
 export class ScalingHistory {
   readonly #downWindowMs: number;
   #recommendations: Recommendation[] = [];
   #up: ScaleEvent[] = [];
   #down: ScaleEvent[] = [];
 
-  /** `downWindowMs`: stabilization window for scale-down if the behavior does not set one. */
+  /** `downWindowMs` is the stabilization window for scale-down if the behavior does not set one. */
   constructor(downWindowMs: number) {
     this.#downWindowMs = downWindowMs;
   }
@@ -50,7 +50,7 @@ export class ScalingHistory {
     if (this.#recommendations.length === 0) this.#recommendations.push({ replicas, at: nowMs });
   }
 
-  /** Stabilizes a recommendation: uses the highest of the window for scale-down and the lowest for scale-up. */
+  /** Stabilizes a recommendation: for scale-down, returns the highest recommendation in the stabilization window; for scale-up, the lowest. */
   stabilize(
     desired: number,
     current: number,
@@ -100,7 +100,10 @@ export class ScalingHistory {
     if (to < from) this.#down.push({ change: from - to, at: nowMs });
   }
 
-  /** Limits a recommendation to the bounds and to the rates of the behavior; without a behavior, scale-up is limited to double or to four. */
+  /**
+   * Limits the desired replicas to minReplicas, maxReplicas and the scaling policies of `behavior`. Without `behavior`, a scale-up is limited to
+   * twice the current replicas or to 4, whichever is larger.
+   */
   limit({ current, desired, min, max }: Bounds, behavior: HorizontalPodAutoscalerBehavior | undefined, nowMs: number): LimitedReplicas {
     if (behavior === undefined) {
       const rateLimit = Math.max(2 * current, 4);
@@ -127,7 +130,10 @@ export class ScalingHistory {
     return { replicas: desired, limited: false, condition: withinLimits };
   }
 
-  /** Returns how far the scaling policies permit to scale, from the replicas at the start of their periods. */
+  /**
+   * Returns the number of replicas up to (sign 1) or down to (sign -1) which the scaling policies permit scaling, relative to the replicas at the
+   * start of each policy's period.
+   */
   #limit(rules: HPAScalingRules | undefined, current: number, sign: 1 | -1, nowMs: number): number {
     if (rules?.selectPolicy === 'Disabled') return current;
     const limits = (rules?.policies ?? []).map(({ type, value, periodSeconds }: HPAScalingPolicy) => {

@@ -8,13 +8,13 @@ import { isNamespaceTerminating } from '../errors/namespace-terminating.ts';
 import { objectName } from '../objects/object-identity.ts';
 
 interface PodControlOptions {
-  /** Key of the owner in the expectations. */
+  /** Key of the owner in the controller's expectations. */
   readonly key: string;
   readonly owner: KubeObject;
   readonly client: Client;
 }
 
-/** Creates and deletes the pods of an owner; updates expectations and records upstream's events. */
+/** Creates and deletes the pods of an owner. Updates the controller's expectations and records upstream's events. */
 export class PodControl {
   readonly #recorder: EventRecorder;
   readonly #expectations: ControllerExpectations;
@@ -24,7 +24,10 @@ export class PodControl {
     this.#expectations = expectations;
   }
 
-  /** Creates pods in growing batches, so that a rejected pod is not tried hundreds of times. Returns the first failure. */
+  /**
+   * Creates pods in growing batches, so that a pod template that the API server rejects does not cause hundreds of requests. Returns the first
+   * error.
+   */
   async create({ key, owner, client }: PodControlOptions, count: number, podOf: (index: number) => Pod): Promise<unknown> {
     this.#expectations.expectCreations(key, count);
     let started = 0;
@@ -44,7 +47,7 @@ export class PodControl {
     return error;
   }
 
-  /** Deletes all pods concurrently. Returns the first failure; an absent or replaced pod is not a failure. */
+  /** Deletes all pods concurrently. Returns the first error; a pod that is absent or was replaced is not an error. */
   async delete({ key, owner, client }: PodControlOptions, pods: readonly Pod[]): Promise<unknown> {
     for (const pod of pods) this.#expectations.expectDeletion(key, pod.metadata?.uid ?? '');
     const results = await Promise.allSettled(

@@ -6,10 +6,10 @@ export const conditionOf = (pod: Pod, type: string): PodCondition | undefined =>
 export const isReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
 export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 export const isTerminating = (pod: Pod): boolean => pod.metadata?.deletionTimestamp !== undefined;
-/** True if the pod counts as a replica: neither terminal nor terminating. */
+/** Returns true if the pod counts as a replica: it is neither terminal nor terminating. */
 export const isActive = (pod: Pod): boolean => !isTerminal(pod) && !isTerminating(pod);
 
-/** Returns milliseconds until the pod has been ready for `minReadySeconds` (0: available), or undefined if it is not ready. */
+/** Returns the milliseconds until the pod has been ready for `minReadySeconds` (0 if it already has), or undefined if the pod is not ready. */
 export function availableIn(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
   const ready = conditionOf(pod, 'Ready');
   if (ready?.status !== 'True') return undefined;

@@ -3,7 +3,7 @@ import type { Resource } from '@oarlock/api/resource';
 import type { Pod, PodTemplateSpec } from '@oarlock/api/types/core-v1';
 import { withTypeMeta } from '../objects/object-identity.ts';
 
-/** Returns a pod from the owner's template, controlled by the owner. Without `name`, it gets a generated name. */
+/** Returns a pod built from the owner's pod template, with the owner as controller. Without `name`, the API server generates the name. */
 export function podFromTemplate<T extends KubeObject>(
   template: PodTemplateSpec | undefined,
   resource: Resource<T>,

@@ -2,7 +2,7 @@ import type { Fault, SourcePosition } from '../errors.ts';
 import { slotOf, type Plugin } from '../plugin.ts';
 import { slotName } from '../slot.ts';
 
-/** What the checks read of a plugin in a composition. */
+/** The properties of a plugin in a composition that the checks read. */
 export interface PlacedNode {
   readonly name: string;
   readonly plugin: Plugin;
@@ -12,7 +12,7 @@ export interface PlacedNode {
 
 const positionOf = ({ at, path }: Pick<PlacedNode, 'at' | 'path'>) => ({ ...(at && { at }), ...(path !== undefined && { path }) });
 
-/** Returns every fault that can be found without creating a plugin: slots filled twice, duplicate names, empty slots, dependency cycles. */
+/** Returns every fault that can be found without creating a plugin: slots with two plugins, duplicate names, empty slots, dependency cycles. */
 export function checkComposition(nodes: readonly PlacedNode[], provided: ReadonlyMap<symbol, string>): Fault[] {
   return [...takenSlots(nodes, provided), ...duplicateNames(nodes), ...emptySlots(nodes, provided), ...dependencyCycles(nodes)];
 }
@@ -76,7 +76,10 @@ function* emptySlots(nodes: readonly PlacedNode[], provided: ReadonlyMap<symbol,
   }
 }
 
-/** Finds cycles before the container resolves anything: it recurses into a cycle of factories until the stack overflows. */
+/**
+ * Yields a fault for each dependency cycle. Run this before the container resolves a token: the container recurses into a cycle of factories
+ * until the stack overflows.
+ */
 function* dependencyCycles(nodes: readonly PlacedNode[]): Generator<Fault> {
   const byToken = new Map<symbol, PlacedNode[]>();
   for (const node of nodes) byToken.set(node.plugin.provides.token, [...(byToken.get(node.plugin.provides.token) ?? []), node]);

@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { container as root, instanceCachingFactory, type DependencyContainer } from 'tsyringe';
 
 /**
- * Wraps tsyringe; this is the only file that imports it. Tokens are explicit symbols, because esbuild-based loaders drop
- * the decorator metadata that class tokens depend on.
+ * A dependency injection container; this is the only file that imports tsyringe. Tokens are explicit symbols, because esbuild-based loaders
+ * drop the decorator metadata that class tokens depend on.
  */
 export class Container {
   readonly #inner: DependencyContainer = root.createChildContainer();
@@ -12,7 +12,10 @@ export class Container {
     this.#inner.register(token, { useValue: value });
   }
 
-  /** Registers a factory that runs at the first resolution; its result is kept. Several factories may share a token: `resolveAll` returns each result. */
+  /**
+   * Registers a factory. The factory runs at the first resolution, and the container keeps the result. Several factories may share a token;
+   * `resolveAll` returns the result of each.
+   */
   registerFactory(token: symbol, create: () => unknown): void {
     this.#inner.register(token, { useFactory: instanceCachingFactory(create) });
   }

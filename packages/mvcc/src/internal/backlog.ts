@@ -6,7 +6,10 @@ import type { BTree } from '@oarlock/primitives/btree';
 
 const changesPerBatch = 1_000;
 
-/** Returns the changes under a prefix after a revision, in batches of whole commits. Reads the log or the keys, whichever is shorter. */
+/**
+ * Returns the changes to keys under a prefix after a revision, in batches of whole commits. Reads the commit log or the history of each key,
+ * whichever requires fewer steps.
+ */
 export function readBacklog(log: CommitLog, all: BTree<KeyHistory>, prefix: string, after: Revision): ChangeBatch[] {
   const first = log.after(after);
   const from = sortKey(prefix);

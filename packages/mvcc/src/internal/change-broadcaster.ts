@@ -2,7 +2,7 @@ import type { Change, ChangeBatch, Revision } from '@oarlock/spi/storage';
 import { PrefixIndex } from '../prefix-index.ts';
 import type { WatchQueue } from '../watch-queue.ts';
 
-/** The watches of one prefix. They receive the same batch objects. */
+/** The watches of one prefix. All of them receive the same batch objects. */
 interface Group {
   readonly prefix: string;
   readonly queues: Set<WatchQueue>;
@@ -12,7 +12,10 @@ interface Group {
 
 const bytesOf = (change: Change) => (change.type === 'put' ? change.entry.value.length : 0) + (change.previous?.value.length ?? 0);
 
-/** Distributes changes to the watches of their prefixes. The changes of one turn of the event loop form one batch. */
+/**
+ * Delivers each committed change to the watches whose prefix the key starts with. Changes that are published within one turn of the event
+ * loop are delivered as one batch.
+ */
 export class ChangeBroadcaster {
   readonly #groups = new PrefixIndex<Group>();
   readonly #dirty: Group[] = [];
@@ -32,7 +35,7 @@ export class ChangeBroadcaster {
     return this.#groups.steps;
   }
 
-  /** Adds one change of a commit. `advance` must follow in the same turn. */
+  /** Queues one change of a commit for delivery. The caller must call `advance` with the revision of the commit in the same event loop turn. */
   publish(key: string, change: Change): void {
     if (this.#watches === 0) return;
     for (let found = this.#groups.find(key); found; found = found.parent) {
@@ -48,14 +51,14 @@ export class ChangeBroadcaster {
     if (this.#dirty.length > 0) this.#schedule();
   }
 
-  /** Sends progress to every watch. */
+  /** Schedules a progress notification to every watch. */
   progress(): void {
     if (this.#watches === 0) return;
     this.#progress = true;
     this.#schedule();
   }
 
-  /** Adds a watch. It receives later commits; the caller must have queued earlier ones. */
+  /** Adds a watch, which receives all later commits. The caller must already have put the earlier commits into `queue`. */
   add(prefix: string, queue: WatchQueue): void {
     this.flush();
     let group = this.#groups.get(prefix);
@@ -71,7 +74,7 @@ export class ChangeBroadcaster {
     if (group.queues.size === 0) this.#groups.delete(prefix);
   }
 
-  /** Delivers pending changes and progress. */
+  /** Delivers pending changes and progress notifications at once. */
   flush(): void {
     for (const group of this.#dirty.splice(0)) {
       const batch: ChangeBatch = { changes: group.pending, revision: this.#revision };

@@ -1,7 +1,7 @@
 import type { Revision } from '@oarlock/spi/storage';
 import type { Version } from './key-history.ts';
 
-/** All versions since the last compaction, in order of revision: a growing ring buffer. */
+/** A growing ring buffer of all versions since the last compaction, ordered by revision. */
 export class CommitLog {
   #ring: (Version | undefined)[] = new Array<Version | undefined>(1024).fill(undefined);
   #head = 0;

@@ -2,11 +2,11 @@ import type { Clock, Timer } from '@oarlock/primitives/clock';
 
 export interface ExpiryItem {
   deadline: number;
-  /** Index in the heap; -1: in no heap. */
+  /** Index of the item in the heap; -1 if the item is not in a heap. */
   heapIndex: number;
 }
 
-/** Items ordered by deadline: a binary heap whose items store their index, so that a new deadline replaces the old one. */
+/** A queue of items ordered by deadline: a binary heap whose items store their index, so that a new deadline replaces the previous one. */
 export class ExpiryQueue<T extends ExpiryItem> {
   readonly #clock: Clock;
   readonly #due: () => void;
@@ -14,7 +14,7 @@ export class ExpiryQueue<T extends ExpiryItem> {
   #timer: Timer | undefined;
   #armed = Infinity;
 
-  /** `due` is called when at least one deadline has passed. It must call `take`. */
+  /** Calls `due` when at least one deadline has passed; `due` must call `take`. */
   constructor(clock: Clock, due: () => void) {
     this.#clock = clock;
     this.#due = due;
@@ -47,7 +47,7 @@ export class ExpiryQueue<T extends ExpiryItem> {
     item.heapIndex = -1;
   }
 
-  /** Removes and returns at most `limit` expired items. `due` is called again for the others. */
+  /** Removes and returns at most `limit` expired items. If more items are expired, `due` is called again. */
   take(limit: number): T[] {
     const now = this.#clock.monotonic();
     const items: T[] = [];
@@ -64,7 +64,7 @@ export class ExpiryQueue<T extends ExpiryItem> {
     this.#timer = undefined;
   }
 
-  /** Arms the timer for the first deadline. It is not canceled for a later deadline, because most deadlines are postponed. */
+  /** Arms the timer for the first deadline. A timer is not canceled when that deadline is postponed, which is the common case. */
   #arm(): void {
     const next = this.#heap[0]?.deadline ?? Infinity;
     if (next >= this.#armed) return;

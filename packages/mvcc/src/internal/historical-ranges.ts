@@ -9,7 +9,7 @@ export interface HistoricalRange {
   readonly entries: readonly Entry[];
 }
 
-/** Returns at most `limit` entries of a range from a key on. */
+/** Returns at most `limit` entries of a range, starting at a key. */
 export function pageOf({ keys, entries, revision }: HistoricalRange, start: string, limit: number): Page {
   let low = 0;
   for (let high = keys.length; low < high; ) {
@@ -22,10 +22,13 @@ export function pageOf({ keys, entries, revision }: HistoricalRange, start: stri
   return { entries: page, revision, more: remaining > 0, remaining };
 }
 
-/** Limits of the cached ranges and of their entries. A list whose range was dropped reads it again. */
+/** Limits of the number of cached ranges and of cached entries. A list whose range was evicted from the cache reads the range again. */
 const limits = { ranges: 16, entries: 1_000_000 };
 
-/** Caches ranges at past revisions that are read page by page, so that all pages cost about one read. Drops the least recently used one first. */
+/**
+ * A cache of ranges at past revisions that clients read page by page, so that all pages together cost about one read. Evicts the least
+ * recently used range first.
+ */
 export class HistoricalRanges {
   readonly #ranges = new Map<string, { readonly revision: Revision; readonly range: Promise<HistoricalRange | undefined>; size: number }>();
   #entries = 0;
@@ -48,7 +51,7 @@ export class HistoricalRanges {
     return range;
   }
 
-  /** Drops ranges at compacted revisions. */
+  /** Evicts the ranges whose revision was compacted. */
   compact(revision: Revision): void {
     for (const [id, kept] of this.#ranges) if (kept.revision < revision) this.#drop(id);
   }
@@ -67,8 +70,9 @@ export const nextTurn = (): Promise<void> =>
   });
 
 /**
- * Returns the first entries from `start` to before `end` at a revision. It yields to the event loop; that is safe because the entries of
- * a revision do not change, and its keys stay in the index. Returns undefined if the revision was compacted meanwhile (`readable` returns false).
+ * Returns the first entries of the key range [`start`, `end`) at a revision, or undefined if the revision is compacted during the read
+ * (`readable` returns false). Yields to the event loop between slices; this is safe because the entries at a revision never change, and the
+ * index keeps the keys of the revision.
  */
 export async function gather(
   all: BTree<KeyHistory>,

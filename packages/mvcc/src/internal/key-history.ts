@@ -5,11 +5,11 @@ import type { ExpiryItem } from './expiry-queue.ts';
 export interface Version {
   readonly history: KeyHistory;
   readonly revision: Revision;
-  /** Absent if the commit deleted the key. */
+  /** The entry that the commit wrote; absent if the commit deleted the key. */
   readonly entry: Entry | undefined;
-  /** Absent once the commit is compacted: no watch can read it, and it would keep the previous value in memory. */
+  /** The change for watches; absent once the commit is compacted, because it would keep the previous value in memory. */
   change: Change | undefined;
-  /** Size of the replaced value in bytes, which is kept for reads at past revisions. */
+  /** Size in bytes of the value that this version replaced. The replaced value stays in memory for reads at past revisions. */
   readonly replacedBytes: number;
 }
 
@@ -17,7 +17,7 @@ export interface Version {
 export class KeyHistory implements ExpiryItem {
   readonly key: string;
   readonly sortKey: string;
-  /** Milliseconds of the monotonic clock; valid only while `heapIndex` is not -1. */
+  /** Expiry in milliseconds of the monotonic clock; valid only while `heapIndex` is not -1. */
   deadline = 0;
   heapIndex = -1;
   #versions: Version[] = [];
@@ -37,7 +37,7 @@ export class KeyHistory implements ExpiryItem {
     this.#versions.push(version);
   }
 
-  /** Returns the entry at a revision that is not compacted. */
+  /** Returns the entry at a revision that is not compacted; undefined if the key did not exist at that revision. */
   at(revision: Revision): Entry | undefined {
     let low = this.#first;
     for (let high = this.#versions.length; low < high; ) {
@@ -57,7 +57,7 @@ export class KeyHistory implements ExpiryItem {
     }
   }
 
-  /** Discards what precedes `version`, and `version` itself if it is a deletion. Called once for each version, oldest first. */
+  /** Discards all versions older than `version`, and `version` itself if it is a deletion. Called once for each version, oldest first. */
   forgetBefore(version: Version): void {
     if (this.#versions[this.#first] !== version) this.#first += 1;
     if (version.entry === undefined) this.#first += 1;

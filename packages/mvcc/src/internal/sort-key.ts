@@ -3,9 +3,9 @@ const unusual = /[\ud800-\uffff]/;
 const loneSurrogate = /\p{Surrogate}/u;
 
 /**
- * Maps text so that `<` compares like its UTF-8 bytes: surrogates, which encode U+10000 and above, move behind U+E000 to U+FFFF. Units are
- * mapped one by one, so prefixes are preserved.
- * @throws TypeError for an unpaired surrogate, which has no UTF-8 encoding
+ * Maps text to a key that JavaScript's `<` orders like the UTF-8 bytes of the text: surrogates, which encode U+10000 and above, are moved
+ * behind U+E000 to U+FFFF. Maps each UTF-16 code unit separately, so prefixes are preserved.
+ * @throws TypeError if the text has an unpaired surrogate, which has no UTF-8 encoding
  */
 export function sortKey(text: string): string {
   if (!unusual.test(text)) return text;
@@ -20,7 +20,7 @@ export function sortKey(text: string): string {
   return result;
 }
 
-/** Returns the first sort key after all keys that start with `prefix`; undefined if there is none. */
+/** Returns the first sort key after all keys that start with `prefix`; undefined if no such sort key exists. */
 export function endOfPrefix(prefix: string): string | undefined {
   let length = prefix.length;
   while (length > 0 && prefix.charCodeAt(length - 1) === 0xffff) length -= 1;

@@ -4,14 +4,17 @@ import type { KeyHistory, Version } from './key-history.ts';
 import type { MvccLimits } from '../mvcc-limits.ts';
 import { HistoricalRanges, nextTurn } from './historical-ranges.ts';
 
-/** Estimated memory of a change in addition to the replaced value, in bytes. */
+/** Estimated memory of a change in bytes, in addition to the value that the change replaced. */
 const changeBytes = 256;
 /** Limits of synchronous work per turn of the event loop. */
 const slice = { forgotten: 2_000, trimmed: 64 };
 
 type PastLimits = Pick<MvccLimits, 'historyChanges' | 'historyBytes'>;
 
-/** All versions in order of revision, and the oldest readable revision. Compacted revisions are rejected immediately and removed in the background. */
+/**
+ * All versions ordered by revision, and the oldest readable revision. Reads at compacted revisions fail immediately; the versions are removed
+ * in the background.
+ */
 export class VersionHistory {
   readonly log = new CommitLog();
   readonly ranges = new HistoricalRanges();
@@ -21,7 +24,7 @@ export class VersionHistory {
   #held: Revision = Infinity;
   #bytes = 0;
 
-  /** `forgotten` is called for each key that does not exist and has no version left. */
+  /** Calls `forgotten` for each key that does not exist and has no version left. */
   constructor(limits: PastLimits, forgotten: (history: KeyHistory) => void) {
     this.#limits = limits;
     this.#forgotten = forgotten;
@@ -31,7 +34,7 @@ export class VersionHistory {
   get compacted(): Revision {
     return this.#compacted;
   }
-  /** The revision that is held; Infinity if none is. */
+  /** The revision that `hold` keeps readable; Infinity if no hold is active. */
   get held(): Revision {
     return this.#held;
   }
@@ -45,13 +48,16 @@ export class VersionHistory {
     this.#bytes += version.replacedBytes + changeBytes;
   }
 
-  /** Rejects older revisions from now on, without removing them yet. */
+  /** Makes revisions before `revision` unreadable immediately; `sweep` removes the versions later. */
   compactTo(revision: Revision): void {
     this.#compacted = revision;
     this.ranges.compact(revision);
   }
 
-  /** Keeps the state at the oldest readable revision until `release`, even if it is compacted. Only one hold at a time. */
+  /**
+   * Keeps the state at the oldest readable revision, even if that revision is compacted, until `release` is called. At most one hold can be
+   * active at a time.
+   */
   hold(): { readonly revision: Revision; release(): void } {
     const revision = this.#compacted;
     this.#held = revision;
@@ -76,12 +82,12 @@ export class VersionHistory {
     }
   }
 
-  /** Removes compacted versions, in several turns of the event loop. */
+  /** Removes all compacted versions, in slices over several turns of the event loop. */
   async sweep(): Promise<void> {
     while (!this.#forget(slice.forgotten)) await nextTurn();
   }
 
-  /** Removes at most `limit` compacted versions. Returns true if none is left. */
+  /** Removes at most `limit` compacted versions. Returns true if no compacted version is left. */
   #forget(limit: number): boolean {
     const until = Math.min(this.#compacted, this.#held);
     for (let done = 0; done < limit; done += 1) {

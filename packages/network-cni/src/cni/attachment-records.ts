@@ -5,12 +5,12 @@ import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { Attachment } from '@oarlock/spi/network';
 import type { CniResult, NetworkList } from './protocol.ts';
 
-/** The record of one attachment, written before the first plugin runs and again with the result. */
+/** The record of one attachment: written before the first CNI plugin runs, and again with the result of ADD. */
 export interface AttachmentRecord {
   readonly attachment: Attachment;
-  /** The configuration that ADD used: CHECK and DEL must use the same, even if the node's has changed. */
+  /** The configuration list that ADD used. CHECK and DEL must use the same list, even if the node's list has changed. */
   readonly list: NetworkList;
-  /** Undefined while ADD runs, and if it was interrupted. */
+  /** The result of ADD; undefined while ADD runs and if ADD was interrupted. */
   readonly result?: CniResult;
 }
 
@@ -18,7 +18,7 @@ type Key = Pick<Attachment, 'containerId' | 'ifName'>;
 export const keyOf = ({ containerId, ifName }: Key) => `${containerId}~${ifName}`;
 const partial = '.new-';
 
-/** Records of the attachments that this process made, on disk (mode 0600, written atomically) and in memory. */
+/** The records of the attachments that this process made, on disk (mode 0600, written atomically) and in memory. */
 export class AttachmentRecords {
   readonly #directory: string;
   readonly #records = new Map<string, AttachmentRecord>();
@@ -26,7 +26,10 @@ export class AttachmentRecords {
     this.#directory = directory;
   }
 
-  /** Names of files that could not be parsed, for example after a power failure. They are removed; gc frees their addresses. */
+  /**
+   * Loads the records. Removes files that cannot be parsed, for example after a power failure, and returns their names; GC frees the addresses
+   * of these attachments.
+   */
   async load(): Promise<readonly string[]> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const broken: string[] = [];

@@ -9,35 +9,35 @@ import { KeyedExecutor } from './keyed-executor.ts';
 
 export type AttachmentKey = Pick<Attachment, 'containerId' | 'ifName'>;
 
-/** An attachment without a record: a runtime made it with the conflist. */
+/** An attachment without a record, which a container runtime made by calling the CNI plugins of the conflist itself. */
 export interface ForeignAttachment extends AttachmentKey {
-  /** Milliseconds since the epoch. */
+  /** Creation time in milliseconds since the epoch. */
   readonly since: number;
 }
 
 export interface AttachmentsOptions {
-  /** Name of the plugin, for error messages. */
+  /** Name of the network plugin, for error messages. */
   readonly name: string;
-  /** Directory of the records, one file each. */
+  /** Directory of the attachment records, one file each. */
   readonly directory: string;
   readonly chain: CniChain;
-  /** Maximum number of concurrent operations; more would only wait for the kernel's locks. */
+  /** Maximum number of concurrent CNI operations; further operations would only wait for kernel locks. */
   readonly parallel: number;
-  /** Time for which `gc` keeps attachments of other runtimes that are not in the caller's list yet, in milliseconds. */
+  /** Time in milliseconds for which `gc` keeps attachments of container runtimes that are not in the caller's list yet. */
   readonly graceMs: number;
   readonly context: Pick<PluginContext, 'log' | 'clock' | 'tracer'>;
-  /** Returns the attachments that runtimes made with the conflist, as far as the plugin can see them. */
+  /** Returns the attachments that container runtimes made with the conflist, as far as the network plugin can detect them. */
   foreign(list: NetworkList): Promise<readonly ForeignAttachment[]>;
-  /** Called after DEL if the namespace no longer exists: removes what the kernel keeps until the last process inside ends. */
+  /** Called after DEL if the network namespace no longer exists. Removes what the kernel keeps until the last process in the namespace ends. */
   namespaceGone?(result: CniResult): Promise<void>;
 }
 
-/** The part of a network driver that all drivers with a list of CNI plugins share: attachments and the list that each was made with. */
+/** The part that all network drivers with a list of CNI plugins share: the attachments, each with the configuration list that ADD used. */
 export class Attachments {
   readonly #options: AttachmentsOptions;
   readonly #records: AttachmentRecords;
   readonly #gate: KeyedExecutor;
-  /** The list for new attachments; undefined before `setup`. */
+  /** The configuration list for new attachments; undefined before `setup`. */
   list: NetworkList | undefined;
 
   constructor(options: AttachmentsOptions) {
@@ -51,7 +51,7 @@ export class Attachments {
     if (broken.length > 0) this.#options.context.log.warn({ broken }, 'could not read records of attachments; gc frees their addresses');
   }
 
-  /** Of this node's own calls. */
+  /** The attachments that this node made. */
   get all(): readonly AttachmentKey[] {
     return this.#records.all.map(({ attachment }) => attachment);
   }
@@ -146,7 +146,7 @@ export class Attachments {
     );
   }
 
-  /** Frees attachments of other runtimes. Recent ones are kept: they may not be in the caller's list yet. */
+  /** Runs DEL for attachments of container runtimes that no longer exist. Keeps recent attachments, which may not be in the caller's list yet. */
   async #gcForeign(
     list: NetworkList,
     valid: readonly AttachmentKey[],
@@ -172,7 +172,7 @@ export class Attachments {
     await chain.gc(list, [...valid, ...fresh, ...busy]).catch((error: unknown) => void failures.push(error));
   }
 
-  /** Runs DEL. It may be repeated, and succeeds if the namespace no longer exists or never did. */
+  /** Runs DEL. DEL may be repeated, and succeeds if the network namespace no longer exists or never existed. */
   async #disconnect({ attachment, list, result }: AttachmentRecord, of: 'ours' | 'anyone' = 'ours'): Promise<void> {
     const { netns, ...rest } = attachment;
     const namespaceExists = netns !== undefined && (await isNamespace(netns));
@@ -186,7 +186,7 @@ async function inBatches<T>(items: readonly T[], size: number, work: (item: T) =
   for (let start = 0; start < items.length; start += size) await Promise.all(items.slice(start, start + size).map(work));
 }
 
-/** Converts an error to one that callers of the slot expect. */
+/** Converts an error to a NetworkError, which callers of the network slot expect. */
 export function asNetworkError(error: unknown): Error {
   if (error instanceof CniError) return toNetworkError(error);
   if (error instanceof Error)

@@ -15,8 +15,8 @@ import {
 const loopback: PluginConfig = { type: 'loopback' };
 
 /**
- * Returns the plugins that an attachment needs. Plugins with capabilities (ports, bandwidth) are omitted if the runtime passes no arguments for
- * them: bandwidth 1.1 would crash in CHECK, and portmap would run iptables in DEL needlessly.
+ * Returns the CNI plugins that an attachment needs. Omits CNI plugins with a capability (portMappings, bandwidth) if the attachment has no
+ * arguments for the capability: bandwidth 1.1 would crash in CHECK, and portmap would run iptables in DEL needlessly.
  */
 function pluginsFor(list: NetworkList, attachment: Attachment): readonly PluginConfig[] {
   const always = ({ capabilities }: PluginConfig) =>
@@ -24,29 +24,38 @@ function pluginsFor(list: NetworkList, attachment: Attachment): readonly PluginC
   return list.plugins.filter((plugin) => always(plugin) || runtimeConfig(plugin, attachment) !== undefined);
 }
 
-/** portmap 1.1 checks rules of both families if iptables supports both, and fails for a pod with addresses of one family. */
+/**
+ * Returns true for the error of portmap 1.1 in CHECK for a pod with addresses of one IP family: portmap checks the rules of both families if
+ * iptables supports both.
+ */
 function isAboutAbsentFamily(error: unknown, { ips }: CniResult): boolean {
   const family =
     error instanceof CniError && error.plugin === 'portmap' ? /^could not check ipv([46]) dnat/.exec(error.message)?.[1] : undefined;
   return family !== undefined && !ips.some(({ address }) => address.includes(':') === (family === '6'));
 }
 
-/** Runs one plugin once; `CniPlugins` executes its binary. @throws CniError; NetworkError `PluginMissing` */
+/**
+ * Runs one CNI plugin; `CniPlugins` executes the plugin's binary.
+ * @throws CniError if the CNI plugin fails; NetworkError `PluginMissing` if the binary does not exist
+ */
 export interface CniExec {
   run(type: string, command: CniCommand, call: CniCall): Promise<unknown>;
 }
 
-/** The operations of the CNI specification, section 3, on a list of plugins. */
+/** Runs the operations of the CNI specification, section 3, on a list of CNI plugins. */
 export class CniChain {
   readonly #plugins: CniExec;
   readonly #withLoopback: boolean;
-  /** `loopback`: whether to run the loopback plugin too; not needed if the list brings `lo` up. */
+  /** `loopback`: also run the loopback plugin, which is not needed if the list configures `lo` itself. */
   constructor(plugins: CniExec, { loopback: withLoopback = true }: { readonly loopback?: boolean } = {}) {
     this.#plugins = plugins;
     this.#withLoopback = withLoopback;
   }
 
-  /** Runs ADD in order, each plugin with the result of the previous one, and loopback concurrently. @throws CniError; the caller then calls `del` */
+  /**
+   * Runs ADD of each CNI plugin in order, with the result of the previous plugin as input. Runs the loopback plugin concurrently.
+   * @throws CniError if a plugin fails; the caller then calls `del`
+   */
   async add(list: NetworkList, attachment: Attachment, signal?: AbortSignal): Promise<CniResult> {
     const [main, lo] = await Promise.allSettled([this.#addAll(list, attachment, signal), this.#loopback(list, attachment)]);
     if (main.status === 'rejected') throw main.reason;
@@ -86,8 +95,8 @@ export class CniChain {
   }
 
   /**
-   * Runs DEL of all plugins in reverse order, even if one fails. `of` is `anyone` if it is unknown how the attachment was made.
-   * @throws CniError of the first that failed
+   * Runs DEL of all CNI plugins in reverse order, even if one of them fails. `of` is `anyone` if it is unknown how the attachment was made.
+   * @throws CniError of the first CNI plugin that failed
    */
   async del(list: NetworkList, attachment: Attachment, of: 'ours' | 'anyone', result?: CniResult): Promise<void> {
     const failures: unknown[] = [];
@@ -102,14 +111,14 @@ export class CniChain {
     if (failures.length > 0) throw failures[0];
   }
 
-  /** Runs STATUS. Does nothing if the plugins are older than CNI 1.1. */
+  /** Runs STATUS of the CNI plugins. Does nothing if they do not support CNI 1.1. */
   async status(list: NetworkList): Promise<void> {
     if (list.cniVersion < '1.1.0') return;
     for (const { capabilities: _, ...plugin } of list.plugins)
       await this.#plugins.run(plugin.type, 'STATUS', { stdin: { ...plugin, cniVersion: list.cniVersion, name: list.name } });
   }
 
-  /** Runs GC of all plugins. Does nothing if they are older than CNI 1.1. @throws the first error, after all have run */
+  /** Runs GC of all CNI plugins. Does nothing if they do not support CNI 1.1. @throws the first error, after all plugins have run */
   async gc(list: NetworkList, valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[]): Promise<void> {
     if (list.cniVersion < '1.1.0') return;
     const attachments = valid.map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));

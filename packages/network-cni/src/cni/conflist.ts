@@ -5,35 +5,39 @@ import { writeAtomic } from '@oarlock/primitives/atomic-file';
 import type { NetworkList } from './protocol.ts';
 
 /**
- * File that records which conflists in a directory are Oarlock's, and of which node. Its name has no extension that runtimes read: libcni reads
- * every `.conf`, `.conflist` and `.json`, including those that begin with a dot.
+ * Name of the file that records which conflists of a directory Oarlock wrote, and for which node. The name has an extension that libcni does not
+ * read: libcni reads every `.conf`, `.conflist` and `.json`, including names that begin with a dot.
  */
 export const ledgerFile = '.oarlock-written';
 
 interface LedgerEntry {
-  /** Data directory of the node's plugins. */
+  /** Data directory of the plugins of the node that wrote the conflist. */
   readonly owner: string;
-  /** SHA-256 of the text, in hex. */
+  /** SHA-256 of the conflist's text, in hex. */
   readonly digest: string;
 }
 type Ledger = Readonly<Record<string, LedgerEntry>>;
 
-/** CNI specification 1.1, section 1: `cniVersions` lists all supported versions. Older runtimes use `cniVersion`. */
+/**
+ * A network configuration list whose `cniVersions` lists all supported versions (CNI specification 1.1, section 1). Older container runtimes read
+ * `cniVersion`.
+ */
 export interface VersionedNetworkList extends NetworkList {
   readonly cniVersions?: readonly string[];
 }
 
 export interface Conflist {
-  /** Directory that runtimes read. */
+  /** Directory from which container runtimes read conflists. */
   readonly directory: string;
   readonly file: string;
-  /** Name of the plugin: conflists of other plugins of the same node are removed. */
+  /** Name of the network plugin. Conflists of other network plugins of the same node are removed. */
   readonly dataDir: string;
 }
 
 /**
- * Writes the conflist for runtimes that call CNI themselves, atomically, and only if it differs. Removes conflists of other network plugins of
- * this node: runtimes take the first one by name. Files that others wrote or changed stay. Returns the names of the removed files.
+ * Writes the conflist for container runtimes that call CNI plugins themselves: atomically, and only if the content differs. Removes conflists of
+ * other network plugins of this node, because runtimes use the first conflist by name. Keeps files that Oarlock did not write or that were
+ * changed. Returns the names of the removed files.
  */
 export async function writeConflist({ directory, file, dataDir }: Conflist, list: VersionedNetworkList): Promise<readonly string[]> {
   const owner = dirname(dataDir);
@@ -49,8 +53,8 @@ export async function writeConflist({ directory, file, dataDir }: Conflist, list
 }
 
 /**
- * Removes conflists of network plugins of this node, for a plugin without one: runtimes would continue to use them. Files that others wrote or
- * changed stay. Returns the names of the removed files.
+ * Removes the conflists of this node's network plugins. A network plugin without a conflist calls this, because container runtimes would
+ * continue to use an old conflist. Keeps files that Oarlock did not write or that were changed. Returns the names of the removed files.
  */
 export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'directory' | 'dataDir'>): Promise<readonly string[]> {
   const owner = dirname(dataDir);
@@ -63,7 +67,7 @@ export async function removeConflists({ directory, dataDir }: Pick<Conflist, 'di
   return gone;
 }
 
-/** Removes the unchanged files, and the records of all of them. */
+/** Removes the files that are unchanged since Oarlock wrote them, and the records of all given entries. */
 async function removeEntries(
   directory: string,
   ledger: Ledger,
@@ -84,7 +88,7 @@ async function removeEntries(
   return { gone, left };
 }
 
-/** Returns a network configuration that runtimes prefer, because it sorts first. */
+/** Returns the name of a conflist that sorts before `file`, which container runtimes therefore prefer, or undefined. */
 export async function conflistBefore(directory: string, file: string): Promise<string | undefined> {
   const names = await readdir(directory).catch(() => []);
   return names
@@ -93,7 +97,7 @@ export async function conflistBefore(directory: string, file: string): Promise<s
     .find((name) => name < file);
 }
 
-/** Reads the records. If they cannot be parsed, they are empty, so that nothing is removed. */
+/** Reads the records of written conflists. Returns no records if the file cannot be parsed, so that no conflist is removed. */
 async function readLedger(directory: string): Promise<Ledger> {
   const text = await readFile(join(directory, ledgerFile), 'utf8').catch(ignoreNotFound);
   if (text === undefined) return {};

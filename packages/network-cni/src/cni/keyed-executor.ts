@@ -1,4 +1,4 @@
-/** Runs work: one item per key at a time, a limited number in total, and none concurrently with exclusive work. */
+/** Runs asynchronous work: at most one item per key at a time, at most a fixed number in total, and no item concurrently with exclusive work. */
 export class KeyedExecutor {
   readonly #limit: number;
   readonly #busy = new Map<string, Promise<unknown>>();
@@ -27,7 +27,7 @@ export class KeyedExecutor {
     }
   }
 
-  /** Runs work when all running work has ended; later work waits for it. */
+  /** Runs `work` when all running work has ended. Work that is added later starts after `work` has ended. */
   async exclusive<T>(work: () => Promise<T>): Promise<T> {
     while (this.#exclusive) await this.#exclusive;
     const run = (

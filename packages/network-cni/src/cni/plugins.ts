@@ -14,12 +14,15 @@ export interface CniCall {
   readonly stdin: unknown;
 }
 
-/** Supported versions of the protocol, preferred first. */
+/** Supported CNI protocol versions in order of preference. */
 const supportedCniVersions = ['1.1.0', '1.0.0', '0.4.0', '0.3.1'] as const;
-/** The newest version that containerd 1.6 and similar runtimes read from a conflist. */
+/** The newest CNI version that containerd 1.6 and similar container runtimes read from a conflist. */
 const newestForOthers = '1.0.0';
 
-/** Returns the directory and path of each binary, in the order of the directories. */
+/**
+ * Searches directories for the binaries of CNI plugins. Returns as `found` the path of the first executable for each plugin type, and as
+ * `missing` the types that have no executable in any directory.
+ */
 export async function findPlugins(
   directories: readonly string[],
   types: readonly string[],
@@ -53,7 +56,10 @@ export class CniPlugins {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Runs a plugin and returns its parsed output, or undefined if there is none. @throws CniError; NetworkError `PluginMissing` */
+  /**
+   * Runs a CNI plugin. Returns its parsed output, or undefined if the plugin prints none.
+   * @throws CniError if the CNI plugin fails; NetworkError `PluginMissing` if the binary does not exist
+   */
   async run(type: string, command: CniCommand, { containerId = '', ifName = '', netns = '', args = '', stdin }: CniCall): Promise<unknown> {
     const { found } = await findPlugins(this.#directories, [type]);
     const path = found.get(type);
@@ -85,8 +91,9 @@ export class CniPlugins {
   }
 
   /**
-   * Returns the preferred version that all of these support: for calls of this process, and for conflists that runtimes read.
-   * @throws NetworkError `InvalidConfig` if there is no common version
+   * Returns the preferred CNI version that all these CNI plugins support: one for calls of this process, one for conflists that container runtimes
+   * read.
+   * @throws NetworkError `InvalidConfig` if the CNI plugins have no common version
    */
   async versions(types: readonly string[]): Promise<{ readonly own: string; readonly conflist: string }> {
     const answers = await Promise.all(types.map((type) => this.run(type, 'VERSION', { stdin: { cniVersion: newestForOthers } })));

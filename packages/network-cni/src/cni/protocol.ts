@@ -2,31 +2,31 @@ import { NetworkError, type Attachment, type NetworkErrorCode, type NetworkResul
 
 export type CniCommand = 'ADD' | 'CHECK' | 'DEL' | 'GC' | 'STATUS' | 'VERSION';
 
-/** One entry of `plugins` in a conflist. */
+/** The configuration of one CNI plugin: an entry of `plugins` in a conflist. */
 export interface PluginConfig {
   readonly type: string;
   readonly capabilities?: Readonly<Record<string, boolean>>;
   readonly [key: string]: unknown;
 }
-/** CNI specification, section 1: a network configuration list. */
+/** A network configuration list (CNI specification, section 1). */
 export interface NetworkList {
   readonly cniVersion: string;
   readonly name: string;
   readonly plugins: readonly PluginConfig[];
 }
 
-/** The result of ADD, kept unchanged: the next plugin, CHECK and DEL get all of it. */
+/** The result of ADD. It is kept unchanged, because the next CNI plugin, CHECK and DEL receive the complete result. */
 export interface CniResult {
   readonly ips: readonly { readonly address: string; readonly gateway?: string }[];
   readonly [key: string]: unknown;
 }
 
-/** An error object of section 5 of the specification, or its replacement for a plugin that exits without one. */
+/** The error object of a CNI plugin (CNI specification, section 5), or a substitute if the plugin exits without an error object. */
 export class CniError extends Error {
   override readonly name = 'CniFault';
   readonly plugin: string;
   readonly command: CniCommand;
-  /** Code of the specification: below 100 reserved, otherwise the plugin's own. */
+  /** Error code of the CNI specification. Codes below 100 are reserved; the CNI plugin defines all others. */
   readonly cniCode: number;
   constructor(plugin: string, command: CniCommand, cniCode: number, message: string) {
     super(message);
@@ -36,7 +36,7 @@ export class CniError extends Error {
   }
 }
 
-/** CNI specification 1.1, section 5, "Error": well-known codes. */
+/** Well-known error codes (CNI specification 1.1, section 5, "Error"). */
 const codes: Readonly<Record<number, NetworkErrorCode>> = {
   1: 'InvalidConfig',
   2: 'InvalidConfig',
@@ -47,10 +47,10 @@ const codes: Readonly<Record<number, NetworkErrorCode>> = {
   50: 'TryAgain',
   51: 'TryAgain',
 };
-/** The plugin does not know the container. */
+/** CNI error code: the CNI plugin does not know the container. */
 export const unknownContainer = 3;
 
-/** host-local reports exhaustion without a code of its own. */
+/** Matches messages about exhausted addresses, for which host-local has no error code of its own. */
 const exhausted = /no IP addresses available|no available IP|not enough (IP )?addresses/i;
 
 export function toNetworkError(fault: CniError): NetworkError {
@@ -59,7 +59,7 @@ export function toNetworkError(fault: CniError): NetworkError {
   return new NetworkError(fault.command === 'CHECK' ? 'Broken' : (codes[fault.cniCode] ?? 'PluginFailed'), message, { cause: fault });
 }
 
-/** @throws CniError if the value is not a result */
+/** Validates the output of ADD. @throws CniError if the value is not a CNI result */
 export function parseResult(plugin: string, value: unknown): CniResult {
   const ips = (value as { ips?: unknown } | undefined)?.ips ?? [];
   if (!Array.isArray(ips) || ips.some((ip: { address?: unknown } | null) => typeof ip?.address !== 'string'))
@@ -72,10 +72,10 @@ export function toNetworkResult({ ips }: CniResult): NetworkResult {
   return { ips: ips.map(({ address }) => address.split('/')[0] ?? ''), ...(gateway !== undefined && { gateway }) };
 }
 
-/** Capability with which containerd passes the pod's annotations to plugins. */
+/** The CNI capability with which containerd passes the pod's annotations to CNI plugins. */
 export const annotationsCapability = 'io.kubernetes.cri.pod-annotations';
 
-/** Returns the capability arguments of one attachment, for plugins that declare the capability. */
+/** Returns the capability arguments of an attachment (`runtimeConfig`) for a CNI plugin, restricted to the capabilities that the plugin declares. */
 export function runtimeConfig(
   { capabilities }: PluginConfig,
   { portMappings, bandwidth, annotations }: Attachment,
@@ -102,14 +102,17 @@ export function runtimeConfig(
   return Object.keys(args).length > 0 ? args : undefined;
 }
 
-/** Returns CNI_ARGS. Names with reserved characters are rejected, not escaped: the API server accepts no such names. */
+/** Returns the value of CNI_ARGS. Rejects names with reserved characters instead of escaping them, because the API server accepts no such names. */
 export function cniArgs({ containerId, pod }: Pick<Attachment, 'containerId' | 'pod'>): string {
   for (const value of [pod.namespace, pod.name, pod.uid])
     if (!/^[a-zA-Z0-9_.:-]*$/.test(value)) throw new NetworkError('InvalidConfig', `invalid pod name: ${JSON.stringify(value)}`);
   return `IgnoreUnknown=1;K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_INFRA_CONTAINER_ID=${containerId};K8S_POD_UID=${pod.uid}`;
 }
 
-/** Validates CNI_CONTAINERID and CNI_IFNAME (CNI specification 1.1, section 2). @throws NetworkError `InvalidConfig` */
+/**
+ * Validates CNI_CONTAINERID and CNI_IFNAME (CNI specification 1.1, section 2).
+ * @throws NetworkError `InvalidConfig` if a name is invalid
+ */
 export function validateNames({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): void {
   if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,199}$/.test(containerId))
     throw new NetworkError('InvalidConfig', `invalid container id: ${JSON.stringify(containerId)}`);

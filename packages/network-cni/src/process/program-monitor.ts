@@ -9,16 +9,16 @@ export interface ProgramMonitorOptions {
   readonly log: Logger;
   /** A program that prints one line per event, with its arguments. */
   readonly command: readonly [string, ...string[]];
-  /** What the program observes, for log messages. */
+  /** What the program monitors, for log messages. */
   readonly subject: string;
   onLine(text: string): void;
-  /** Called when the program has started: earlier events may have been missed. */
+  /** Called when the program has started. Events from before the start may have been missed. */
   onStart(): void;
 }
 const retryMs = 2_000;
 const longestRetryMs = 60_000;
 
-/** Keeps a program running that reports events. */
+/** Keeps a program that reports events running, and restarts it when it exits. */
 export class ProgramMonitor {
   readonly #options: ProgramMonitorOptions;
   #child: ChildProcess | undefined;

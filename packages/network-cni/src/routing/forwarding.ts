@@ -8,15 +8,20 @@ export interface ForwardingOptions {
   readonly log: Logger;
 }
 const timeoutMs = 10_000;
-/** Interval of checks: `nft monitor` reports no single rules and nothing of the older iptables. Upstream's agents use the same interval. */
+/**
+ * Interval of checks in milliseconds. `nft monitor` reports neither single rules nor changes by legacy iptables. Upstream's agents use the same
+ * interval.
+ */
 const resyncMs = 60_000;
 const programOf = { 4: 'iptables', 6: 'ip6tables' } as const;
-/** Matches a line of `nft monitor` about iptables' tables: a policy, or a chain with rules. */
+/** Matches a line of `nft monitor` about the tables of iptables: a chain with a policy or with rules. */
 const ofIptables = /^(?:add|create|delete) (?:chain|table) ip6? filter\b/;
 
 /**
- * Makes iptables' FORWARD chain accept packets of pods. If the chain accepts everything, no rules are added, because they would cost every packet.
- * If a firewall drops by default or has rules of its own, two ACCEPT rules are inserted before them. Later changes of the firewall are detected.
+ * Maintains rules in iptables' FORWARD chain that accept packets of pods.
+ *
+ * If the chain accepts everything, no rules are added, because rules cost time for every packet. If a firewall drops packets by default or has rules
+ * of its own, two ACCEPT rules are inserted before them. Later changes of the firewall are detected.
  */
 export class ForwardingRules {
   readonly #options: ForwardingOptions;
@@ -40,7 +45,10 @@ export class ForwardingRules {
     });
   }
 
-  /** Accepts packets of an interface, or with `NAME+` of all interfaces with this prefix. Restores the rules until `stop`. */
+  /**
+   * Accepts packets of the interface `link`; `NAME+` means all interfaces whose name starts with NAME. Restores the rules when they are removed,
+   * until `stop` is called.
+   */
   async accept(link: string, families: ReadonlySet<4 | 6>): Promise<void> {
     this.#held = { link, families };
     await this.#working;
@@ -50,7 +58,7 @@ export class ForwardingRules {
     this.#timer ??= this.#scheduleResync();
   }
 
-  /** The rules stay, because pods may keep running. */
+  /** Stops monitoring the FORWARD chain. Does not remove the rules, because pods may still run. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -109,7 +117,7 @@ export class ForwardingRules {
   }
 }
 
-/** Returns the rules that a chain lacks, given the output of `iptables -S`. None if the chain accepts everything. */
+/** Returns the rules that a chain lacks, given the output of `iptables -S`. Returns none if the chain accepts everything. */
 export function missingRules(chainRules: string, link: string): readonly (readonly string[])[] {
   const lines = chainRules.trim().split('\n');
   if (lines.length === 1 && lines[0] === '-P FORWARD ACCEPT') return [];

@@ -5,13 +5,13 @@ import { ProgramMonitor } from '../process/program-monitor.ts';
 export interface LinkMonitorOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called with the name of a link that went up or was removed; without a name if events may have been missed. */
+  /** Called with the name of a link that went up or was removed. Called without a name if events may have been missed. */
   readonly changed: (link?: string) => void;
 }
-/** Matches `7: up0@if6: <BROADCAST,UP> ...`, after `Deleted ` if the link was removed. */
+/** Matches a line such as `7: up0@if6: <BROADCAST,UP> ...`, with the prefix `Deleted ` if the link was removed. */
 const line = /^(Deleted )?\d+: ([^:@\s]{1,15})(?:@[^:\s]+)?: <([A-Z0-9_,-]*)>/;
 
-/** Parses a line of `ip -o monitor link`. Returns undefined if it is not about a link. */
+/** Parses a line of `ip -o monitor link`. Returns undefined if the line is not about a link. */
 export function linkOf(text: string): { readonly name: string; readonly state: 'up' | 'down' | 'gone' } | undefined {
   const [, deleted, name, flags = ''] = line.exec(text) ?? [];
   if (name === undefined) return undefined;
@@ -19,8 +19,8 @@ export function linkOf(text: string): { readonly name: string; readonly state: '
 }
 
 /**
- * Reports links that went up or were removed. When a link goes down, the kernel removes its routes and neighbors without notice and does not
- * restore them.
+ * Reports links that went up or were removed. When a link goes down, the kernel removes the link's routes and neighbors without a notification
+ * and does not restore them.
  */
 export class LinkMonitor {
   readonly #lines: ProgramMonitor;

@@ -2,7 +2,7 @@ import { nodes } from '@oarlock/api/resources';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Informer, Informers } from '@oarlock/spi/client';
 
-/** A pod range of another node, and the node address that it is reached through. */
+/** A pod CIDR of another node, and the node address through which the CIDR is reached. */
 export interface Peer {
   readonly range: string;
   /** Address of the node, of the same family as the range. */
@@ -11,28 +11,28 @@ export interface Peer {
   readonly vtep?: string;
 }
 
-/** Source of the pod ranges of other nodes. */
+/** Provides the pod CIDRs of other nodes. */
 export interface PeerSource {
   /** True once the first list is complete. */
   readonly synced: boolean;
-  /** Calls the callback after each relevant change, and when the first list is complete. */
+  /** Calls `changed` after each relevant change and when the first list is complete. Returns a function that removes the callback. */
   onChange(changed: () => void): () => void;
   list(ownName: string): readonly Peer[];
 }
 
-/** Addresses that other nodes reach a node at. */
+/** Returns the addresses at which other nodes reach a node. */
 export function nodeAddresses({ status }: Node): readonly string[] {
   return (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP').map(({ address }) => address);
 }
 
-/** Returns the peer for a pod range behind these addresses of a node. */
+/** Returns the peer for a pod CIDR of a node with these addresses. */
 export function peerAt(range: string, addresses: readonly string[]): Peer {
   const address = addresses.find((each) => each.includes(':') === range.includes(':'));
   const vtep = addresses.find((each) => !each.includes(':'));
   return { range, ...(address !== undefined && { address }), ...(vtep !== undefined && { vtep }) };
 }
 
-/** Returns the pod ranges of a node with the addresses to reach them. */
+/** Returns the pod CIDRs of all nodes except `ownName`, with the addresses through which they are reached. */
 export function peersOf(all: readonly Node[], ownName: string): readonly Peer[] {
   return all.flatMap((node) => {
     if (node.metadata?.name === ownName) return [];
@@ -41,7 +41,7 @@ export function peersOf(all: readonly Node[], ownName: string): readonly Peer[] 
   });
 }
 
-/** A source that uses `spec.podCIDRs` of nodes. */
+/** A PeerSource that reads `spec.podCIDRs` of Node objects. */
 export class NodePeers implements PeerSource {
   readonly #nodes: Informer<Node>;
   constructor(informers: Informers) {

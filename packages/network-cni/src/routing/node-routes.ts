@@ -9,7 +9,10 @@ import { familyOf } from './cidr.ts';
 import { runProgram } from '@oarlock/primitives/run-program';
 
 export interface NodeRoutesOptions {
-  /** `direct`: routes via the nodes, which must be on one link. `vxlan`: tunnels over UDP between their IPv4 addresses. */
+  /**
+   * How packets reach other nodes. `direct`: routes through the nodes, which must be on one link. `vxlan`: UDP tunnels between the nodes' IPv4
+   * addresses.
+   */
   readonly mode: 'direct' | 'vxlan';
   readonly device: string;
   /** Settings of the VXLAN device. */
@@ -28,23 +31,23 @@ const retryMs = 2_000;
 /** Overhead of VXLAN, in bytes per packet. */
 export const vxlanOverhead = 50;
 
-/** Derives the MAC address of a node's VXLAN device from its IP address, so that it need not be exchanged. */
+/** Returns the MAC address of a node's VXLAN device, derived from the node's IP address, so that nodes need not exchange it. */
 export function deviceMac(address: string): string {
   const bytes = createHash('sha256').update(address).digest().subarray(0, 5);
   return ['02', ...[...bytes].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
 }
 
-/** A route in the kernel. */
+/** A route that exists in the kernel. */
 interface Present {
   readonly gateway?: string;
   readonly dev?: string;
 }
 
-/** Maintains routes to the pods of other nodes, when nodes or links of this node change. */
+/** Maintains the routes to the pods of other nodes whenever nodes, or links of this node, change. */
 export class NodeRoutes {
   readonly #options: NodeRoutesOptions;
   readonly #programmed = new Map<string, string>();
-  /** Devices of current and earlier routes. */
+  /** Names of the devices that current and earlier routes use. */
   readonly #devices = new Set<string>();
   readonly #links: LinkMonitor;
   #deviceLost = false;
@@ -69,7 +72,7 @@ export class NodeRoutes {
     });
   }
 
-  /** Starts, or applies other values. Routes of an earlier process stay until the first list of peers is complete. */
+  /** Starts maintaining routes, or applies a changed configuration. Routes of an earlier process stay until the first list of peers is complete. */
   async configure(node: NodeNetwork): Promise<void> {
     this.#node = node;
     await this.#working;

@@ -10,7 +10,7 @@ const timeoutMs = 10_000;
 const tableOf = (bridge: string) => `oarlock-${bridge}`;
 
 /**
- * Configures the node's kernel: forwarding, iptables for bridged packets (which Services require), and one rule that masquerades packets that
+ * Configures the node's kernel: IP forwarding, iptables for bridged packets (which Services require), and one rule that masquerades packets that
  * leave the cluster.
  */
 export class NodeSetup {
@@ -34,8 +34,8 @@ export class NodeSetup {
   }
 
   /**
-   * Replaces the node's masquerading in one transaction. It has one rule for all pods: the bridge plugin's chain per pod costs several runs of
-   * iptables per ADD and remains if a namespace vanishes before DEL. Returns false if nftables is not available.
+   * Replaces the node's masquerade rule in one transaction. One rule serves all pods: the bridge plugin's chain per pod costs several runs of
+   * iptables per ADD, and remains if a network namespace disappears before DEL. Returns false if nftables is not available.
    */
   async masquerade(bridge: string, { podCIDRs, clusterCIDRs }: Pick<NodeNetwork, 'podCIDRs' | 'clusterCIDRs'>): Promise<boolean> {
     const table = tableOf(bridge);
@@ -55,7 +55,7 @@ export class NodeSetup {
     await this.#try('nft', ['-f', '-'], `add table inet ${tableOf(bridge)}\ndelete table inet ${tableOf(bridge)}\n`);
   }
 
-  /** Writes a kernel setting. Returns false if the kernel does not have it. */
+  /** Writes a sysctl. Returns false if the kernel does not have it. */
   async #set(name: string, value: string, required = false): Promise<boolean> {
     const path = join(this.#sysctls, name);
     try {

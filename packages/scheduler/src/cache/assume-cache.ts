@@ -9,9 +9,9 @@ const versionOf = ({ metadata }: KubeObject): bigint => {
 type Listener<T> = (before: T | undefined, now: T | undefined) => void;
 
 /**
- * An informer's cache, overlaid with assumed objects: writes that the informer has not observed yet, or decisions that are not
- * written yet. An assumed object is replaced by the first newer version of the object (resource versions are comparable: KEP-5504),
- * and dropped on its deletion or by `forget`.
+ * An informer's cache with an overlay of assumed objects: objects whose write the informer has not observed yet, or that are not written yet. An
+ * assumed object is replaced when the informer observes a newer version (resource versions are comparable: KEP-5504), and is dropped when the object
+ * is deleted or by `forget`.
  */
 export class AssumeCache<T extends KubeObject> {
   readonly informer: Informer<T>;
@@ -32,7 +32,7 @@ export class AssumeCache<T extends KubeObject> {
     });
   }
 
-  /** Calls the listener for each object in the cache, then for each change, including changes of assumed objects. */
+  /** Calls the listener for each object in the cache, then for each change, including assumed objects. */
   onChange(listener: Listener<T>): void {
     for (const object of this.informer.list()) listener(undefined, this.get(objectKey(object)));
     this.#listeners.push(listener);
@@ -49,7 +49,7 @@ export class AssumeCache<T extends KubeObject> {
     return this.#assumed.has(key);
   }
 
-  /** Overlays an object. Does nothing if the informer's cache has a newer version or no version of it. */
+  /** Adds an assumed object. Does nothing if the informer's cache has a newer version of the object or does not have the object. */
   assume(object: T): void {
     const key = objectKey(object);
     const cached = this.informer.get(key);

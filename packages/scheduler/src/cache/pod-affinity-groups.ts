@@ -9,7 +9,7 @@ const usesPodLabels = ({ matchLabelKeys = [], mismatchLabelKeys = [] }: PodAffin
   matchLabelKeys.length + mismatchLabelKeys.length > 0;
 const keys = new WeakMap<Pod, string>();
 
-/** Returns a key that is equal for pods with equal affinity terms; undefined for a pod without pod affinity. */
+/** Returns a key that is equal for pods with equal pod affinity terms, or undefined for a pod without pod affinity. */
 function affinityKey(pod: Pod): string | undefined {
   const { podAffinity, podAntiAffinity } = pod.spec?.affinity ?? {};
   if (podAffinity === undefined && podAntiAffinity === undefined) return undefined;

@@ -5,7 +5,7 @@ const maxSelectors = 128;
 interface SelectorCounts {
   readonly selector: PodSelector;
   readonly byNode: Map<string, number>;
-  /** Counts by label key, then label value; has the label keys that were requested since the last reset. */
+  /** Pod counts by label key, then label value, for the label keys that were requested since the last reset. */
   readonly byLabel: Map<string, Map<string, number>>;
 }
 
@@ -13,11 +13,11 @@ interface SelectorCounts {
 type LabelOf = (node: string, label: string) => string | undefined;
 
 /**
- * Counts the pods of each node that a selector matches, for the `maxSelectors` most recently used selectors. The first request for
- * a selector visits all pods; later changes of pods update its counts.
+ * Counts the pods on each node that match a selector, for the `maxSelectors` most recently used selectors. The first request for a selector visits
+ * all pods; later changes of pods update the counts.
  */
 export class PodCounts {
-  /** In order of use; the least recently used selector is first. */
+  /** Counts by selector, with the least recently used selector first. */
   readonly #bySelector = new Map<string, SelectorCounts>();
   readonly #labelOf: LabelOf;
 
@@ -43,7 +43,7 @@ export class PodCounts {
     for (const counts of this.#bySelector.values()) this.#count(counts, pod, node, by);
   }
 
-  /** Must be called when a node is added, deleted, or its labels change. */
+  /** Drops the counts by label. Must be called when a node is added or deleted, or when its labels change. */
   resetLabelCounts(): void {
     for (const { byLabel } of this.#bySelector.values()) byLabel.clear();
   }

@@ -8,14 +8,14 @@ import { PodCounts } from './pod-counts.ts';
 const noTaints: readonly Taint[] = [];
 const placeholderNode = (name: string): Node => ({ metadata: { name } });
 
-/** A node with its pods. It does not change during a scheduling cycle, unless the cycle waits for an extender. */
+/** A node with its pods. The node info does not change during a scheduling cycle, except while the cycle waits for an extender. */
 export class CachedNodeInfo implements NodeInfo {
   readonly name: string;
   readonly pods: PodInfo[] = [];
   readonly requested = new ResourceTotals();
   readonly nonZeroRequested = new ResourceTotals();
   readonly #usedPorts = new Set<string>();
-  /** The number of pods that use each port. It may briefly be two, if one of them is only assumed. */
+  /** The number of pods that use each host port. The number is briefly two if one of the pods is only assumed. */
   readonly #portCounts = new Map<string, number>();
   readonly #podIndex = new Map<string, number>();
   #node: Node;
@@ -135,8 +135,8 @@ export class SchedulerCache implements Snapshot {
   #nodeList: CachedNodeInfo[] | undefined;
 
   /**
-   * The nodes, interleaved by zone, so that a search that stops early has visited every zone. The array is replaced when a node is
-   * added, deleted, or its labels change: callers may cache values by the array's identity.
+   * The nodes, interleaved by zone, so that a search that stops early has visited every zone. A node that is added or deleted, or whose labels
+   * change, causes a new array: callers may cache values by the identity of the array.
    */
   get nodes(): readonly CachedNodeInfo[] {
     return (this.#nodeList ??= interleaveZones([...this.#nodeInfos.values()].filter(({ hasNode }) => hasNode)));
@@ -176,7 +176,7 @@ export class SchedulerCache implements Snapshot {
     if (state.pods.length === 0) this.#nodeInfos.delete(name);
   }
 
-  /** Sets an assigned pod. Replaces an earlier version and an assumption. */
+  /** Adds or updates an assigned pod. Replaces an earlier version of the pod and an assumed pod. */
   setPod(pod: Pod): void {
     const info = newPodInfo(pod);
     this.#detachedPods.delete(info.key);
@@ -185,7 +185,7 @@ export class SchedulerCache implements Snapshot {
     this.#addToNode(info, pod.spec?.nodeName ?? '');
   }
 
-  /** Returns true if the cache had the pod. */
+  /** Removes a pod. Returns true if the cache had the pod. */
   removePod(key: string): boolean {
     const known = this.#nodeOfPod.has(key) || this.#detachedPods.has(key);
     this.#detachedPods.delete(key);
@@ -197,7 +197,7 @@ export class SchedulerCache implements Snapshot {
     return this.#nodeOfPod.get(key);
   }
 
-  /** Counts a pod on a node before its binding is written. */
+  /** Counts a pod on a node before the pod's binding is written. */
   assumePod(pod: PodInfo, node: string): void {
     this.#removeFromNode(pod.key);
     this.#assumedPods.add(pod.key);
@@ -209,7 +209,7 @@ export class SchedulerCache implements Snapshot {
     if (this.#assumedPods.delete(key)) this.#removeFromNode(key);
   }
 
-  /** Removes a pod for a dry run until `reattachPod`. An event for the pod in the meantime takes precedence. */
+  /** Removes a pod during a dry run, until `reattachPod` is called. An event for the pod in the meantime takes precedence. */
   detachPod(pod: PodInfo): void {
     const node = this.#nodeOfPod.get(pod.key);
     if (node === undefined) return;

@@ -69,9 +69,9 @@ const extender = z.strictObject({
 });
 export type ExtenderConfig = z.output<typeof extender>;
 
-/** Keys of upstream's configuration that have no effect here: accepted, and reported by `ignoredKeys`. */
+/** Keys of upstream's configuration that have no effect here. The configuration accepts them, and `ignoredKeys` reports them. */
 const keysConfiguredElsewhere = {
-  /** Scheduling runs on one thread. */
+  /** Ignored, because scheduling runs on one thread. */
   parallelism: z.number().int().min(1).optional(),
   clientConnection: z
     .strictObject({
@@ -97,7 +97,7 @@ export const configuration = z
     kind: z.literal('KubeSchedulerConfiguration').optional(),
     profiles: z.array(profile).min(1).optional(),
     extenders: z.array(extender).default([]),
-    /** The share of feasible nodes that ends the search, in percent. 0, the default: 50 % reduced to 5 % with the size of the cluster. */
+    /** The percentage of feasible nodes at which the search ends. The default 0 means 50 %, decreasing to 5 % with the size of the cluster. */
     percentageOfNodesToScore: percentage.optional(),
     podInitialBackoffSeconds: z.number().positive().default(1),
     podMaxBackoffSeconds: z.number().positive().default(10),
@@ -119,11 +119,11 @@ export const configuration = z
     parallelBinds: z.number().int().min(1).max(10_000).default(200),
     /** Names of plugins that are disabled in all profiles, such as ImageLocality. */
     disable: z.array(z.string()).default([]),
-    /** Score weights by plugin name, for all profiles that do not set a weight for the plugin. */
+    /** Score weights by plugin name. They apply to all profiles that do not set a weight for the plugin. */
     weights: z.record(z.string(), z.number().min(0).max(100)).default({}),
     leaderElect: z.boolean().default(false),
     leaseName: z.string().regex(objectName, 'must be an object name: lower-case letters, digits, "-" and "."').default('oarlock-scheduler'),
-    /** Use coordinated leader election (KEP-4355). Requires an API server that serves LeaseCandidates. */
+    /** Enables coordinated leader election (KEP-4355). Requires an API server that serves LeaseCandidates. */
     coordinated: z.boolean().default(false),
   })
   .superRefine((config, context) => {
@@ -178,14 +178,14 @@ const ignoredKeyReasons: Readonly<Record<keyof typeof keysConfiguredElsewhere, s
   delayCacheUntilActive: 'the caches are shared with other roles of the process',
 };
 
-/** Returns the keys of a configuration that have no effect, with the reasons. */
+/** Returns the configured keys that have no effect, each with the reason. */
 export function ignoredKeys(config: Configuration): readonly { readonly key: string; readonly reason: string }[] {
   return (Object.keys(ignoredKeyReasons) as (keyof typeof keysConfiguredElsewhere)[])
     .filter((key) => config[key] !== undefined && config[key] !== false)
     .map((key) => ({ key, reason: ignoredKeyReasons[key] }));
 }
 
-/** Returns plugin arguments without apiVersion and kind. */
+/** Returns the arguments of a plugin without `apiVersion` and `kind`. */
 export function plainArgs({
   apiVersion: _version,
   kind: _kind,

@@ -6,7 +6,7 @@ import { Framework, extensionPoints, type ExtensionPoint } from '../framework/fr
 export interface SchedulingProfile {
   readonly schedulerName: string;
   readonly framework: Framework;
-  /** Undefined: depends on the size of the cluster. */
+  /** As in KubeSchedulerConfiguration; undefined if the percentage depends on the size of the cluster. */
   readonly percentageOfNodesToScore: number | undefined;
 }
 
@@ -75,7 +75,7 @@ function frameworkOf(
   return new Framework(plugins, { weights, pluginNames });
 }
 
-/** Returns the plugins with the arguments of the profile. */
+/** Returns the plugins, configured with the arguments of the profile. */
 function withArgs({ pluginConfig }: Profile, chain: readonly SchedulingPlugin[]): readonly SchedulingPlugin[] {
   const argsByName = new Map(pluginConfig.map(({ name, args }, index) => [name, { args: plainArgs(args), index }]));
   for (const [name, { index }] of argsByName)

@@ -17,10 +17,13 @@ interface BindingCycleOptions {
   readonly extenders: readonly Extender[];
   readonly parallelBinds: number;
   readonly waitingPods: WaitingPods;
-  /** Writes `status.nominatedNodeName` before a binding that takes long (KEP-5278). Resolves when it is written or the write has failed. */
+  /** Writes `status.nominatedNodeName` before a binding that takes long (KEP-5278). Resolves when the write has succeeded or failed. */
   writeNominatedNode(scheduled: ScheduledPod): Promise<void>;
   onBound(scheduled: ScheduledPod): void;
-  /** `failure` is undefined if the cycle was aborted. `nominationWritten` is true if `writeNominatedNode` was called. */
+  /**
+   * Called when a binding cycle has failed. `failure` is undefined if the cycle was aborted. `nominationWritten` is true if
+   * `writeNominatedNode` was called.
+   */
   onFailed(scheduled: ScheduledPod, failure: SchedulingFailure | undefined, nominationWritten: boolean): void;
 }
 
@@ -71,7 +74,7 @@ export class BindingCycle {
     span.end();
   }
 
-  /** Waits at permit, then runs preBind and bind. A thrown error becomes a rejection with the code `error`. */
+  /** Waits at permit, then runs preBind and bind. Converts a thrown error to a rejection with the code `error`. */
   async #bindingCycle(
     scheduled: ScheduledPod,
     context: BindContext,

@@ -15,13 +15,13 @@ export interface PodGroupResult {
   readonly failed: readonly FailedAttempt[];
 }
 interface PodGroupAttempt extends PodGroupResult {
-  /** Members that have a node, including those that had one before the attempt. */
+  /** Number of members that have a node, including members that had a node before the attempt. */
   readonly scheduledCount: number;
 }
 
 interface PodGroupCycleOptions {
   readonly podGroup: PodGroupInfo;
-  /** The members in the queue. */
+  /** The members of the pod group that are in the scheduling queue. */
   readonly members: readonly PodGroupMember[];
   readonly cache: SchedulerCache;
   readonly nominator: Nominator;
@@ -33,7 +33,7 @@ interface PodGroupCycleOptions {
   unreserveAndForget(scheduled: ScheduledPod): void;
 }
 
-/** Schedules the members of a pod group one after the other. If fewer than `minCount` fit, none is scheduled. */
+/** Schedules the members of a pod group one after the other. If fewer than `minCount` members fit, none is scheduled. */
 export class PodGroupCycle {
   readonly #options: PodGroupCycleOptions;
 
@@ -41,7 +41,7 @@ export class PodGroupCycle {
     this.#options = options;
   }
 
-  /** If too few members fit, reverts the attempt and runs the postFilter plugins for the pod group, which may preempt pods. */
+  /** Schedules the members. If too few fit, reverts the attempt and runs the PostFilter plugins for the pod group, which may preempt pods. */
   async schedulePodGroup(): Promise<PodGroupResult> {
     const { podGroup, members } = this.#options;
     const restoreNominations = this.#saveNominations();
@@ -58,7 +58,7 @@ export class PodGroupCycle {
     return { scheduled: [], failed: failures };
   }
 
-  /** Returns a function that restores the present nominations of the members. An assumed pod loses its nomination. */
+  /** Returns a function that restores the current nominations of the members, which an assumed pod loses. */
   #saveNominations(): () => void {
     const { members, nominator } = this.#options;
     const nominations = members.flatMap(({ podInfo }) => {
@@ -76,7 +76,7 @@ export class PodGroupCycle {
     return [...cache.podCountByNode(selector).values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Tries the topology domains in turn until enough members fit. Reverts an attempt with too few members, and every dry run. */
+  /** Tries one topology domain after the other until enough members fit. Reverts attempts with too few members, and every dry run. */
   async #scheduleMembers(dryRun: boolean): Promise<PodGroupAttempt> {
     const { podGroup, members, cache, schedulePod, unreserveAndForget } = this.#options;
     let attempt: PodGroupAttempt = { scheduled: [], failed: [], scheduledCount: 0 };
@@ -113,7 +113,7 @@ export class PodGroupCycle {
     }
   }
 
-  /** Records in `detachedPods` the keys of the pods that the dry run has removed from the cache. */
+  /** Returns a dry run that records in `detachedPods` the keys of the pods that it has removed from the cache. */
   #newDryRun(detachedPods: Set<string>): PodGroupDryRun {
     const { podGroup, members, cache, nominator } = this.#options;
     return {

@@ -17,7 +17,7 @@ interface PodStatusWriterOptions {
 interface UnschedulableStatus {
   readonly reason: string;
   readonly message: string;
-  /** Undefined: keep the nomination; '': clear it. */
+  /** The node to nominate the pod to. undefined keeps the current nomination; '' clears it. */
   readonly nominatedNodeName: string | undefined;
   /** True if `nominatedNodeName` was written during this attempt: the pod's cached version may not show it yet. */
   readonly nominationWritten: boolean;
@@ -32,7 +32,7 @@ export class PodStatusWriter {
     this.#options = options;
   }
 
-  /** Sets the condition PodScheduled to False. Does not write a status that would not change. */
+  /** Sets the condition PodScheduled to False. Does nothing if the status would not change. */
   writeUnschedulable(
     pod: Pod,
     { reason, message, nominatedNodeName, nominationWritten }: UnschedulableStatus,
@@ -60,7 +60,7 @@ export class PodStatusWriter {
     );
   }
 
-  /** Resolves when the nomination is written or the write has failed. */
+  /** Writes `status.nominatedNodeName`. Resolves when the write has succeeded or failed. */
   async writeNominatedNode(pod: Pod, node: string, spanContext: SpanContext | undefined): Promise<void> {
     if (pod.status?.nominatedNodeName === node) return;
     await this.#patch(pod, { nominatedNodeName: node }, spanContext);

@@ -53,20 +53,20 @@ export interface PodSchedulerOptions {
   readonly parallelBinds: number;
   profileOf(pod: Pod): SchedulingProfile | undefined;
   onBound(scheduled: ScheduledPod): void;
-  /** Writes `status.nominatedNodeName` before a binding that takes long. Resolves when it is written or the write has failed. */
+  /** Writes `status.nominatedNodeName` before a binding that takes long. Resolves when the write has succeeded or failed. */
   writeNominatedNode(scheduled: ScheduledPod): Promise<void>;
 }
 
 interface SchedulingCycleOptions {
-  /** The only nodes to evaluate. */
+  /** Names of the nodes to evaluate; if absent, all nodes are evaluated. */
   readonly allowedNodes?: ReadonlySet<string>;
-  /** False: do not run postFilter plugins. */
+  /** Whether PostFilter plugins run; true if absent. */
   readonly preempt?: boolean;
-  /** True: the caller reverts the result, and the attempt is not counted in metrics. */
+  /** If true, the caller reverts the result, and the attempt does not count in metrics. */
   readonly dryRun?: boolean;
 }
 
-/** How many of the highest scores the span of scoring records. */
+/** Number of the highest scores that the trace span of scoring records. */
 const scoresInSpan = 5;
 
 /** Schedules one pod or pod group at a time; the steps are in the order of upstream's schedule_one.go. */
@@ -198,7 +198,10 @@ export class PodScheduler {
     return found;
   }
 
-  /** Returns why the pod fits no node. Runs the postFilter plugins, which may preempt pods and nominate a node. */
+  /**
+   * Returns the failure of a pod that fits no node, with the reasons. First runs the PostFilter plugins, which may preempt pods and nominate a
+   * node.
+   */
   async #handleFitError(
     { podInfo, profile }: SchedulingAttempt,
     state: SchedulingCycleState,
@@ -216,7 +219,7 @@ export class PodScheduler {
     return { ...failure, message: message + messageSuffix, ...nomination };
   }
 
-  /** Returns the feasible node with the highest score. A single feasible node is not scored. */
+  /** Returns the feasible node with the highest score. Does not score a single feasible node. */
   async #selectNode(
     attempt: SchedulingAttempt,
     state: SchedulingCycleState,
@@ -248,13 +251,13 @@ export class PodScheduler {
     return scores;
   }
 
-  /** Counts the pod on the node in the cache before it is bound. */
+  /** Assumes the pod: counts the pod on the node in the cache before the pod is bound. */
   #assume(pod: PodInfo, node: string): void {
     this.#options.cache.assumePod(pod, node);
     this.#options.nominator.deleteNominatedPod(pod.key);
   }
 
-  /** Returns the first rejection, after reverting the assumption, or undefined if all plugins succeed. */
+  /** Runs the reserve plugins. Returns the first rejection after reverting the assumption of the pod, or undefined if all plugins succeed. */
   async #runReservePlugins(
     { podInfo, profile: { framework } }: SchedulingAttempt,
     state: SchedulingCycleState,
@@ -267,7 +270,10 @@ export class PodScheduler {
     return status;
   }
 
-  /** Returns the plugins that make the pod wait with their timeouts, or the first rejection, after reverting the reservation. */
+  /**
+   * Runs the permit plugins. Returns the plugins that make the pod wait, with their timeouts; or the first rejection, after reverting the
+   * reservation.
+   */
   #runPermitPlugins(
     { podInfo, profile: { framework } }: SchedulingAttempt,
     state: SchedulingCycleState,

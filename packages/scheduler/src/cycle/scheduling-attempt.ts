@@ -11,23 +11,23 @@ export interface SchedulingAttempt {
   readonly spanContext: SpanContext | undefined;
 }
 
-/** An attempt that found a node: the pod is assumed on it and has to be bound. */
+/** An attempt that found a node. The pod is assumed on the node and must be bound. */
 export interface ScheduledPod extends SchedulingAttempt {
   readonly state: SchedulingCycleState;
   readonly node: string;
   /** Start of the attempt in milliseconds, on the monotonic clock. */
   readonly startedAt: number;
-  /** The timeout in milliseconds of each plugin that makes the pod wait at permit; undefined if none does. */
+  /** The timeout in milliseconds of each plugin that makes the pod wait at permit; undefined if no plugin does. */
   readonly permitTimeouts: ReadonlyMap<string, number> | undefined;
 }
 
 export interface SchedulingFailure {
-  /** The plugins that rejected the pod. Empty after an error. */
+  /** Names of the plugins that rejected the pod; empty after an error. */
   readonly unschedulablePlugins: ReadonlySet<string>;
   /** The reason of the pod's condition PodScheduled. */
   readonly reason: 'Unschedulable' | 'SchedulerError';
   readonly message: string;
-  /** Undefined: keep the nomination of the pod; '': clear it. */
+  /** The node to nominate the pod to. undefined keeps the current nomination; '' clears it. */
   readonly nominatedNodeName?: string;
 }
 
@@ -35,7 +35,7 @@ export interface FailedAttempt extends SchedulingAttempt {
   readonly failure: SchedulingFailure;
 }
 
-/** Returns the failure of an attempt that ended with an error that is not a plugin's status. */
+/** Returns the failure of an attempt for an error other than a plugin's status. */
 export const errorFailure = (message: string): SchedulingFailure => ({
   unschedulablePlugins: new Set(),
   reason: 'SchedulerError',
@@ -43,7 +43,7 @@ export const errorFailure = (message: string): SchedulingFailure => ({
   nominatedNodeName: '',
 });
 
-/** Returns the failure for a plugin's status. If `afterNodeSelection` is true, the message counts the rejection as that of one node. */
+/** Returns the failure of an attempt for a plugin's status. With `afterNodeSelection`, the message counts the rejection as that of one node. */
 export function failureOf(status: PluginStatus, afterNodeSelection: boolean): SchedulingFailure {
   const message = statusMessage(status);
   if (status.code === 'error') return errorFailure(message);

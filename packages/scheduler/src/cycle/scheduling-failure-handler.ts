@@ -27,7 +27,10 @@ export class SchedulingFailureHandler {
     this.#options = options;
   }
 
-  /** `nominationWritten`: the binding cycle has written `status.nominatedNodeName`, which the pod's cached version may not show yet. */
+  /**
+   * Returns a pod to the queue after a failed scheduling cycle. `nominationWritten` is true if the binding cycle has written
+   * `status.nominatedNodeName`, which the cached version of the pod may not show yet.
+   */
   handleSchedulingFailure({ podInfo, profile, spanContext, failure }: FailedAttempt, nominationWritten = false): void {
     const { queue, recorderOf, podStatusWriter } = this.#options;
     const { unschedulablePlugins, reason, message, nominatedNodeName } = failure;
@@ -40,7 +43,7 @@ export class SchedulingFailureHandler {
     podStatusWriter.writeUnschedulable(pod, { reason, message, nominatedNodeName, nominationWritten }, spanContext);
   }
 
-  /** `failure` is undefined if the binding cycle was aborted because the scheduler stops. */
+  /** Returns a pod to the queue after a failed binding cycle. `failure` is undefined if the scheduler stops and aborted the cycle. */
   handleBindingCycleError(
     { podInfo, profile, spanContext }: ScheduledPod,
     failure: SchedulingFailure | undefined,
@@ -58,7 +61,7 @@ export class SchedulingFailureHandler {
     this.handleSchedulingFailure({ podInfo, profile, spanContext, failure }, nominationWritten);
   }
 
-  /** Nominates the pod to the node; nominated pods of lower priority lose their nomination to it and are retried. */
+  /** Nominates the pod to a node. Pods of lower priority that are nominated to the node lose their nomination and are retried. */
   #addNominatedPod(podInfo: QueuedPodInfo, node: string, spanContext: SpanContext | undefined): void {
     const { queue, nominator, podStatusWriter } = this.#options;
     if (node === '') {

@@ -1,4 +1,4 @@
-/** Returns the index of the highest score. Each of several equal scores is chosen with the same probability (reservoir sampling). */
+/** Returns the index of the highest score. If several scores are highest, each is returned with the same probability (reservoir sampling). */
 export function selectHost(scores: Float64Array, random: () => number): number {
   let best = 0;
   let equalCount = 1;

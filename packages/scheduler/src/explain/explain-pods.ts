@@ -20,8 +20,8 @@ interface ExplainOptions {
 }
 
 /**
- * Explains the pods in order; each pod is assumed on its best node before the next one is explained. Reverts all changes of the
- * cache. Runs synchronously, so that no scheduling cycle sees them.
+ * Explains pods in order; each pod is assumed on its best node before the next pod is explained. Reverts all changes of the cache. Runs
+ * synchronously, so that no scheduling cycle sees the changes.
  */
 export function explainPods(pods: readonly Pod[], options: ExplainOptions): readonly Explanation[] {
   const undo: (() => void)[] = [];
@@ -71,7 +71,7 @@ function withoutNodeName(pod: Pod): PodInfo {
   return newPodInfo({ ...pod, spec: spec as NonNullable<Pod['spec']> });
 }
 
-/** Removes a bound or assumed pod from its node until it is restored through `undo`. Returns true if the pod is bound or assumed. */
+/** Removes a bound or assumed pod from its node and adds a function that restores the pod to `undo`. Returns false if the pod has no node. */
 function removeFromCache(pod: Pod, cache: SchedulerCache, undo: (() => void)[]): boolean {
   const key = objectKey(pod);
   const assumedNode = cache.isAssumedPod(key) ? cache.nodeOf(key) : undefined;

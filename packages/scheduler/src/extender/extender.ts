@@ -15,7 +15,7 @@ import type { ExtenderConfig } from '../config/configuration.ts';
 import type { Rejection } from '../framework/plugin-status.ts';
 
 const maxResponseBytes = 64 * 1024 * 1024;
-/** Extenders score from 0 to 10, plugins from 0 to 100. */
+/** Factor between the scores of extenders, from 0 to 10, and the scores of plugins, from 0 to 100. */
 const scoreScale = 10;
 
 const failedNodes = z.record(z.string(), z.string()).nullish();
@@ -34,7 +34,10 @@ const victims = z.object({
 });
 const preemptResult = z.object({ nodenametometavictims: z.record(z.string(), victims).nullish() });
 
-/** Go decodes field names case-insensitively. Other keys are node names, which are in lower case. */
+/**
+ * Returns the value with lower-case field names, because Go decodes field names case-insensitively. Other keys are node names, which are lower
+ * case already.
+ */
 function lowerKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(lowerKeys);
   if (typeof value !== 'object' || value === null) return value;
@@ -90,7 +93,7 @@ export class Extender {
     return this.#config.enableHTTPS || this.#config.urlPrefix.startsWith('https:');
   }
 
-  /** Returns true if the extender manages no resources in particular or if the pod requests one of its managed resources. */
+  /** Returns true if the extender has no managed resources, or if the pod requests one of the managed resources. */
   isInterested({ spec }: Pod): boolean {
     if (this.#managed.size === 0) return true;
     return [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].some(({ resources }) =>
@@ -116,13 +119,13 @@ export class Extender {
     return { passed: nodes.filter(({ name }) => names.has(name)), rejected };
   }
 
-  /** Returns the weighted score of each node by name, on the scale of plugins. */
+  /** Returns the weighted score of each node by node name, converted to the scale of plugins. */
   async prioritize(pod: Pod, nodes: readonly NodeInfo[], signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
     const answer = priorities.parse(lowerKeys(await this.#call(this.#config.prioritizeVerb, this.#nodesOf(pod, nodes), signal)));
     return new Map((answer ?? []).map(({ host, score }) => [host, score * this.#config.weight * scoreScale]));
   }
 
-  /** Returns the candidates that the extender accepts, with the victims that it selects. */
+  /** Returns the preemption candidates that the extender accepts, with the victims that the extender selects. */
   async processPreemption(
     pod: Pod,
     candidates: readonly PreemptionCandidate[],

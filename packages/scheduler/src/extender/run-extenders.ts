@@ -5,7 +5,7 @@ import type { FeasibleNodes } from '../framework/feasible-nodes.ts';
 import type { Rejection } from '../framework/plugin-status.ts';
 import type { Extender } from './extender.ts';
 
-/** Removes the nodes that extenders reject. Extenders that are not interested in the pod are skipped. */
+/** Returns the nodes that all extenders accept. Skips extenders that are not interested in the pod. */
 export async function findNodesThatPassExtenders(
   extenders: readonly Extender[],
   { pod }: PodInfo,
@@ -68,7 +68,10 @@ export function preemptionExtenders(
   };
 }
 
-/** Binds the pod if an extender is a binder for it. Returns false if a bind plugin has to: there is no such extender, or it is ignorable and failed. */
+/**
+ * Binds the pod through the first extender that binds the pod. Returns false if a bind plugin must bind the pod instead: there is no such extender,
+ * or the extender is ignorable and failed.
+ */
 export async function runExtenderBind(
   extenders: readonly Extender[],
   { pod }: PodInfo,
@@ -83,7 +86,7 @@ export async function runExtenderBind(
   });
 }
 
-/** Returns `fallback` if the call fails and the extender is ignorable. */
+/** Runs `call`. Returns `fallback` if the call fails and the extender is ignorable. @throws the error of other extenders */
 async function ignoreIfIgnorable<T>(extender: Extender, fallback: T, call: () => Promise<T>): Promise<T> {
   try {
     return await call();

@@ -9,18 +9,18 @@ export type NewNodeDryRun = (framework: Framework, state: SchedulingCycleState, 
 
 interface SchedulingCycleStateOptions {
   readonly nominator?: Nominator | undefined;
-  /** Undefined if no extender takes part in preemption. */
+  /** Passes preemption candidates through the extenders; undefined if no extender takes part in preemption. */
   readonly callPreemptionExtenders?: CallPreemptionExtenders | undefined;
-  /** The only nodes to evaluate: one topology domain of a pod group. */
+  /** Names of the nodes to evaluate: one topology domain for a pod group. undefined: all nodes. */
   readonly allowedNodes?: ReadonlySet<string> | undefined;
-  /** Undefined if the cycle does not run PostFilter plugins. */
+  /** Creates dry runs of preemption; undefined if the cycle does not run PostFilter plugins. */
   readonly newNodeDryRun?: NewNodeDryRun | undefined;
 }
 
 /** The state of one scheduling cycle. */
 export class SchedulingCycleState implements CycleState {
   readonly snapshot: Snapshot;
-  /** Plugins whose preFilter returned `skip`: their filter does not run. */
+  /** Plugins whose preFilter returned `skip`, so that their filter does not run. */
   readonly skippedPlugins = new Set<SchedulingPlugin>();
   readonly nominator: Nominator | undefined;
   readonly callPreemptionExtenders?: CallPreemptionExtenders;
@@ -42,7 +42,7 @@ export class SchedulingCycleState implements CycleState {
     this.#newNodeDryRun = newNodeDryRun;
     if (callPreemptionExtenders !== undefined) this.callPreemptionExtenders = callPreemptionExtenders;
   }
-  /** The filter plugins without the skipped ones. Computed on first use: preFilter must have run. */
+  /** The filter plugins that preFilter did not skip. Computed at the first use, so preFilter must run before. */
   get filterPlugins(): readonly SchedulingPlugin[] {
     return (this.#filterPlugins ??= this.#framework.pluginsAt('filter').filter((plugin) => !this.skippedPlugins.has(plugin)));
   }

@@ -4,17 +4,17 @@ import type { Framework } from './framework.ts';
 import type { Rejection } from './plugin-status.ts';
 import { runFilterPluginsWithNominatedPods, runPreFilterPlugins, type PreFilterResult } from './run-plugins.ts';
 
-/** Takes the place of a plugin name in `unschedulablePlugins` if the cluster has no nodes. */
+/** The entry of `unschedulablePlugins` for a cluster without nodes. */
 export const noNodesAvailable = 'no nodes';
 
-/** All nodes of a cluster with fewer nodes than this are evaluated. */
+/** Minimum number of feasible nodes to find. In a cluster with fewer nodes, all nodes are evaluated. */
 const minFeasibleNodesToFind = 100;
-/** The smallest share of nodes that the adaptive rule yields, in percent. */
+/** The lower limit of the adaptive percentage of nodes. */
 const minFeasibleNodesPercentage = 5;
 
 /**
- * Returns how many feasible nodes end the search, as upstream does: all of a small cluster, else `percentage` of the nodes. Without a
- * percentage the share is 50 %, reduced by 1 % per 125 nodes, at least 5 %.
+ * Returns the number of feasible nodes at which the search ends, as upstream does: all nodes of a small cluster, otherwise `percentage` of the nodes.
+ * Without `percentage`, the share is 50 %, reduced by 1 % per 125 nodes, and at least 5 %.
  */
 export function numFeasibleNodesToFind(nodeCount: number, percentage: number | undefined): number {
   if (nodeCount < minFeasibleNodesToFind || percentage === 100) return nodeCount;
@@ -24,10 +24,10 @@ export function numFeasibleNodesToFind(nodeCount: number, percentage: number | u
 
 export interface FeasibleNodes {
   readonly feasible: readonly NodeInfo[];
-  /** How many nodes were evaluated. */
+  /** Number of nodes that were evaluated. */
   readonly evaluated: number;
   readonly nodeToStatus: ReadonlyMap<string, Rejection>;
-  /** The rejection of the pod on all nodes by a preFilter plugin. */
+  /** The rejection by a preFilter plugin, which applies to all nodes. */
   readonly preFilterRejection?: Rejection;
   readonly unschedulablePlugins: ReadonlySet<string>;
 }
@@ -36,7 +36,10 @@ export interface FeasibleNodes {
 export class FeasibleNodeFinder {
   #nextStartNodeIndex = 0;
 
-  /** If `evaluateAll` is true, the search neither stops early nor prefers the nominated node, and does not move the start. */
+  /**
+   * Finds feasible nodes. With `evaluateAll`, the search neither stops early nor prefers the nominated node, and the next search starts at the
+   * same node.
+   */
   findNodesThatFitPod(
     framework: Framework,
     percentage: number | undefined,

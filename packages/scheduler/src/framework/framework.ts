@@ -20,7 +20,7 @@ export type ExtensionPoint = (typeof extensionPoints)[number];
 
 export interface FrameworkOptions {
   readonly weights?: Readonly<Record<string, number>>;
-  /** The plugins of an extension point, in order. An absent extension point runs all plugins that implement it. */
+  /** The plugin names of each extension point, in order. At an absent extension point, all plugins that implement it run. */
   readonly pluginNames?: Partial<Readonly<Record<ExtensionPoint, readonly string[]>>>;
 }
 
@@ -33,7 +33,7 @@ export class Framework {
   readonly #byExtensionPoint: ReadonlyMap<ExtensionPoint, readonly SchedulingPlugin[]>;
   readonly #podGroupPlugins: readonly SchedulingPlugin[];
 
-  /** @throws Error if a plugin name is duplicate or unknown, if not exactly one plugin sorts the queue, or if no plugin binds */
+  /** @throws Error if a plugin name is duplicate or unknown, if not exactly one plugin is a QueueSort plugin, or if there is no bind plugin */
   constructor(plugins: readonly SchedulingPlugin[], { weights = {}, pluginNames = {} }: FrameworkOptions = {}) {
     const names = plugins.map(({ name }) => name);
     const duplicate = names.find((name, index) => names.indexOf(name) !== index);

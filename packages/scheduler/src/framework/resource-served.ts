@@ -13,9 +13,9 @@ const initialRetryDelayMs = 500;
 const maxRetryDelayMs = 30_000;
 
 /**
- * Resolves with whether the API server serves a resource. An informer of a resource that is not served would never sync.
- * Retries until the server responds.
- * @throws the signal's reason if it aborts first
+ * Returns whether the API server serves a resource; an informer of a resource that is not served would never sync. Retries until the server
+ * responds.
+ * @throws the signal's reason if the signal aborts first
  */
 export async function isResourceServed({ client, clock, signal }: ResourceServedOptions, resource: Resource): Promise<boolean> {
   const version = apiVersionOf(resource);

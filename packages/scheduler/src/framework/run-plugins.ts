@@ -14,15 +14,15 @@ import type { Framework } from './framework.ts';
 import { asPluginStatus, isSuccess, type PluginStatus, type Rejection } from './plugin-status.ts';
 
 export interface PreFilterResult {
-  /** The first rejection of the pod on all nodes. */
+  /** The first rejection by a plugin, which applies to all nodes. */
   readonly rejection?: Rejection;
-  /** The only nodes to evaluate; undefined: all nodes. */
+  /** Names of the nodes to evaluate; undefined: all nodes. */
   readonly nodeNames?: ReadonlySet<string>;
-  /** The plugins that restricted `nodeNames`. */
+  /** Names of the plugins that restricted `nodeNames`. */
   readonly plugins: readonly string[];
 }
 
-/** Runs preFilter of all plugins: marks those that return `skip`, and intersects the node names that they return. */
+/** Runs preFilter of all plugins. Records the plugins that return `skip`, and intersects the node names that the plugins return. */
 export function runPreFilterPlugins(framework: Framework, state: SchedulingCycleState, pod: PodInfo): PreFilterResult {
   let nodeNames = state.allowedNodes;
   const plugins: string[] = nodeNames === undefined ? [] : ['GangScheduling'];
@@ -114,13 +114,13 @@ export const newNodeDryRun = (framework: Framework, state: SchedulingCycleState,
   new FrameworkNodeDryRun(framework, state, pod, node);
 
 export interface PostFilterResult {
-  /** Reasons to append to the fit error, beginning with a space; empty if there are none. */
+  /** The reasons of PostFilter plugins to append to the fit error, beginning with a space; '' if there are none. */
   readonly messageSuffix: string;
-  /** Undefined: keep the nomination of the pod; '': clear it. */
+  /** The node to nominate the pod to. undefined keeps the current nomination; '' clears it. */
   readonly nominatedNodeName?: string;
 }
 
-/** Runs postFilter plugins until one succeeds. The reasons of those that fail are appended to the fit error. */
+/** Runs PostFilter plugins until one succeeds. Appends the reasons of the plugins that fail to the fit error. */
 export async function runPostFilterPlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -176,7 +176,7 @@ export function runScorePlugins(
   return totals;
 }
 
-/** Runs reserve in order. If a plugin rejects the pod, runs unreserve of all plugins. */
+/** Runs the reserve plugins in order. If a plugin rejects the pod, runs unreserve of all plugins and returns the rejection. */
 export async function runReservePlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -196,7 +196,10 @@ export function runUnreservePlugins(framework: Framework, state: SchedulingCycle
   for (const plugin of framework.pluginsAt('reserve').toReversed()) plugin.unreserve?.(state, pod, node);
 }
 
-/** Returns the timeout in milliseconds of each plugin that makes the pod wait (undefined if none does), or the first rejection. */
+/**
+ * Runs the permit plugins. Returns the timeout in milliseconds of each plugin that makes the pod wait (undefined if none does), or the first
+ * rejection.
+ */
 export function runPermitPlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -212,11 +215,11 @@ export function runPermitPlugins(
   return timeouts;
 }
 
-/** Returns true if a plugin has work to do in preBind, which may take long. */
+/** Returns true if a plugin has work to do in preBind, which may take long (PreBindPreFlight upstream). */
 export const runPreBindPreFlights = (framework: Framework, state: SchedulingCycleState, pod: PodInfo, node: string): boolean =>
   framework.pluginsAt('preBind').some((plugin) => plugin.preBindPreFlight?.(state, pod, node).code !== 'skip');
 
-/** Returns the first rejection, or undefined if all preBind plugins succeed. */
+/** Runs the preBind plugins. Returns the first rejection, or undefined if all plugins succeed. */
 export async function runPreBindPlugins(
   framework: Framework,
   state: SchedulingCycleState,
@@ -229,7 +232,7 @@ export async function runPreBindPlugins(
   return undefined;
 }
 
-/** Returns the status of the first bind plugin that does not return `skip`. */
+/** Runs the bind plugins in order. Returns the first status that is not `skip`. */
 export async function runBindPlugins(
   framework: Framework,
   state: SchedulingCycleState,

@@ -2,10 +2,13 @@ import type { Clock } from '@oarlock/primitives/clock';
 import type { WaitingPod, PodInfo } from '@oarlock/spi/scheduling';
 import type { PluginStatus } from './plugin-status.ts';
 
-/** The maximum time at permit, as upstream's. */
+/** Maximum time in milliseconds that a pod waits at permit, as upstream. */
 const maxTimeoutMs = 15 * 60_000;
 
-/** Assumed pods that wait at permit until every plugin that returned `wait` allows them, a plugin rejects them, or a timeout expires. */
+/**
+ * Assumed pods that wait at permit. A pod waits until every plugin that returned `wait` allows the pod, a plugin rejects the pod, or a plugin's
+ * timeout expires.
+ */
 export class WaitingPods {
   readonly #pods = new Map<string, WaitingPod>();
   readonly #clock: Clock;
@@ -18,7 +21,10 @@ export class WaitingPods {
     return this.#pods.get(key);
   }
 
-  /** `timeouts` has the milliseconds of each plugin. Resolves with undefined if the pod is allowed, else with the rejection. */
+  /**
+   * Makes a pod wait at permit; `timeouts` are in milliseconds by plugin name. Resolves with undefined if the pod is allowed, otherwise with the
+   * rejection.
+   */
   waitOnPermit(pod: PodInfo, node: string, timeouts: ReadonlyMap<string, number>, signal: AbortSignal): Promise<PluginStatus | undefined> {
     return new Promise((resolve) => {
       const pendingPlugins = new Set(timeouts.keys());

@@ -7,7 +7,7 @@ export class SchedulerMetrics {
 
   constructor(
     registry: Registry,
-    /** Returns the number of pods in each sub-queue, or undefined while no scheduler runs. */
+    /** Returns the number of pods in each sub-queue of the scheduling queue, or undefined while no scheduler runs. */
     pendingPods: () => Readonly<Record<string, number>> | undefined,
   ) {
     this.#attempts = new Counter({

@@ -7,7 +7,7 @@ import { z } from 'zod';
 
 const bindings = resource<Binding>('', 'v1', 'pods', 'Binding', true);
 
-/** Creates the Binding of the pod. */
+/** The plugin DefaultBinder: binds a pod by creating its Binding. */
 export const defaultBinder = Scheduling.plugin({
   id: 'scheduling-default-binder',
   config: z.strictObject({}),

@@ -50,7 +50,7 @@ const eventsToRegister: readonly ClusterEventWithHint[] = [
   { kind: 'AssignedPod', actions: ['added'], queueingHint: sameGroupHint },
 ];
 
-/** Returns the sets of nodes with the same value of a label, those with the most members of the group first. */
+/** Returns the topology domains of a node label as sets of node names. Domains with the most members of the group are first. */
 function topologyDomainsBy(key: string, isMember: (pod: Pod) => boolean, { nodes }: Snapshot): readonly ReadonlySet<string>[] {
   const byValue = new Map<string, { readonly names: Set<string>; members: number }>();
   for (const node of nodes) {
@@ -74,7 +74,10 @@ interface GangSchedulingOptions {
   readonly log: Logger;
 }
 
-/** Schedules the pods of a PodGroup with the gang policy together or not at all (KEP-4671). Does nothing if PodGroups are not served. */
+/**
+ * The plugin GangScheduling: schedules all pods of a PodGroup with the gang policy or none (KEP-4671). Does nothing if the API server does not serve
+ * PodGroups.
+ */
 class GangScheduling {
   readonly #options: GangSchedulingOptions;
   readonly #pods: Informer<Pod>;
@@ -103,7 +106,7 @@ class GangScheduling {
     await Promise.all([this.#groups?.whenSynced(signal), this.#pods.whenSynced(signal)]);
   }
 
-  /** Gates pods until their PodGroup and `minCount` of its pods exist. */
+  /** Gates a pod until its PodGroup and at least `minCount` pods of the PodGroup exist. */
   #preEnqueue(pod: Pod): Status {
     const key = groupKeyOf(pod);
     if (this.#groups === undefined || key === undefined) return success;
@@ -143,7 +146,7 @@ class GangScheduling {
     return { key, priority: group.spec.priority ?? 0, preemptTogether: group.spec.disruptionMode === 'PodGroup' };
   }
 
-  /** Writes the condition PodGroupScheduled if it has changed. Logs errors. */
+  /** Writes the condition PodGroupScheduled if it has changed. Logs errors of the write. */
   async #writeCondition(group: PodGroup, isScheduled: boolean, message: string): Promise<void> {
     const { client, clock, log } = this.#options;
     const { namespace = '', name = '', uid } = group.metadata ?? {};

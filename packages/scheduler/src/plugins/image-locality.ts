@@ -2,7 +2,7 @@ import { Scheduling, skip, success, type NodeInfo, type PodInfo, type Scheduling
 import { z } from 'zod';
 
 const mebibyte = 1024 * 1024;
-/** Image sizes below and above these bounds, in bytes, do not change the score (upstream's minThreshold and maxContainerThreshold). */
+/** Image sizes in bytes below which and above which the score does not change (upstream's minThreshold and maxContainerThreshold). */
 const minThreshold = 23 * mebibyte;
 const maxContainerThreshold = 1000 * mebibyte;
 
@@ -14,10 +14,13 @@ interface PreScoreState {
   readonly nodeCounts: ReadonlyMap<string, number>;
 }
 
-/** Adds the default tag, as in the image names of a node's status. */
+/** Returns an image name with the default tag, as the image names in a node's status have. */
 const normalizedImageName = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`);
 
-/** Returns the size in bytes of the pod's images on the node. Each is scaled by the share of nodes that have it, to prevent node heating. */
+/**
+ * Returns the total size in bytes of the pod's images that the node has. Scales each size by the share of nodes that have the image, to prevent
+ * node heating.
+ */
 function sumImageSizes({ images, nodeCounts }: PreScoreState, node: NodeInfo, totalNodes: number): number {
   let sum = 0;
   for (const image of images) sum += Math.floor((node.images.get(image) ?? 0) * ((nodeCounts.get(image) ?? 0) / Math.max(1, totalNodes)));

@@ -13,7 +13,7 @@ const requirement = z.strictObject({
 });
 const term = z.strictObject({ matchExpressions: z.array(requirement).optional(), matchFields: z.array(requirement).optional() });
 const args = z.strictObject({
-  /** Node affinity that applies to all pods in addition to their own. */
+  /** Node affinity that applies to all pods in addition to `spec.affinity`. */
   addedAffinity: z
     .strictObject({
       requiredDuringSchedulingIgnoredDuringExecution: z.strictObject({ nodeSelectorTerms: z.array(term).min(1) }).optional(),
@@ -26,7 +26,7 @@ const args = z.strictObject({
 
 const preferredTerms = ({ spec }: Pod): readonly PreferredSchedulingTerm[] =>
   spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
-/** Returns the node names that a term requires; undefined if it requires none. */
+/** Returns the node names that a node selector term requires by matchFields, or undefined if the term requires none. */
 const matchFieldNodeNames = ({ matchFields = [] }: NodeSelectorTerm) =>
   matchFields.find(({ key, operator }) => key === 'metadata.name' && operator === 'In')?.values;
 

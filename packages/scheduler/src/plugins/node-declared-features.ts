@@ -3,7 +3,7 @@ import { Scheduling, skip, success, unschedulableAndUnresolvable, type Schedulin
 import { z } from 'zod';
 import { nodeEvent } from './helper/node-events.ts';
 
-/** Whether a pod needs a feature that only some kubelets support, by the feature name that nodes declare (KEP-5328). */
+/** Functions that return whether a pod requires a feature that only some kubelets support, by the feature name that nodes declare (KEP-5328). */
 const features: Readonly<Record<string, (spec: PodSpec) => boolean>> = {
   RestartAllContainersOnContainerExits: ({ containers, initContainers = [] }) =>
     [...containers, ...initContainers].some(({ restartPolicyRules = [] }) =>
@@ -17,7 +17,7 @@ const key = Symbol('NodeDeclaredFeatures');
 const missingFeatures = ({ status }: Node, names: readonly string[]) =>
   names.filter((name) => status?.declaredFeatures?.includes(name) !== true);
 
-/** Rejects nodes that do not declare the features which the pod needs. */
+/** The plugin NodeDeclaredFeatures: rejects nodes that do not declare the features that the pod requires. */
 export const nodeDeclaredFeatures = Scheduling.plugin({
   id: 'scheduling-node-declared-features',
   config: z.strictObject({}),

@@ -46,7 +46,7 @@ export const inTreePlugins: Readonly<Record<string, Plugin>> = {
   GangScheduling: gangScheduling,
 };
 
-/** The default chain. A plugin in `cluster.yaml` with the same name replaces a plugin of it. */
+/** The default chain of scheduling plugins. A plugin in `cluster.yaml` with the same name replaces the default plugin. */
 export const builtin: readonly Plugin[] = Object.entries(inTreePlugins).map(([name, plugin]) => ({
   ...plugin,
   declares: { ...plugin.declares, plugin: name },

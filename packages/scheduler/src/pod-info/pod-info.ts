@@ -9,11 +9,11 @@ import { resizedRequests, type ResizedRequests } from './resized-requests.ts';
 
 type ResourceList = ResourceRequirements['requests'];
 
-/** Default requests of a container for scoring: pods without requests would otherwise all be placed on one node. */
+/** Default requests of a container for scoring. Without them, pods without requests would all be placed on one node. */
 const defaultNonZeroRequests = { milliCpu: 100, memory: 200 * 1024 * 1024 } as const;
 const none: ReadonlyMap<string, number> = new Map();
 
-/** Mutable sums of resources. Quantities that were added are not changed. */
+/** Mutable sums of resources. Adding a quantity does not modify the added quantity. */
 export class ResourceTotals implements Resources {
   milliCpu = 0;
   memory = 0;
@@ -72,8 +72,8 @@ export class ResourceTotals implements Resources {
 }
 
 /**
- * Returns the resources that the kubelet reserves for a pod (KEP-753): the larger of the sum over containers and sidecars, and the
- * largest init container together with the sidecars started before it. Pod-level requests replace the result (KEP-2837); the overhead is added.
+ * Returns the resources that the kubelet reserves for a pod (KEP-753): the larger of the sum over containers and sidecars, and the largest init
+ * container together with the sidecars that are started before it. Pod-level requests replace this result (KEP-2837). The overhead is added.
  */
 function podRequests({ spec }: Pod, useDefaults: boolean, resized?: ResizedRequests): ResourceTotals {
   const requestsOf = ({ name, resources }: Container) => resized?.containers.get(name) ?? resources?.requests;

@@ -8,18 +8,18 @@ const isInfeasible = ({ status }: Pod): boolean =>
   status?.conditions?.some(({ type, status: is, reason }) => type === 'PodResizePending' && is === 'True' && reason === 'Infeasible') ===
   true;
 
-/** Effective requests that differ from the spec. */
+/** Effective requests of a pod during an in-place resize, where they differ from the spec. */
 export interface ResizedRequests {
-  /** By container name. */
+  /** Effective requests, keyed by container name. */
   readonly containers: ReadonlyMap<string, ResourceList>;
-  /** Pod-level requests, if these differ. */
+  /** Effective pod-level requests; absent if they equal the spec. */
   readonly pod?: ResourceList;
 }
 
 /**
- * Returns the effective requests of containers (KEP-1287) and of the pod (KEP-5419) that differ from the spec during an in-place resize: the
- * maximum of the requests in the spec, the allocated and the actual resources; without the spec if the resize is infeasible.
- * Undefined if nothing is being resized.
+ * Returns the effective requests of containers (KEP-1287) and of the pod (KEP-5419) during an in-place resize, where they differ from the spec: the
+ * maximum of the requests in the spec, the allocated and the actual resources. If the resize is infeasible, the spec is not considered. Returns
+ * undefined if the pod is not being resized.
  */
 export function resizedRequests(pod: Pod): ResizedRequests | undefined {
   const { containerStatuses, initContainerStatuses, allocatedResources: podAllocated, resources: podActual } = pod.status ?? {};

@@ -2,11 +2,11 @@ import { Heap } from '@oarlock/primitives/heap';
 import type { Clock, Timer } from '@oarlock/primitives/clock';
 import type { QueuedPodInfo } from './queued-pod-info.ts';
 
-/** Pods whose backoff expires within the same window are ordered by QueueSort, as upstream does. */
+/** Length of a time window in milliseconds. QueueSort orders the pods whose backoff expires within the same window, as upstream does. */
 const windowMs = 1000;
 const windowOf = ({ backoffExpiresAt }: QueuedPodInfo) => Math.floor(backoffExpiresAt / windowMs);
 
-/** Pods whose backoff has not expired. Pods that failed with an error have a queue of their own, because `pop` must not return them. */
+/** Pods whose backoff has not expired. Pods that failed with an error are in a separate queue, because `pop` must not return them. */
 export class BackoffQueue {
   readonly #clock: Clock;
   readonly #onExpired: (podInfo: QueuedPodInfo) => void;
@@ -14,7 +14,10 @@ export class BackoffQueue {
   readonly #errorBackoffQ = new Heap<QueuedPodInfo>((a, b) => a.backoffExpiresAt < b.backoffExpiresAt);
   #timer: Timer | undefined;
 
-  /** `before` is the order of the QueueSort plugin. `onExpired` is called with each pod whose backoff has expired, after its removal. */
+  /**
+   * Creates an empty queue ordered by `before`, the order of the QueueSort plugin. Calls `onExpired` with each pod whose backoff has expired, after
+   * removing the pod.
+   */
   constructor(clock: Clock, before: (a: QueuedPodInfo, b: QueuedPodInfo) => boolean, onExpired: (podInfo: QueuedPodInfo) => void) {
     this.#clock = clock;
     this.#onExpired = onExpired;
@@ -33,7 +36,7 @@ export class BackoffQueue {
     this.#queueOf(podInfo).remove(podInfo);
     this.#armTimer();
   }
-  /** Removes and returns the next rejected pod before its backoff expires; undefined if there is none. */
+  /** Removes and returns the next rejected pod, although its backoff has not expired. Returns undefined if there is none. */
   pop(): QueuedPodInfo | undefined {
     const podInfo = this.#backoffQ.pop();
     if (podInfo !== undefined) this.#armTimer();

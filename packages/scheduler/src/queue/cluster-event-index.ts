@@ -15,7 +15,7 @@ export class ClusterEventIndex<T extends object> {
     return this.#eventsOf.keys();
   }
 
-  /** `registered` has the events of each plugin that rejected the item; undefined: every event. */
+  /** Adds an item. `registered` contains the events that each plugin which rejected the item registered for; undefined means every event. */
   add(item: T, registered: readonly (readonly ClusterEventWithHint[] | undefined)[]): void {
     const events = new Set<string>();
     for (const each of registered) {
@@ -39,7 +39,7 @@ export class ClusterEventIndex<T extends object> {
     this.#eventsOf.delete(item);
   }
 
-  /** Returns the items that an event may help, as a copy: callers delete items while they iterate. */
+  /** Returns the items that an event may help. The result is a copy, because callers delete items while they iterate. */
   itemsForEvent(kind: string, action: EventAction): readonly T[] {
     const named = this.#byEvent.get(`${kind} ${action}`);
     const any = this.#byEvent.get(anyEvent);

@@ -5,19 +5,19 @@ export interface ClusterEvent {
   readonly newObject: unknown;
 }
 
-/** Older events are dropped; a pod that missed dropped events is retried after its backoff. */
+/** Maximum number of events to keep; older events are dropped. A pod that missed dropped events is retried after its backoff. */
 const maxEvents = 10_000;
 
 const minEventsToDrop = 1024;
 
 /**
- * The cluster events during the attempts of pods. Which events may help a pod depends on the plugins that reject it, so they are
- * evaluated when the attempt has failed.
+ * The cluster events that occurred during scheduling attempts. They are evaluated when an attempt has failed, because the plugins that reject the pod
+ * determine the events that may help it.
  */
 export class InFlightEvents<T extends { firstEvent: number }> {
   readonly #inFlightPods = new Set<T>();
   #events: ClusterEvent[] = [];
-  /** The number of the oldest event kept. */
+  /** The number of the oldest event that is kept. */
   #firstNumber = 0;
 
   add(item: T): void {
@@ -31,7 +31,7 @@ export class InFlightEvents<T extends { firstEvent: number }> {
     if (this.#events.length >= 2 * maxEvents) this.#drop(maxEvents);
   }
 
-  /** Returns the events since the pod's attempt began, or undefined if some of them were dropped. */
+  /** Returns the events since the pod's attempt began, or undefined if some of these events were dropped. */
   eventsSince({ firstEvent: since }: T): readonly ClusterEvent[] | undefined {
     return since < this.#firstNumber ? undefined : this.#events.slice(since - this.#firstNumber);
   }

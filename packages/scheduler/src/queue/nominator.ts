@@ -31,7 +31,7 @@ export class Nominator {
     this.#nodeOf.set(key, node);
   }
 
-  /** Returns true if the pod was nominated. */
+  /** Removes the nomination of a pod. Returns true if the pod was nominated. */
   deleteNominatedPod(key: string): boolean {
     const node = this.#nodeOf.get(key);
     if (node === undefined) return false;
@@ -42,7 +42,10 @@ export class Nominator {
     return true;
   }
 
-  /** Applies `status.nominatedNodeName` of an update; keeps a nomination that is not written yet. Returns true if the old nomination has ended. */
+  /**
+   * Updates the nomination of a pod from `status.nominatedNodeName`. Keeps a nomination that is not written yet. Returns true if the previous
+   * nomination has ended.
+   */
   updateNominatedPod(pod: Pod, old: Pod | undefined): boolean {
     const node = pod.status?.nominatedNodeName ?? '';
     const before = old?.status?.nominatedNodeName ?? '';

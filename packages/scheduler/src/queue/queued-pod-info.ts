@@ -8,20 +8,20 @@ export interface QueuedPodInfo extends QueuedPod, HeapEntry {
   pod: Pod;
   attempts: number;
   spanContext: SpanContext | undefined;
-  /** When the pod last entered activeQ, in milliseconds since the epoch. */
+  /** Time at which the pod last entered activeQ, in milliseconds since the epoch. */
   enqueuedAt: number;
-  /** When the backoff of the last attempt expires, in milliseconds on the monotonic clock. */
+  /** Time at which the backoff of the last attempt expires, in milliseconds on the monotonic clock. */
   backoffExpiresAt: number;
-  /** When the pod entered unschedulablePods, in milliseconds on the monotonic clock. */
+  /** Time at which the pod entered unschedulablePods, in milliseconds on the monotonic clock. */
   unschedulableSince: number;
-  /** The plugins that rejected the pod in its last attempt; empty after an error. */
+  /** Names of the plugins that rejected the pod in its last attempt; empty after an error. */
   unschedulablePlugins: ReadonlySet<string>;
   /** The sub-queue that holds the pod; `in-flight` during an attempt. */
   queue: 'active' | 'backoff' | 'error-backoff' | 'unschedulable' | 'gated' | 'in-flight';
-  /** The pod was updated or activated during the attempt. */
+  /** True if the pod was updated or activated during the attempt. */
   movedInFlight: boolean;
   /** The number of the first event that was recorded after the attempt began. */
   firstEvent: number;
-  /** The order in which pods were added, which decides between pods that QueueSort considers equal. */
+  /** The order in which pods were added. It decides between pods that QueueSort considers equal. */
   sequence: number;
 }

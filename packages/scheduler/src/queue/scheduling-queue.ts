@@ -23,7 +23,7 @@ export interface SchedulingQueueOptions {
 }
 
 const noPlugins: ReadonlySet<string> = new Set();
-/** Bounds the exponent of the backoff, so that it stays a finite number. */
+/** Maximum exponent of the backoff, so that the backoff is a finite number. */
 const maxBackoffDoublings = 30;
 
 /**
@@ -109,12 +109,12 @@ export class SchedulingQueue {
     if (affectsScheduling) this.#requeue(podInfo, spanContext);
   }
 
-  /** Sets the current version of a pod whose binding has failed: its updates were ignored while it was assumed. */
+  /** Sets the current version of a pod whose binding has failed. Updates of the pod were ignored while it was assumed. */
   updateInFlight(podInfo: QueuedPodInfo, pod: Pod | undefined): void {
     if (pod !== undefined && pod.metadata?.uid === podInfo.pod.metadata?.uid) Object.assign(podInfo, newPodInfo(pod));
   }
 
-  /** Requeues a pod, whatever plugins rejected it. */
+  /** Requeues a pod, regardless of the plugins that rejected it. */
   activate(key: string): void {
     const podInfo = this.#pods.get(key);
     if (podInfo !== undefined) this.#requeue(podInfo, undefined);

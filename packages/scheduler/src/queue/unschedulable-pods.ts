@@ -3,7 +3,7 @@ import type { ClusterEventWithHint } from '@oarlock/spi/scheduling';
 import { ClusterEventIndex } from './cluster-event-index.ts';
 import type { QueuedPodInfo } from './queued-pod-info.ts';
 
-/** Unschedulable pods are retried after this time even without an event, in case a queueing hint is wrong. */
+/** Time in milliseconds after which an unschedulable pod is retried even without an event, in case a queueing hint is wrong. */
 const maxUnschedulableMs = 5 * 60_000;
 
 /** Pods that wait for a cluster event: unschedulable pods, for at most `maxUnschedulableMs`, and gated pods. */
@@ -16,7 +16,7 @@ export class UnschedulablePods {
   #timer: Timer | undefined;
   #closed = false;
 
-  /** `onOverdue` is called with each pod that has waited `maxUnschedulableMs`, after its removal. */
+  /** Calls `onOverdue` with each pod that has waited `maxUnschedulableMs`, after removing the pod. */
   constructor(clock: Clock, onOverdue: (podInfo: QueuedPodInfo) => void) {
     this.#clock = clock;
     this.#onOverdue = onOverdue;
@@ -29,7 +29,7 @@ export class UnschedulablePods {
     return this.#byEvent.size - this.#unschedulable.size;
   }
 
-  /** `registered` has the events of each plugin that rejected the pod; undefined: every event. */
+  /** Adds a pod. `registered` contains the events that each plugin which rejected the pod registered for; undefined means every event. */
   add(
     podInfo: QueuedPodInfo,
     queue: 'unschedulable' | 'gated',

@@ -8,7 +8,10 @@ type Srv = NonNullable<DnsRecord['srv']>[number];
 
 const protocolOf = (protocol: string | undefined) => (protocol ?? 'TCP').toLowerCase() as Protocol;
 
-/** Returns all records of a Service, by the Kubernetes DNS schema 1.1: its own, and those of its endpoints if it is headless. */
+/**
+ * Returns all DNS records of a Service by the Kubernetes DNS specification 1.1: the records of the Service, and those of the endpoints of a
+ * headless Service.
+ */
 export function dnsRecords(service: Service, slices: readonly EndpointSlice[]): readonly DnsRecord[] {
   const name = `${service.metadata?.name}.${service.metadata?.namespace}.svc`;
   const { type, externalName, clusterIP, clusterIPs, ports = [] } = service.spec ?? {};
@@ -50,7 +53,7 @@ function headless(name: string, slices: readonly EndpointSlice[]): readonly DnsR
   ];
 }
 
-/** Returns the endpoint's hostname, or else its address with dashes. */
+/** Returns the hostname of an endpoint. Without a hostname, returns the endpoint's address with dashes instead of dots or colons. */
 function hostOf({ hostname }: Endpoint, address: string): string {
   return hostname === undefined || hostname === '' ? address.replaceAll(/[.:]/g, '-') : hostname;
 }

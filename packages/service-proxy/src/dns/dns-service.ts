@@ -13,7 +13,7 @@ import type { DnsServer } from '@oarlock/spi/dns';
 export interface DnsServiceOptions {
   readonly client: Client;
   readonly dns: DnsServer;
-  /** The nameserver address in the pods' resolv.conf. */
+  /** The cluster IP of the DNS Service, which pods use as nameserver in resolv.conf. */
   readonly serviceIP: string;
   readonly nodeName: string;
   readonly clock: Clock;
@@ -26,7 +26,8 @@ const minRetryMs = 100;
 const maxRetryMs = 30_000;
 
 /**
- * Maintains the Service of the cluster DNS, and the EndpointSlice of this node's server. A DNS in pods has its own Service with a selector.
+ * Maintains the Service of the cluster DNS and the EndpointSlice for the DNS server of this node. A DNS server that runs in pods has a Service
+ * of its own with a selector instead.
  */
 export class DnsService {
   readonly #options: DnsServiceOptions;

@@ -3,10 +3,10 @@ import type { ServicePort as ServicePortSpec } from '@oarlock/api/types/core-v1'
 import type { Endpoint, EndpointSlice } from '@oarlock/api/types/discovery-v1';
 import type { ProxyEndpoint } from '@oarlock/spi/proxy';
 
-/** The node of the proxy: endpoints may be closer to one node than to another. */
+/** The node on which the proxy runs. Topology hints select endpoints for this node and its zone. */
 export interface ProxyNode {
   readonly name: string;
-  /** `topology.kubernetes.io/zone`. */
+  /** The value of the node label `topology.kubernetes.io/zone`. */
   readonly zone?: string | undefined;
 }
 
@@ -15,9 +15,10 @@ interface Candidate extends ProxyEndpoint {
 }
 
 /**
- * Returns the endpoints of a port. For policy Cluster: ready endpoints, filtered by topology hints (KEP-4444); if none is ready,
- * terminating endpoints that still serve (KEP-1669). With `local`, also the endpoints of policy Local, by the same rule among those of this
- * node.
+ * Returns the endpoints of a Service port for this node.
+ *
+ * For traffic policy Cluster: the ready endpoints, filtered by topology hints (KEP-4444); if no endpoint is ready, the serving terminating
+ * endpoints (KEP-1669). With `local`, also the endpoints for traffic policy Local: the same rule, applied to the endpoints of this node.
  */
 export function categorizeEndpoints(
   port: ServicePortSpec,
@@ -77,7 +78,10 @@ function usableEndpoints(endpoints: readonly Candidate[]): readonly Candidate[] 
   return ready.length > 0 ? ready : endpoints.filter(({ serving, terminating }) => serving && terminating);
 }
 
-/** Applies hints only if every endpoint has them and at least one is for this node or zone: otherwise the node could have no endpoint. */
+/**
+ * Filters endpoints by topology hints if every endpoint has hints and at least one hint matches this node or zone. Otherwise returns all
+ * endpoints, because the node could be left without endpoints.
+ */
 function filterByHints(endpoints: readonly Candidate[], { name, zone }: ProxyNode): readonly Candidate[] {
   const matching = (
     of: (hints: NonNullable<Endpoint['hints']>) => readonly { readonly name: string }[] | null | undefined,

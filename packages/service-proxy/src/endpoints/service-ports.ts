@@ -8,18 +8,21 @@ const defaultAffinitySeconds = 10_800; // default of ClientIP affinity, as in th
 
 const isAddress = (ip: string | undefined): ip is string => ip !== undefined && ip !== '' && ip !== 'None';
 
-/** kube-proxy ignores Services with one of these labels, regardless of the value. */
+/** Labels that make kube-proxy ignore a Service, regardless of the label's value. */
 const isManagedElsewhere = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
 
-/** Returns a source range as rules need it. Validation allows white space around it; stored objects may have octets with leading zeros. */
+/**
+ * Returns a source range in the form that packet rules require: without the white space that API validation permits and without leading
+ * zeros, which stored objects may have.
+ */
 function canonicalRange(text: string): string {
   const range = parseCIDRSloppy(text.trim());
   return range === undefined ? text : formatCIDR(range);
 }
 
 /**
- * Returns the ports of one Service with their endpoints. Empty for headless and ExternalName Services and for Services with a label for
- * another proxy.
+ * Returns the ports of one Service with the endpoints of each port. Empty for headless and ExternalName Services, and for Services that are
+ * labeled for another proxy.
  */
 export function servicePorts(service: Service, slices: readonly EndpointSlice[], node: ProxyNode): ServicePort[] {
   const { spec, metadata, status } = service;

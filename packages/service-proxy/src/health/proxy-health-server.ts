@@ -16,12 +16,12 @@ export interface ProxyHealthServerOptions {
 
 const toBeDeletedTaint = 'ToBeDeletedByClusterAutoscaler';
 
-/** A node that is about to be deleted is not eligible for new connections (KEP-3836). */
+/** Returns false if the node is about to be deleted: load balancers must not send new connections to such a node (KEP-3836). */
 function isEligible(node: Node | undefined): boolean {
   return node?.metadata?.deletionTimestamp === undefined && node?.spec?.taints?.some(({ key }) => key === toBeDeletedTaint) !== true;
 }
 
-/** Serves `/healthz`, `/livez`, `/metrics` and `/proxyMode` of kube-proxy. */
+/** Serves the endpoints `/healthz`, `/livez`, `/metrics` and `/proxyMode`, as kube-proxy does. */
 export class ProxyHealthServer {
   readonly #options: ProxyHealthServerOptions;
   #servers: readonly Server[] = [];
@@ -30,7 +30,7 @@ export class ProxyHealthServer {
     this.#options = options;
   }
 
-  /** Starts the servers. @throws Error if an address cannot be bound */
+  /** Starts the HTTP servers. @throws Error if an address cannot be bound */
   async start(): Promise<void> {
     const { healthzBindAddress, metricsBindAddress, registry, mode } = this.#options;
     this.#servers = await Promise.all([

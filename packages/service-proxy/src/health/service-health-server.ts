@@ -14,8 +14,8 @@ interface Health {
 }
 
 /**
- * Serves the health checks of load balancers at a Service's `healthCheckNodePort`: whether this node has local endpoints. With policy Local
- * a node without endpoints drops traffic.
+ * Serves the health checks of load balancers on the `healthCheckNodePort` of each Service: reports whether this node has local endpoints.
+ * With externalTrafficPolicy Local, a node without local endpoints drops the traffic of the Service.
  */
 export class ServiceHealthServer {
   readonly #options: ServiceHealthServerOptions;

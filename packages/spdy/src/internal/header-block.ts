@@ -35,7 +35,7 @@ export class HeaderCompressor {
 export class HeaderDecompressor {
   #window = headerDictionary;
   #headerRead = false;
-  /** @throws SpdyError `Protocol` */
+  /** Decompresses a header block. @throws SpdyError `Protocol` if the block is invalid or too large */
   decompress(packed: Buffer): Headers {
     let body = packed;
     if (!this.#headerRead) {
@@ -52,7 +52,7 @@ export class HeaderDecompressor {
     return decodeBlock(plain);
   }
 
-  /** RFC 1950, section 2.2: two bytes, and four more that identify the dictionary, if any. */
+  /** Skips the zlib header: two bytes, and four more if a dictionary is identified (RFC 1950, section 2.2). */
   #skipZlibHeader(packed: Buffer): number {
     const flags = packed[1] ?? 0;
     if (packed.length < 2 || ((packed[0] ?? 0) & 0x0f) !== 8 || packed.readUInt16BE(0) % 31 !== 0)

@@ -15,11 +15,11 @@ export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 export interface AdmissionRequest {
   readonly operation: Operation;
   readonly resource: Resource;
-  /** '' if the request is for the resource itself. */
+  /** The subresource; '' if the request is for the resource itself. */
   readonly subresource: string;
-  /** '' for cluster-scoped resources. */
+  /** The namespace; '' for cluster-scoped resources. */
   readonly namespace: string;
-  /** '' if the API server will generate the name from `generateName`. */
+  /** The object's name; '' if the API server will generate the name from `generateName`. */
   readonly name: string;
   /** The object as it would be stored. Absent on DELETE, and on CONNECT without options. */
   readonly object: KubeObject | undefined;
@@ -63,7 +63,7 @@ export interface EquivalentResources {
 export interface MutationPass {
   /** True in the second run of the chain. */
   readonly isReinvocation: boolean;
-  /** Requests the second run, because plugins before this one have not seen the object as it is now. */
+  /** Requests a second run of the chain, because earlier plugins have not seen the changes that this plugin made. */
   reinvoke(): void;
   /** State that plugins keep between the two runs. Each plugin uses a key object of its own. */
   readonly pluginState: Map<object, unknown>;
@@ -95,7 +95,7 @@ export const deny = (
 
 export interface AdmissionRule {
   /** Resources of which at least one must match. */
-  /** Each one is `pods`, `deployments.apps`, `pods/binding`, or `*`. */
+  /** Resources in the form `pods`, `deployments.apps`, `pods/binding`, or `*`. At least one must match. */
   readonly resources: readonly string[];
   readonly operations: readonly (Operation | '*')[];
 }
@@ -135,13 +135,13 @@ export interface AdmissionPlugin {
   /** The requests for which the plugin is called. Must not change, because the API server caches the result. */
   readonly matches: readonly AdmissionRule[];
   /**
-   * Returns true if the plugin currently has no rule for such requests, so that the API server can skip it. Called for every
-   * request, so it must be cheap.
+   * Returns true if the plugin currently has no rule for such requests, so that the API server skips the plugin. Called for every request, so it must
+   * be cheap.
    */
   isIdle?(operation: Operation, resource: Resource, subresource: string): boolean;
   /**
-   * Returns the object to continue with, or a decision. A plugin that changes nothing must return the same object: a copy makes
-   * every later step compare it again. It must be idempotent: applied to its own result, it changes nothing.
+   * Returns the object to continue with, or a decision. A plugin that changes nothing must return the same object, because every later step compares
+   * a copy again. Must be idempotent: applied to its own result, `mutate` changes nothing.
    */
   mutate?(request: AdmissionRequest): KubeObject | AdmissionDecision | Promise<KubeObject | AdmissionDecision>;
   /** Decides on the object after all mutations. */

@@ -1,11 +1,11 @@
 import { slot } from '@oarlock/kernel/slot';
 
-/** How much of a request is recorded. */
+/** The audit level: the amount of data that is recorded for a request. */
 export type AuditLevel = 'Metadata' | 'Request' | 'RequestResponse';
 /** The stage of a request at which an event is created. Streams and watches also have `ResponseStarted`. */
 export type AuditStage = 'RequestReceived' | 'ResponseStarted' | 'ResponseComplete' | 'Panic';
 
-/** `UserInfo` of `authentication.k8s.io/v1`. */
+/** A user in an audit event (`UserInfo` of `authentication.k8s.io/v1`). */
 export interface AuditUser {
   readonly username?: string;
   readonly uid?: string;
@@ -13,7 +13,7 @@ export interface AuditUser {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The object of a request. Empty fields are omitted. */
+/** The object that a request refers to. Empty fields are omitted. */
 export interface AuditObjectRef {
   readonly resource?: string;
   readonly namespace?: string;
@@ -32,24 +32,24 @@ export interface AuditEvent {
   readonly level: AuditLevel;
   readonly auditID: string;
   readonly stage: AuditStage;
-  /** As sent by the client. */
+  /** The request URI as the client sent it. */
   readonly requestURI: string;
   readonly verb: string;
-  /** Empty if the request was not authenticated. */
+  /** The authenticated user; empty if the request was not authenticated. */
   readonly user: AuditUser;
   readonly impersonatedUser?: AuditUser;
   /** The verb of constrained impersonation that allowed the impersonation, if one did. */
   readonly authenticationMetadata?: { readonly impersonationConstraint?: string };
   readonly sourceIPs?: readonly string[];
   readonly userAgent?: string;
-  /** Absent for non-resource paths. */
+  /** The object of the request; absent for non-resource paths. */
   readonly objectRef?: AuditObjectRef;
   readonly responseStatus?: Readonly<Record<string, unknown>>;
-  /** At level `Request` and above. */
+  /** The request body; present at level `Request` and above. */
   readonly requestObject?: unknown;
-  /** At level `RequestResponse`. */
+  /** The response body; present at level `RequestResponse`. */
   readonly responseObject?: unknown;
-  /** RFC 3339 with microseconds. */
+  /** Time in RFC 3339 with microseconds. */
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -58,10 +58,10 @@ export interface AuditEvent {
 /**
  * A destination of audit events.
  *
- * Guaranteed by a sink: every recorded event is kept once, in order, or counted as dropped; memory is bounded; `stop` keeps
- * what is buffered; `record` does not throw after `stop`.
+ * Guaranteed by a sink: every recorded event is kept once and in order, or counted as dropped; memory use is bounded; `stop` keeps buffered events;
+ * `record` does not throw after `stop`.
  *
- * Not guaranteed: that an event was kept when `record` returns, unless it returned a promise.
+ * Not guaranteed: that an event is stored when `record` returns, unless `record` returned a promise.
  */
 export interface AuditSink {
   /**

@@ -9,21 +9,21 @@ export interface Identity {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The parts of a request from which its sender can be authenticated. Header names are lower case. */
+/** The parts of a request that authenticators read. Header names are lower case. */
 export interface Credentials {
   readonly bearerToken?: string;
   /** The client certificate of a user, verified against the cluster CA. Absent if none was sent or verification failed. */
   readonly certificate?: X509Certificate;
   /**
-   * The client certificate of a front proxy, verified against the front-proxy CA. Absent if none was sent or verification failed. It does not
-   * authenticate its subject: it allows the sender to name the user in request headers.
+   * The client certificate of a front proxy, verified against the front-proxy CA. Absent if none was sent or verification failed. The certificate
+   * does not authenticate a user: it permits the front proxy to name the user in request headers.
    */
   readonly frontProxyCertificate?: X509Certificate;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly remoteAddress?: string;
   /**
-   * The audiences that a token must be for, if they are not those of the API server: set for a TokenReview with audiences. The
-   * result lists the matching ones in `audiences`.
+   * The audiences for which a token must be valid; set for a TokenReview with audiences. Absent: the audiences of the API server. The result lists
+   * the audiences that match in `audiences`.
    */
   readonly audiences?: readonly string[];
   readonly path: string;
@@ -54,9 +54,9 @@ export const rejected = (reason: string): AuthnResult => ({ outcome: 'rejected',
 export const authenticated = (identity: Identity): AuthnResult => ({ outcome: 'authenticated', identity });
 
 /**
- * Authenticates requests. The API server calls the chain in the order of the composition until one succeeds.
+ * Authenticates requests. The API server calls the authenticators of the chain in the order of the composition until one succeeds.
  *
- * An authenticator must not put credentials or parts of them into results, errors or logs.
+ * An authenticator must not put credentials or parts of credentials into results, errors or logs.
  *
  * ```ts
  * const staticToken: Authenticator = {

@@ -7,16 +7,16 @@ export type Attributes = ResourceAttributes | NonResourceAttributes;
 export interface ResourceAttributes {
   readonly kind: 'resource';
   readonly identity: Identity;
-  /** get, list, watch, create, update, patch, delete, deletecollection, the HTTP verb of a connect, impersonate, bind, ... */
+  /** The verb: get, list, watch, create, update, patch, delete, deletecollection, the HTTP method of a connect request, impersonate, bind, ... */
   readonly verb: string;
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** '' for cluster-scoped resources and for requests across all namespaces. */
+  /** The namespace; '' for cluster-scoped resources and for requests across all namespaces. */
   readonly namespace: string;
   readonly name: string;
-  /** The field selector of a list, watch or deletecollection as sent. The request affects only objects that it selects. */
+  /** The field selector of a list, watch or deletecollection, as the client sent it. The request affects only objects that match the selector. */
   readonly fieldSelector?: string;
 }
 export interface NonResourceAttributes {
@@ -60,8 +60,8 @@ export interface Authorizer {
 }
 
 /**
- * Returns the decision of a chain, for plugins that check further permissions. Reasons of authorizers without an opinion are
- * joined. @throws what an authorizer throws
+ * Returns the decision of a chain of authorizers, for plugins that check further permissions. Joins the reasons of authorizers without an opinion.
+ * @throws the error of an authorizer
  */
 export async function authorizeChain(chain: readonly Authorizer[], attributes: Attributes): Promise<Decision> {
   const reasons: string[] = [];

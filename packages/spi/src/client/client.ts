@@ -17,7 +17,7 @@ export interface GetOptions extends CallOptions {
   readonly subresource?: string;
 }
 export interface ListOptions extends CallOptions {
-  /** Absent: all namespaces. */
+  /** The namespace; absent: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
@@ -79,11 +79,13 @@ export interface Client {
    * @throws StatusError from the iterator: `Expired` if `resourceVersion` is too old, or the Status of an ERROR event
    */
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
-  /** Creates an object. With `subresource` (`binding`, `eviction`, `token`), `name` is the parent object, and the result has the subresource's type. */
+  /**
+   * Creates an object. With `subresource` (`binding`, `eviction`, `token`), `name` is the parent object, and the result has the subresource's type.
+   */
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly name?: ObjectName }): Promise<T>;
   update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
   patch<T extends KubeObject>(resource: Resource<T>, name: ObjectName, type: PatchType, patch: unknown, options?: PatchOptions): Promise<T>;
-  /** Deletes an object. Returns it if finalizers or a grace period delay its deletion. */
+  /** Deletes an object. Returns the object if finalizers or a grace period delay the deletion, otherwise undefined. */
   delete<T extends KubeObject>(resource: Resource<T>, name: ObjectName, options?: DeleteOptions): Promise<T | undefined>;
   deleteCollection<T extends KubeObject>(
     resource: Resource<T>,
@@ -91,12 +93,12 @@ export interface Client {
   ): Promise<void>;
   /** Sends any other request, such as `/version` or `/oarlock/v1/traces`, with JSON bodies. */
   raw(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
-  /** Returns a client whose requests have `spanContext` as parent. Cheap enough to call for every reconcile. */
+  /** Returns a client whose requests have `spanContext` as the parent span. Cheap enough to call for every reconcile. */
   withSpanContext(spanContext: SpanContext | undefined): Client;
 }
 export const Client = slot.one<Client>('client/v1');
 
-/** Reads from an informer's cache. Lists have no defined order. Returned objects are frozen and shared. */
+/** A read-only view of an informer's cache. Lists have no defined order. Returned objects are frozen and shared. */
 export interface Lister<T extends KubeObject> {
   get(key: ObjectKey): T | undefined;
   list(namespace?: string): readonly T[];
@@ -108,9 +110,12 @@ export interface Lister<T extends KubeObject> {
 /** Callbacks for changes of the cache (cache.ResourceEventHandler upstream). `spanContext` is the span of the write, if known. */
 export interface ResourceEventHandler<T extends KubeObject> {
   onAdd?(object: T, spanContext: SpanContext | undefined): void;
-  /** Also called on a resync; in that case `object === old`. */
+  /** Called when an object has changed. Also called on a resync, with `object === old`. */
   onUpdate?(object: T, old: T, spanContext: SpanContext | undefined): void;
-  /** `object` is the last known state. It may be older than the deletion if that was missed during a disconnect (DeletedFinalStateUnknown). */
+  /**
+   * `object` is the last state that the informer knows. The state may be older than the deletion if the informer missed the deletion during a
+   * disconnect (DeletedFinalStateUnknown).
+   */
   onDelete?(object: T, spanContext: SpanContext | undefined): void;
 }
 
@@ -123,13 +128,12 @@ export interface ResourceEventHandler<T extends KubeObject> {
  */
 export interface Informer<T extends KubeObject = KubeObject> extends Lister<T> {
   readonly resource: Resource<T>;
-  /** True when the cache holds the first list and every handler has received it. */
+  /** True when the cache holds the result of the first list and every handler has received it. */
   readonly hasSynced: boolean;
   whenSynced(signal?: AbortSignal): Promise<void>;
   /**
-   * Resolves when every handler has received everything written before this call, however stale the cache was: the informer
-   * lists again, or the first list in progress is used. Also resolves immediately if the server forbids listing. Rejects when
-   * the signal aborts.
+   * Resolves when every handler has received everything that was written before this call: the informer lists again, or waits for the first list if
+   * that is in progress. Also resolves if the server forbids listing. Rejects when the signal aborts.
    */
   refresh(signal?: AbortSignal): Promise<void>;
   /** Adds an index. Must be called before the informer starts. `values` is called once per version of an object. */
@@ -152,12 +156,12 @@ export interface InformerScope {
 export interface Informers {
   /** Returns the shared informer. It starts when the factory starts, or immediately if the factory already runs. */
   forResource<T extends KubeObject>(resource: Resource<T>, scope?: InformerScope): Informer<T>;
-  /** Stops the informer of a resource that is no longer served, for all its users. Handlers get no delete events. */
+  /** Stops the informer of a resource that is no longer served, for all callers that share it. Handlers receive no delete events. */
   release?(resource: Resource): void;
 }
 export const Informers = slot.one<Informers>('informers/v1');
 
-/** The action and related object of an events.k8s.io Event: `Binding`, `Preempting`. */
+/** The action of an events.k8s.io Event, such as `Binding` or `Preempting`, and the related object. */
 export interface EventAction {
   readonly name: string;
   readonly related?: KubeObject;
@@ -165,8 +169,8 @@ export interface EventAction {
 /** Writes Events, aggregated and rate limited per source and object as client-go does. It never throws and never blocks. */
 export interface EventRecorder {
   /**
-   * Records an event. `fieldPath` names a part of the object: `spec.containers{web}`. With `action`, an events.k8s.io Event is
-   * written: it has an `eventTime`, and repetitions form a series instead of a count.
+   * Records an event. `fieldPath` names a part of the object, such as `spec.containers{web}`. With `action`, writes an events.k8s.io Event, which has
+   * an `eventTime` and whose repetitions form a series instead of a count.
    */
   event(about: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string, action?: EventAction): void;
 }

@@ -3,10 +3,13 @@ import { slot } from '@oarlock/kernel/slot';
 
 /** The machine behind a node, as the cloud reports it. */
 export interface CloudInstance {
-  /** `<cloud>://<id>`. */
+  /** Provider ID in the form `<cloud>://<id>`. */
   readonly providerID: string;
   readonly addresses: readonly NodeAddress[];
-  /** These become the node labels `node.kubernetes.io/instance-type`, `topology.kubernetes.io/zone` and `topology.kubernetes.io/region`. */
+  /**
+   * Instance type, zone and region: the values of the node labels `node.kubernetes.io/instance-type`, `topology.kubernetes.io/zone` and
+   * `topology.kubernetes.io/region`.
+   */
   readonly instanceType?: string;
   readonly zone?: string;
   readonly region?: string;
@@ -17,15 +20,15 @@ export interface CloudInstance {
 /** Instances of the cloud (InstancesV2 upstream). */
 export interface CloudNodes {
   /**
-   * Returns the machine of a node. Returns undefined only if the machine certainly does not exist: a NotReady node without a
-   * machine is deleted. @throws CloudError in every other case of failure
+   * Returns the cloud instance of a node, or undefined only if the instance certainly does not exist: a NotReady node without an instance is deleted.
+   * @throws CloudError if the call fails for any other reason
    */
   instance(node: Node, signal: AbortSignal): Promise<CloudInstance | undefined>;
 }
 
 /** A route for the pod range of a node. */
 export interface CloudRoute {
-  /** Assigned by the cloud. */
+  /** Name of the route, which the cloud assigns. */
   readonly name: string;
   readonly nodeName: string;
   readonly destinationCIDR: string;
@@ -34,7 +37,7 @@ export interface CloudRoute {
 export interface CloudRoutes {
   list(signal: AbortSignal): Promise<readonly CloudRoute[]>;
   create(route: Omit<CloudRoute, 'name'>, signal: AbortSignal): Promise<void>;
-  /** Deletes a route. Succeeds if it does not exist. */
+  /** Deletes a route. Succeeds if the route does not exist. */
   remove(route: CloudRoute, signal: AbortSignal): Promise<void>;
 }
 
@@ -44,11 +47,14 @@ export interface CloudRoutes {
  * Every call is idempotent: after a crash the controller does not know whether the last call took effect and repeats it.
  */
 export interface CloudLoadBalancers {
-  /** The `loadBalancerClass` that this implementation serves, in addition to Services without a class. */
+  /** The `loadBalancerClass` of the Services that this implementation serves, in addition to Services without a class. */
   readonly class?: string;
-  /** Creates or updates the load balancer of a Service with these nodes as targets. Returns its addresses, which must not change afterwards. */
+  /**
+   * Creates or updates the load balancer of a Service with these nodes as targets. Returns the addresses of the load balancer, which must not change
+   * afterwards.
+   */
   ensure(service: Service, nodes: readonly Node[], signal: AbortSignal): Promise<LoadBalancerStatus>;
-  /** Deletes the load balancer of a Service. Succeeds if it does not exist. */
+  /** Deletes the load balancer of a Service. Succeeds if the load balancer does not exist. */
   remove(service: Service, signal: AbortSignal): Promise<void>;
 }
 
@@ -64,7 +70,7 @@ export interface CloudProvider {
   readonly loadBalancers?: CloudLoadBalancers;
 }
 
-/** Why a cloud call failed. The code is for messages and metrics; every failure is retried. */
+/** The reason why a cloud call failed, for messages and metrics. The controllers retry every failure. */
 export type CloudErrorCode = 'NotAvailable' | 'Invalid' | 'Unreachable';
 export class CloudError extends Error {
   override readonly name = 'CloudError';

@@ -3,20 +3,20 @@ import { slot } from '@oarlock/kernel/slot';
 /** Properties of the cluster and of this process. The composition resolves them before any plugin is created. */
 export interface ClusterFacts {
   readonly name: string;
-  /** `cluster.local`. */
+  /** DNS domain of the cluster, such as `cluster.local`. */
   readonly domain: string;
   readonly podCIDRs: readonly string[];
   readonly serviceCIDRs: readonly string[];
-  /** The first address of the first service range: the Service `kubernetes`. */
+  /** Cluster IP of the Service `kubernetes`: the first address of the first service CIDR. */
   readonly kubernetesServiceIP: string;
   readonly dnsServiceIP: string;
-  /** The URL at which other processes reach the API server: `https://10.0.0.1:6443`. */
+  /** The URL at which other processes reach the API server, such as `https://10.0.0.1:6443`. */
   readonly serverUrl: string;
   readonly nodePortRange: { readonly from: number; readonly to: number };
-  /** Reported on `/version`, on nodes and in user agents: `v1.36.0+oarlock.0.1.0`. */
+  /** Version such as `v1.36.0+oarlock.0.1.0`, reported on `/version`, on nodes and in user agents. */
   readonly version: string;
 }
-/** Returns the names under which the cluster's own clients reach the API server. Its certificate contains all of them. */
+/** Returns the names under which clients in the cluster reach the API server. The API server's certificate contains all of these names. */
 export const apiServerNames = ({ domain }: Pick<ClusterFacts, 'domain'>): readonly string[] => [
   'localhost',
   'kubernetes',
@@ -24,7 +24,7 @@ export const apiServerNames = ({ domain }: Pick<ClusterFacts, 'domain'>): readon
   'kubernetes.default.svc',
   `kubernetes.default.svc.${domain}`,
 ];
-/** Annotation of requests for serving certificates of kubelets: the address that the request came from. The API server alone writes it. */
+/** Annotation of requests for kubelet serving certificates with the source address of the request. Only the API server writes this annotation. */
 export const sourceAddressAnnotation = 'oarlock.dev/source-address';
 export const Cluster = slot.one<ClusterFacts>('cluster/v1');
 
@@ -42,8 +42,9 @@ export interface CertificateRequest {
 }
 
 /**
- * The front-proxy CA and the certificate that it issued to the API server. Only requests with a certificate of this CA may name another user in
- * `X-Remote-*` headers. It is not the cluster CA: otherwise each client certificate with the right common name would be a front proxy.
+ * The front-proxy CA, and the client certificate that this CA issued to the API server. Only requests with a certificate of this CA may name another
+ * user in `X-Remote-*` headers. This CA must not be the cluster CA: otherwise each client certificate with the right common name would be a front
+ * proxy.
  */
 export interface FrontProxyKeys {
   /** The common name of the client certificate. */
@@ -52,17 +53,17 @@ export interface FrontProxyKeys {
   readonly caBundle: string;
   /** PEM of front-proxy CA certificates that a rotation removed. */
   readonly removedCaBundle: string;
-  /** Returns the client certificate that the API server presents to extension API servers; renewed before it expires. */
+  /** Returns the client certificate that the API server presents to extension API servers, renewing the certificate before it expires. */
   clientCertificate(): Promise<KeyPair>;
 }
 
-/** Certificates and keys of the cluster. Which of them a process has depends on its roles. */
+/** Certificates and keys of the cluster. The roles of a process determine which of them the process has. */
 export interface ClusterKeys {
   /** PEM of every CA certificate that clients and servers of this cluster trust. */
   readonly caBundle: string;
-  /** PEM of cluster CA certificates that a rotation removed. Absent: none. */
+  /** PEM of cluster CA certificates that a rotation removed; absent if there are none. */
   readonly removedCaBundle?: string;
-  /** Absent in a process without the API server role. */
+  /** Front-proxy keys; absent in a process without the API server role. */
   readonly frontProxy?: FrontProxyKeys;
   /** True if this process has CA certificates but no CA key: `sign` rejects, and certificates from `issue` are not trusted by other components. */
   readonly trustOnly?: boolean;
@@ -71,7 +72,10 @@ export interface ClusterKeys {
    * self-signed and a request for a client certificate rejects.
    */
   issue(request: CertificateRequest): Promise<KeyPair>;
-  /** Signs the key of a PKCS #10 request (PEM) and returns the certificate (PEM). The request's own subject and names are ignored in favor of `request`. */
+  /**
+   * Signs the key of a PKCS #10 request (PEM) and returns the certificate (PEM). The request's own subject and names are ignored in favor of
+   * `request`.
+   */
   sign(csr: string, request: CertificateRequest): Promise<string>;
   /** Keys of service account tokens, PEM: `signingKey` signs, all `verifyingKeys` verify. */
   readonly serviceAccount: { readonly issuer: string; readonly signingKey: string; readonly verifyingKeys: readonly string[] };

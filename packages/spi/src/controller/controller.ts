@@ -10,7 +10,7 @@ export interface ControllerWatch {
   keys(object: KubeObject, old: KubeObject | undefined): Iterable<ObjectKey>;
 }
 
-/** Declares which keys to reconcile when an object of `informer` is added, updated (then with `old`) or deleted. */
+/** Declares the keys to reconcile when an object of `informer` is added, updated or deleted. On an update, `old` is the previous version. */
 export function watch<T extends KubeObject>(
   informer: Informer<T>,
   keys: (object: T, old: T | undefined) => Iterable<ObjectKey>,
@@ -20,16 +20,16 @@ export function watch<T extends KubeObject>(
 }
 
 export interface ReconcileContext {
-  /** Its requests have this reconcile's span as parent. */
+  /** A client whose requests have the span of this reconcile as parent. */
   readonly client: Client;
   readonly log: Logger;
   readonly signal: AbortSignal;
   readonly span: Span;
-  /** Consecutive failures of this key. */
+  /** Number of consecutive failures of this key. */
   readonly failures: number;
 }
 
-/** Reconciles the key again after this delay in milliseconds, unless an event enqueues it earlier. */
+/** The result of a reconcile: the key is reconciled again after this delay in milliseconds, unless an event enqueues the key earlier. */
 export interface ReconcileResult {
   readonly requeueAfterMs?: number;
 }
@@ -59,16 +59,16 @@ export interface ReconcileResult {
 export interface Controller {
   readonly name: string;
   readonly watches: readonly ControllerWatch[];
-  /** Number of keys reconciled concurrently. Default 5. */
+  /** Maximum number of keys that are reconciled concurrently. Default 5. */
   readonly concurrentReconciles?: number;
   /**
-   * True if the controller can run while the server does not serve some of its watched kinds; it picks them up when they are
-   * served. Absent: the controller starts when the server serves all of them.
+   * True if the controller can run while the API server does not serve some of the watched kinds; it handles these kinds when they are served. If
+   * absent or false, the controller starts when the API server serves all of them.
    */
   readonly toleratesMissingKinds?: boolean;
   /**
-   * Called at the start, for controllers whose watched kinds change at runtime. `add` adds a watch and returns a function that
-   * removes it. The returned function is called when the controller stops.
+   * Adds watches at runtime, for controllers whose watched kinds change. Called at the start: `add` adds a watch and returns a function that removes
+   * the watch. The function that `addDynamicWatches` returns is called when the controller stops.
    */
   addDynamicWatches?(add: (watch: ControllerWatch) => () => void): () => void;
   reconcile(key: ObjectKey, context: ReconcileContext): Promise<ReconcileResult | void>;

@@ -1,6 +1,6 @@
 import { slot } from '@oarlock/kernel/slot';
 
-/** A record of the Kubernetes DNS schema 1.1. Names have no cluster domain: `web.default.svc`. */
+/** A DNS record of the Kubernetes DNS specification 1.1. Names do not include the cluster domain: `web.default.svc`. */
 export interface DnsRecord {
   readonly name: string;
   readonly addresses: readonly string[];
@@ -13,7 +13,7 @@ export interface DnsRecord {
   readonly cname?: string;
 }
 
-/** The difference to the records applied before. With `replace`, all records that are not in `set` are removed. */
+/** The difference from the records that were applied before. With `replace`, all records that are not in `set` are removed. */
 export interface DnsChanges {
   readonly replace: boolean;
   readonly set: readonly DnsRecord[];
@@ -26,9 +26,9 @@ export interface DnsChanges {
  * Guaranteed: when `apply` resolves, queries get the new records; no query gets a part of a change or is dropped because of it.
  */
 export interface DnsServer {
-  /** The address at which it listens once started. It is the endpoint of the cluster's DNS Service. */
+  /** The address on which the DNS server listens after the start, which is the endpoint of the cluster's DNS Service. */
   readonly address: string;
-  /** Port for UDP and TCP. Default 53. */
+  /** Port for UDP and TCP; 53 if absent. */
   readonly port?: number;
   readonly clusterDomain: string;
   /** Applies a difference. The caller makes one call at a time; the first has `replace: true`. */

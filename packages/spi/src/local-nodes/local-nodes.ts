@@ -3,10 +3,16 @@ import { slot } from '@oarlock/kernel/slot';
 
 /** Access to the API of a kubelet in this process, without sockets and TLS. */
 export interface LocalKubelet {
-  /** The address at which the kubelet also listens and which its Nodes report. For a Node with another address the API server connects there instead. */
+  /**
+   * The address on which the kubelet also listens and which its Nodes report. For a Node with another address, the API server connects to that
+   * address instead.
+   */
   readonly host: string;
   readonly port: number;
-  /** Returns a connection that speaks HTTP/1.1 as the listener does. The kubelet treats requests on it as coming from the API server. */
+  /**
+   * Returns a connection that serves HTTP/1.1 as the kubelet's listener does. The kubelet treats requests on this connection as requests of the API
+   * server.
+   */
   connect(): Duplex;
 }
 
@@ -15,7 +21,10 @@ export interface LocalKubelet {
  * objects cannot redirect requests to it.
  */
 export interface LocalNodes {
-  /** Nodes of a kubelet that serves; returns how to take them back. Of two offers of one name the later holds. */
+  /**
+   * Registers the Nodes that a kubelet serves. Returns a function that removes the registration. If a Node is registered twice, the later
+   * registration applies.
+   */
   register(nodeNames: Iterable<string>, kubelet: LocalKubelet): () => void;
   find(nodeName: string): LocalKubelet | undefined;
 }

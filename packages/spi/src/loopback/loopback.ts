@@ -11,30 +11,30 @@ export type ApiVerb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' |
 export interface ApiRequest {
   readonly verb: ApiVerb;
   readonly resource: Resource;
-  /** '' for the resource itself. */
+  /** The subresource; '' for the resource itself. */
   readonly subresource: string;
-  /** '' for cluster-scoped resources and for requests across all namespaces. */
+  /** The namespace; '' for cluster-scoped resources and for requests across all namespaces. */
   readonly namespace: string;
-  /** '' for collections. */
+  /** The object's name; '' for collections. */
   readonly name: string;
   /** The URL's query parameters: labelSelector, fieldSelector, limit, continue, resourceVersion, dryRun, fieldManager, force, ... */
   readonly query: Readonly<Record<string, string | undefined>>;
-  /** The object, the patch, or DeleteOptions. The handler validates it, and neither keeps nor changes it. */
+  /** The request body: an object, a patch, or DeleteOptions. The handler validates the body, and neither keeps nor changes it. */
   readonly body?: unknown;
   /** Size of the request body in bytes; absent for loopback requests. */
   readonly bytes?: number;
   readonly patchType?: PatchType;
   readonly identity: Identity;
-  /** The peer's address of the connection, as the server sees it, never an address from a header. Absent for requests of this process. */
+  /** The remote address of the connection as the server sees it, never an address from a header. Absent for requests of this process. */
   readonly sourceAddress?: string;
   readonly userAgent?: string;
   /** Start and end of authentication in milliseconds since the epoch; absent for loopback requests. */
   readonly authentication?: { readonly from: number; readonly to: number };
   readonly spanContext?: SpanContext | undefined;
   readonly signal?: AbortSignal;
-  /** Receives annotations for the request's audit event, with the audit level from which on they apply. Absent: there is no audit event. */
+  /** Adds an annotation to the request's audit event, from the audit level `level` on. Absent if the request has no audit event. */
   annotate?(key: string, value: string, level?: 'Request'): void;
-  /** Receives the warnings of a request that fails; a successful response carries its warnings itself. */
+  /** Adds a warning to the response of a request that fails; a successful response carries its warnings itself. */
   warn?(message: string): void;
 }
 
@@ -43,7 +43,7 @@ export type ApiResponse =
   | { readonly kind: 'list'; readonly list: ObjectList; readonly warnings: readonly string[] }
   | { readonly kind: 'watch'; readonly events: AsyncIterable<readonly WatchEvent[]> };
 
-/** The API server below authentication. Error statuses are thrown as `StatusError`. */
+/** The API server behind authentication. Throws error statuses as `StatusError`. */
 export interface ApiHandler {
   handle(request: ApiRequest): Promise<ApiResponse>;
   /** Handles a non-resource path such as `/version`. */
@@ -52,7 +52,7 @@ export interface ApiHandler {
 
 /** Connects the API server of this process to the loopback clients of the same process. */
 export interface LoopbackEndpoint {
-  /** Called once, when the API server accepts requests. Requests sent earlier wait for it. */
+  /** Called once, when the API server accepts requests. Requests that were sent earlier are then handled. */
   connect(handler: ApiHandler): void;
 }
 export const Loopback = slot.one<LoopbackEndpoint>('loopback/v1');

@@ -17,7 +17,7 @@ export interface NodeNetwork {
 export interface Attachment {
   readonly containerId: string;
   readonly ifName: string;
-  /** Path of the network namespace. Absent if the sandbox uses the node's network. */
+  /** Path of the network namespace; absent if the sandbox uses the node's network. */
   readonly netns?: string;
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
   readonly portMappings: readonly PortMapping[];
@@ -53,25 +53,37 @@ export interface NetworkCallOptions {
  */
 export interface NetworkDriver {
   readonly traits: {
-    /** `pod`: every sandbox has its own network namespace. `node`: sandboxes share the node's; the kubelet calls `add` to get the address. */
+    /**
+     * `pod`: every sandbox has its own network namespace. `node`: sandboxes share the node's network namespace; the kubelet calls `add` to get the
+     * address.
+     */
     readonly namespace: 'pod' | 'node';
-    /** True if addresses do not come from the node's pod range. `setup` is then called immediately, with empty `podCIDRs` until the node has some. */
+    /**
+     * True if addresses do not come from the node's pod CIDRs. `setup` is then called immediately, with empty `podCIDRs` until the Node has pod
+     * CIDRs.
+     */
     readonly ownAddresses?: boolean;
-    /** Default ranges if `cluster.yaml` sets none. */
+    /** Default pod CIDRs if `cluster.yaml` sets none. */
     readonly podCIDR: string;
     readonly serviceCIDR: string;
   };
-  /** Prepares the node: bridges, routes, and a conflist for runtimes that call CNI themselves. May be called again with changed values. */
+  /**
+   * Prepares the node: bridges, routes, and a conflist for container runtimes that call CNI plugins themselves. May be called again with changed
+   * values.
+   */
   setup(node: NodeNetwork, call?: NetworkCallOptions): Promise<void>;
-  /** Attaches a sandbox and returns its addresses. @throws NetworkError `Exhausted` if no address is free, `InvalidConfig` for invalid names */
+  /**
+   * Attaches a sandbox and returns its addresses.
+   * @throws NetworkError `Exhausted` if no address is free; `InvalidConfig` if a name is invalid
+   */
   add(attachment: Attachment, call?: NetworkCallOptions): Promise<NetworkResult>;
-  /** Verifies that an attachment is as `add` left it. @throws NetworkError `Broken` if it is not */
+  /** Verifies that an attachment is still as `add` created it. @throws NetworkError `Broken` if the attachment has changed */
   check(attachment: Attachment, call?: NetworkCallOptions): Promise<void>;
   /** Detaches a sandbox and frees its addresses. */
   del(attachment: Attachment, call?: NetworkCallOptions): Promise<void>;
-  /** Reports whether `add` can succeed, and if not why. */
+  /** Reports whether `add` can succeed, with the reason if it cannot. */
   status(call?: NetworkCallOptions): Promise<{ readonly ready: boolean; readonly message: string }>;
-  /** Frees everything that belongs to none of these attachments. */
+  /** Frees all resources and addresses of attachments that are not in `valid`. */
   gc(valid: readonly Pick<Attachment, 'containerId' | 'ifName'>[], call?: NetworkCallOptions): Promise<void>;
 }
 

@@ -21,11 +21,11 @@ export interface ProtectedPod {
  * - the rules stay in force while the process is down.
  */
 export interface NetworkPolicies {
-  /** Starts to follow the pods of this node. Called once, before any `protect`; does not wait for the cluster. */
+  /** Starts watching the pods of this node. Called once, before any `protect`. Does not wait for the API server. */
   startForNode(nodeName: string): void;
   /**
-   * Resolves when the policies written before this call are enforced for the pod's addresses; if the API server is unreachable,
-   * the policies known so far. Idempotent. Rejects if they could not be enforced: the kubelet then does not start the pod.
+   * Resolves when the NetworkPolicies that were written before this call are enforced for the pod's addresses; if the API server is unreachable, the
+   * NetworkPolicies known so far. Idempotent. Rejects if the NetworkPolicies could not be enforced: the kubelet then does not start the pod.
    */
   protect(pod: ProtectedPod, call?: NetworkCallOptions): Promise<void>;
 }

@@ -6,7 +6,7 @@ import type { Role } from '../role/role.ts';
 export interface ProcessView {
   /** Metrics registries of every plugin, for /metrics. */
   registries(): readonly PluginContext['metrics'][];
-  /** Every role, for /livez and /readyz. */
+  /** Returns every role of the process, for /livez and /readyz. */
   roles(): readonly Role[];
   /** The data directory of the process, which contains its keys. Runtimes hide it from pods. Absent if the process has none. */
   readonly dataDir?: string;

@@ -8,13 +8,13 @@ export interface ProxyEndpoint {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
-  /** True if only traffic policy `Local` uses this endpoint: policy `Cluster` has ready or nearer ones. */
+  /** True if only traffic policy `Local` uses this endpoint, because traffic policy `Cluster` uses other, ready or nearer endpoints. */
   readonly localOnly?: boolean;
 }
 
 /**
- * One port of one Service with its endpoints: those of traffic policy `Cluster` and, where a policy is `Local`, those of this node.
- * `key` is `namespace/name:port`.
+ * One port of one Service with its endpoints: the endpoints for traffic policy `Cluster` and, if a policy of the Service is `Local`, the endpoints of
+ * this node. `key` is `namespace/name:port`.
  */
 export interface ServicePort {
   readonly key: string;
@@ -26,7 +26,7 @@ export interface ServicePort {
   /** CIDRs that may reach the load balancer addresses. Empty: no restriction. */
   readonly loadBalancerSourceRanges: readonly string[];
   readonly nodePort?: number;
-  /** Duration of session affinity in seconds. Absent: no affinity. */
+  /** Duration of session affinity in seconds; absent if the Service has no session affinity. */
   readonly affinitySeconds?: number;
   readonly internalLocal: boolean;
   readonly externalLocal: boolean;
@@ -34,7 +34,7 @@ export interface ServicePort {
   readonly endpoints: readonly ProxyEndpoint[];
 }
 
-/** The difference to the state applied before. The first call has `replace: true`: Services that are not in `set` are removed. */
+/** The difference from the state that was applied before. The first call has `replace: true`: Services that are not in `set` are removed. */
 export interface ProxyChanges {
   readonly replace: boolean;
   readonly set: readonly ServicePort[];

@@ -10,7 +10,10 @@ export interface Role {
   readonly name: string;
   /** Returns the current health. Cheap and without side effects: called for /livez and `oarlock status`, also before `start` and after `stop`. */
   checkHealth(): Health | Promise<Health>;
-  /** Resolves when the role does its work, which happens once, soon after `start`. Rejects with the reason if it never will, or when the signal aborts. */
+  /**
+   * Resolves when the role works, which happens once, soon after `start`. Rejects with the reason if the role can never work, or when the signal
+   * aborts.
+   */
   waitUntilReady?(signal: AbortSignal): Promise<void>;
 }
 

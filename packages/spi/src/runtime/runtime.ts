@@ -12,7 +12,7 @@ export interface PodSandboxMetadata {
   readonly attempt: number;
 }
 export type NamespaceMode = 'POD' | 'CONTAINER' | 'NODE' | 'TARGET';
-/** Maps `length` ids from `containerId` on, inside a user namespace, to ids from `hostId` on, outside of it. */
+/** A mapping of `length` consecutive ids, from `containerId` inside a user namespace to `hostId` on the node. */
 export interface IdMapping {
   readonly hostId: number;
   readonly containerId: number;
@@ -27,7 +27,7 @@ export interface NamespaceOptions {
   readonly pid: NamespaceMode;
   readonly ipc: NamespaceMode;
   readonly targetId?: string;
-  /** Id mappings of the pod's user namespace (KEP-127). Absent: the node's user namespace. Only for handlers with `userNamespaces`. */
+  /** Id mappings of the pod's user namespace (KEP-127); absent if the pod uses the node's user namespace. Only for handlers with `userNamespaces`. */
   readonly users?: IdMappings;
 }
 export interface PortMapping {
@@ -45,7 +45,7 @@ export interface LinuxSandboxSecurity {
   readonly runAsUser?: number;
   readonly runAsGroup?: number;
   readonly supplementalGroups?: readonly number[];
-  /** `Strict`: only these groups, without those of the image. */
+  /** How supplemental groups are determined. `Strict`: only the listed groups, without the groups of the image. */
   readonly supplementalGroupsPolicy?: 'Merge' | 'Strict';
   readonly readonlyRootfs?: boolean;
   readonly privileged?: boolean;
@@ -88,18 +88,18 @@ export interface Mount {
   readonly containerPath: string;
   readonly hostPath: string;
   /**
-   * `DEVICE:INODE` of the file that the kubelet has checked at `hostPath`, if the pod can write to a directory on the way to it. A runtime that
+   * `DEVICE:INODE` of the file at `hostPath` that the kubelet has checked; set if the pod can write to a directory on the path. A runtime that
    * resolves the path again rejects another file.
    */
   readonly checkedFile?: string;
   readonly readonly?: boolean;
-  /** With `readonly`: mounts below it are read-only as well. */
+  /** True if mounts below a read-only mount are read-only as well; used with `readonly`. */
   readonly recursiveReadOnly?: boolean;
   readonly propagation?: 'PRIVATE' | 'HOST_TO_CONTAINER' | 'BIDIRECTIONAL';
   readonly selinuxRelabel?: boolean;
   /** An id-mapped mount: inside the container, files have the owners that they have on the node. */
   readonly idMappings?: IdMappings;
-  /** Mounts the content of this image, or of a directory in it, instead of `hostPath` (KEP-4639). The image is already pulled. */
+  /** An image to mount, or a directory in the image, instead of `hostPath` (KEP-4639). The image is already pulled. */
   readonly image?: string;
   readonly imageSubPath?: string;
 }
@@ -110,9 +110,9 @@ export interface Device {
 }
 export interface ContainerConfig {
   readonly metadata: { readonly name: string; readonly attempt: number };
-  /** The reference that `imageStatus` returned. */
+  /** The image reference that `imageStatus` returned. */
   readonly image: { readonly image: string; readonly userSpecifiedImage?: string };
-  /** Replaces the image's entrypoint. */
+  /** The command, which replaces the image's entrypoint. */
   readonly command: readonly string[];
   readonly args: readonly string[];
   readonly workingDir?: string;
@@ -123,12 +123,12 @@ export interface ContainerConfig {
   readonly cdiDevices?: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Relative to the sandbox's log directory. */
+  /** Path of the log file, relative to the sandbox's log directory. */
   readonly logPath: string;
   readonly stdin: boolean;
   readonly stdinOnce: boolean;
   readonly tty: boolean;
-  /** Signal name such as `SIGTERM`. Absent: the image's stop signal. */
+  /** Signal name such as `SIGTERM`; absent: the image's stop signal. */
   readonly stopSignal?: string;
   readonly linux: {
     readonly resources: LinuxResources;
@@ -148,13 +148,13 @@ export interface PodSandbox {
   readonly id: string;
   readonly metadata: PodSandboxMetadata;
   readonly state: SandboxState;
-  /** Milliseconds since the epoch. */
+  /** Creation time in milliseconds since the epoch. */
   readonly createdAt: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
 export interface PodSandboxStatus extends PodSandbox {
-  /** Empty if the sandbox uses the node's network and the runtime assigned no address. */
+  /** The sandbox's addresses; empty if the sandbox uses the node's network and the runtime assigned no address. */
   readonly ips: readonly string[];
 }
 export interface Container {
@@ -172,19 +172,19 @@ export interface ContainerStatus extends Container {
   readonly startedAt?: number;
   readonly finishedAt?: number;
   readonly exitCode?: number;
-  /** `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, ... */
+  /** Reason for the state: `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, ... */
   readonly reason?: string;
   readonly message?: string;
   readonly mounts: readonly Mount[];
-  /** An absolute path. */
+  /** Absolute path of the log file. */
   readonly logPath: string;
-  /** The user of the container's first process. Absent if the runtime does not report it. */
+  /** The user of the container's first process; absent if the runtime does not report it. */
   readonly user?: { readonly uid: number; readonly gid: number; readonly supplementalGroups: readonly number[] };
 }
 export interface ContainerStats {
   readonly id: string;
   readonly at: number;
-  /** Core-nanoseconds since the container started. */
+  /** CPU usage in core-nanoseconds since the container started. */
   readonly cpuUsageNanos: number;
   readonly memoryWorkingSetBytes: number;
   readonly memoryRssBytes: number;
@@ -211,12 +211,12 @@ export interface SandboxFilter {
 export interface RuntimeEvent {
   readonly type: 'CREATED' | 'STARTED' | 'STOPPED' | 'DELETED';
   readonly sandboxId: string;
-  /** Absent for an event of the sandbox itself. */
+  /** Id of the container; absent for an event of the sandbox itself. */
   readonly containerId?: string;
   readonly at: number;
 }
 
-/** The streams of an exec or attach session. With a tty there is no stderr. The runtime does not end the outputs; their owner does. */
+/** The streams of an exec or attach session. With a tty there is no stderr. The runtime does not end the output streams; the caller does. */
 export interface Streams {
   readonly stdin?: Readable;
   readonly stdout?: Writable;
@@ -256,10 +256,10 @@ export interface RuntimeCondition {
   readonly message: string;
 }
 
-/** Whether a runtime separates pods from the node: from its files, its keys, its processes and from other pods. */
+/** Reports whether a runtime isolates pods from the node's files, keys and processes, and from other pods. */
 export interface PodIsolation {
   readonly enforced: boolean;
-  /** Why pods are not isolated; empty if they are. */
+  /** The reason why pods are not isolated; '' if they are isolated. */
   readonly reason: string;
 }
 
@@ -298,11 +298,14 @@ export interface RuntimeCallOptions {
  */
 export interface RuntimeDriver {
   readonly traits: {
-    /** True if the runtime calls CNI itself, with the conflist directory. Otherwise the driver gets the network plugin and calls it. */
+    /**
+     * True if the container runtime calls CNI plugins itself, with the conflist directory. Otherwise the driver receives the network plugin and calls
+     * it.
+     */
     readonly invokesCni: boolean;
     /** True if the runtime can pull and run images. False: the only image name is `host`. */
     readonly images: boolean;
-    /** True if containers outlive this process and are found again. */
+    /** True if containers outlive this process and a new process can manage them. */
     readonly survivesRestart: boolean;
     /** True if a pod can have its own network namespace. */
     readonly networkNamespaces: boolean;
@@ -315,40 +318,43 @@ export interface RuntimeDriver {
   };
   version(call?: RuntimeCallOptions): Promise<RuntimeInfo>;
   status(call?: RuntimeCallOptions): Promise<readonly RuntimeCondition[]>;
-  /** Returns undefined if the runtime does not report features, as runtimes before 2023. */
+  /** Returns the features of the runtime, or undefined if the runtime does not report features, as runtimes before 2023. */
   features?(call?: RuntimeCallOptions): Promise<RuntimeFeatures | undefined>;
-  /** Returns whether pods are isolated from the node. Absent: always. */
+  /** Reports whether pods are isolated from the node. If absent, pods are always isolated. */
   isolation?(call?: RuntimeCallOptions): Promise<PodIsolation>;
-  /** Returns the cgroup driver of the runtime. Absent or not reported: cgroupfs. */
+  /** Returns the cgroup driver of the runtime. If absent, or if the runtime does not report a cgroup driver, cgroupfs is assumed. */
   cgroupDriver?(call?: RuntimeCallOptions): Promise<'cgroupfs' | 'systemd'>;
 
   runPodSandbox(config: PodSandboxConfig, handler: string, call?: RuntimeCallOptions): Promise<string>;
   stopPodSandbox(id: string, call?: RuntimeCallOptions): Promise<void>;
   removePodSandbox(id: string, call?: RuntimeCallOptions): Promise<void>;
   /** Returns the status. Listing is cheaper for many sandboxes. */
-  /** @throws RuntimeError `NotFound` */
+  /** Returns the status of a sandbox. @throws RuntimeError `NotFound` if the sandbox does not exist */
   podSandboxStatus(id: string, call?: RuntimeCallOptions): Promise<PodSandboxStatus>;
   listPodSandbox(filter?: SandboxFilter, call?: RuntimeCallOptions): Promise<readonly PodSandbox[]>;
 
   createContainer(sandboxId: string, config: ContainerConfig, sandbox: PodSandboxConfig, call?: RuntimeCallOptions): Promise<string>;
   startContainer(id: string, call?: RuntimeCallOptions): Promise<void>;
-  /** Sends the stop signal, and SIGKILL after `timeoutSeconds`. Resolves when the container has exited. */
+  /** Sends the stop signal to a container, and SIGKILL after `timeoutSeconds`. Resolves when the container has exited. */
   stopContainer(id: string, timeoutSeconds: number, call?: RuntimeCallOptions): Promise<void>;
   removeContainer(id: string, call?: RuntimeCallOptions): Promise<void>;
-  /** @throws RuntimeError `NotFound` */
+  /** Returns the status of a container. @throws RuntimeError `NotFound` if the container does not exist */
   containerStatus(id: string, call?: RuntimeCallOptions): Promise<ContainerStatus>;
   listContainers(filter?: ContainerFilter, call?: RuntimeCallOptions): Promise<readonly Container[]>;
   updateContainerResources(id: string, resources: LinuxResources, call?: RuntimeCallOptions): Promise<void>;
   reopenContainerLog(id: string, call?: RuntimeCallOptions): Promise<void>;
 
-  /** Runs a command and returns its output, at most 16 MiB. @throws RuntimeError `DeadlineExceeded` after the timeout; the process is killed */
+  /**
+   * Runs a command and returns its output, at most 16 MiB.
+   * @throws RuntimeError `DeadlineExceeded` if the command exceeds the timeout; the process is killed
+   */
   execSync(
     id: string,
     command: readonly string[],
     timeoutSeconds: number,
     call?: RuntimeCallOptions,
   ): Promise<{ readonly stdout: Buffer; readonly stderr: Buffer; readonly exitCode: number }>;
-  /** Runs a command until it exits or `call.signal` aborts, which kills it. Resolves with the exit code after all output was written. */
+  /** Runs a command. Resolves with the exit code after all output was written. If `call.signal` aborts, kills the command. */
   exec(id: string, command: readonly string[], streams: Streams, call?: RuntimeCallOptions): Promise<number>;
   /** Connects to the streams of the running container. Resolves when the container exits, or when stdin has ended and no output is attached. */
   attach(id: string, streams: Streams, call?: RuntimeCallOptions): Promise<void>;
@@ -357,13 +363,17 @@ export interface RuntimeDriver {
 
   containerStats(id: string, call?: RuntimeCallOptions): Promise<ContainerStats>;
   listContainerStats(filter?: ContainerFilter, call?: RuntimeCallOptions): Promise<readonly ContainerStats[]>;
-  /** Events until the signal aborts. Yields `'resync'` at the start, and again after each reconnect: the caller must then list again. */
+  /** Yields events until the signal aborts. Yields `'resync'` at the start and after each reconnect: the caller must then list again. */
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent | 'resync'>;
 
   listImages(call?: RuntimeCallOptions): Promise<readonly Image[]>;
-  /** Returns undefined if the image does not exist. */
+  /** Returns the status of an image, or undefined if the image does not exist. */
   imageStatus(image: string, call?: RuntimeCallOptions): Promise<Image | undefined>;
-  /** Pulls an image. Returns the reference from which containers are created. @throws RuntimeError `NotFound`, `PermissionDenied`, `Unsupported` */
+  /**
+   * Pulls an image. Returns the reference from which containers are created.
+   * @throws RuntimeError `NotFound` if the image does not exist, `PermissionDenied` if the registry denies access, `Unsupported` if the runtime has
+   * no images
+   */
   pullImage(
     image: string,
     auth: RegistryAuth | undefined,
@@ -405,5 +415,8 @@ export class RuntimeError extends Error {
   }
 }
 
-/** Plugins declare `{ invokesCni, images, networkNamespaces }` with the values of their traits. RuntimeClass handlers select a runtime by its plugin name. */
+/**
+ * Plugins declare `{ invokesCni, images, networkNamespaces }` with the values of their traits. RuntimeClass handlers select a runtime by its plugin
+ * name.
+ */
 export const Runtime = slot.named<RuntimeDriver>('runtime/v1');

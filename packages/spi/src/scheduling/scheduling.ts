@@ -51,7 +51,7 @@ export interface PodSelector {
   readonly key: string;
   /** The namespaces of the pods; absent: all namespaces. */
   readonly namespaces?: ReadonlySet<string>;
-  /** Must depend only on the pod. */
+  /** Returns true if the selector selects the pod. The result must depend only on the pod. */
   matches(pod: Pod): boolean;
 }
 
@@ -69,7 +69,10 @@ export interface Snapshot {
   /** The assigned pods with pod affinity or anti-affinity, grouped by equal terms. */
   readonly podAffinityGroups: Iterable<PodAffinityGroup>;
   get(name: string): NodeInfo | undefined;
-  /** Returns the number of selected pods on each node; nodes without such pods are absent. Counts are maintained between cycles, so repeated calls are cheap. */
+  /**
+   * Returns the number of selected pods on each node; nodes without such pods are absent. Counts are maintained between cycles, so repeated calls are
+   * cheap.
+   */
   podCountByNode(selector: PodSelector): ReadonlyMap<string, number>;
   /** Returns the number of selected pods for each value of a node label; nodes without the label do not count. */
   podCountByLabel(selector: PodSelector, label: string): ReadonlyMap<string, number>;
@@ -80,11 +83,14 @@ export interface CycleState {
   readonly snapshot: Snapshot;
   read<T>(key: symbol): T | undefined;
   write<T>(key: symbol, value: T): void;
-  /** For postFilter: copies a node, to filter it with other pods on it. Returns undefined if the node does not exist. Absent in cycles without postFilter. */
+  /**
+   * Returns a copy of a node, to filter the node with other pods on it. For postFilter. Returns undefined if the node does not exist. Absent in
+   * cycles without postFilter.
+   */
   dryRun?(pod: PodInfo, node: string): NodeDryRun | undefined;
   /** Returns the node to which an earlier preemption nominated the pod. */
   nominatedNodeName?(pod: PodInfo): string | undefined;
-  /** For postFilter: returns the candidates that the extenders accept. Absent if no extender takes part in preemption. */
+  /** Returns the preemption candidates that the extenders accept. For postFilter. Absent if no extender takes part in preemption. */
   callPreemptionExtenders?(pod: PodInfo, candidates: readonly PreemptionCandidate[]): Promise<readonly PreemptionCandidate[]>;
 }
 
@@ -169,7 +175,7 @@ export interface PodGroupInfo {
   has(pod: Pod): boolean;
   /** Returns sets of node names, best first: all members must be placed within one set. Absent: any node. */
   topologyDomains?(snapshot: Snapshot): readonly ReadonlySet<string>[];
-  /** Called after each attempt with the number of members that have a node. Must not block. */
+  /** Reports the number of members that have a node, after each scheduling attempt. Must not block. */
   reportAttempt(scheduledCount: number, message: string): void;
   /** Absent: the group does not preempt pods. */
   readonly preemption?: PodGroupPreemption;
@@ -231,26 +237,26 @@ export interface SchedulingPlugin {
   whenSynced?(signal: AbortSignal): Promise<void>;
   /** Returns this plugin with the arguments of a profile (`pluginConfig`). @throws Error if the arguments are invalid */
   withArgs?(args: unknown): SchedulingPlugin;
-  /** Called once, before the first pod is scheduled. */
+  /** Passes the scheduler's handle to the plugin. Called once, before the first pod is scheduled. */
   setHandle?(handle: Handle): void;
   /** Gates pods: a rejected pod does not enter the active queue until one of `eventsToRegister` occurs. */
   preEnqueue?(pod: Pod): Status;
   /** Returns the group that the pod must be scheduled with. */
   podGroup?(pod: Pod): PodGroupInfo | undefined;
-  /** The order of the active queue; negative if `a` is first. Exactly one plugin of a profile must implement it. */
+  /** Compares two pods of the active queue: negative if `a` is first. Exactly one plugin of a profile must implement `queueSort`. */
   queueSort?(a: QueuedPod, b: QueuedPod): number;
   /** Returns `nodes` to restrict the nodes to evaluate. `skip` disables this plugin's filter for the pod. */
   preFilter?(state: CycleState, pod: PodInfo): Status | { readonly code: 'success'; readonly nodes: ReadonlySet<string> };
-  /** addPod and removePod update the state of preFilter when a dry run adds or removes a pod on a copy of a node. */
+  /** Updates the preFilter state when a dry run adds a pod to a copy of a node; `removePod` does the same when a pod is removed. */
   addPod?(state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo): void;
   removePod?(state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo): void;
   filter?(state: CycleState, pod: PodInfo, node: NodeInfo): Status;
   /**
-   * Called if no node fits: may preempt pods and nominate a node. The reasons of a rejection are appended to those of the filters.
-   * An empty `nominatedNodeName` clears an earlier nomination. Must write in the background, because no other pod is scheduled meanwhile.
+   * Preempts pods and nominates a node if possible, when no node fits the pod. The reasons of a rejection are appended to the reasons of the filters.
+   * An empty `nominatedNodeName` clears an earlier nomination. Must write in the background, because no other pod is scheduled in the meantime.
    */
   postFilter?(state: CycleState, pod: PodInfo, nodeToStatus: NodeToStatus): Promise<PostFilterStatus> | PostFilterStatus;
-  /** Called if too few members of a group fit: may preempt pods on any nodes. */
+  /** Preempts pods on any nodes if possible, when too few members of a pod group fit. */
   podGroupPostFilter?(podGroup: PodGroupInfo, dryRun: PodGroupDryRun): Promise<PodGroupPostFilterResult>;
   /** `skip` disables this plugin's score for the pod. */
   preScore?(state: CycleState, pod: PodInfo, nodes: readonly NodeInfo[]): Status;

@@ -1,6 +1,6 @@
 import { slot } from '@oarlock/kernel/slot';
 
-/** Increases with every commit, across all keys; 0 is before the first commit. It becomes `resourceVersion`. */
+/** A number that increases with every commit, across all keys; 0 is before the first commit. API objects report it as `resourceVersion`. */
 export type Revision = number;
 
 export interface Entry {
@@ -42,7 +42,7 @@ export interface Write {
   readonly ttlSeconds?: number;
 }
 
-/** Holds if the key is at this revision; with 0, if the key does not exist. */
+/** A condition on the revision of a key; with revision 0, the key must not exist. */
 export interface Precondition {
   readonly key: string;
   readonly revision: Revision;
@@ -97,13 +97,13 @@ export interface StorageDriver {
     /** Largest value that a commit accepts, in bytes. */
     readonly maxValueBytes: number;
   };
-  /** @throws StorageError `Compacted`, `FutureRevision`, `Unavailable` */
+  /** Returns the entry of a key. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */
   get(key: string, options?: { readonly revision?: Revision }): Promise<{ readonly entry: Entry | undefined; readonly revision: Revision }>;
-  /** @throws StorageError `Compacted`, `FutureRevision`, `Unavailable` */
+  /** Returns the entries that `options` selects. @throws StorageError `Compacted`, `FutureRevision` or `Unavailable` */
   range(options: RangeOptions): Promise<Page>;
   /**
-   * Writes atomically.
-   * @throws StorageError `TooLarge`, `Full` (nothing was written), `Unavailable` (it is unknown whether the commit took effect)
+   * Writes all keys atomically if every precondition holds.
+   * @throws StorageError `TooLarge` or `Full` (nothing was written), `Unavailable` (it is unknown whether the commit took effect)
    */
   commit(writes: readonly Write[], expect: readonly Precondition[]): Promise<CommitResult>;
   /**
@@ -119,8 +119,8 @@ export interface StorageDriver {
   /** Discards versions that were overwritten or deleted before `revision`. Reads at `revision` and later are not affected. */
   compact(revision: Revision): Promise<void>;
   /**
-   * Continues the store after this revision, as if everything before had been compacted, so that clients of the store before a
-   * restore do not mistake old revisions for new ones. Does nothing if the store is already past it. Absent: not supported.
+   * Continues the store after `revision`, as if all earlier revisions had been compacted, so that clients from before a restore do not mistake old
+   * revisions for new ones. Does nothing if the store's revision is already greater. Absent if the driver does not support it.
    */
   skipTo?(revision: Revision): Promise<void>;
 }

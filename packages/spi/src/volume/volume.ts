@@ -8,19 +8,19 @@ export interface VolumeRequest {
   readonly volume: Volume;
   /** The bound PersistentVolume, if `volume` is a claim. */
   readonly persistentVolume?: PersistentVolume;
-  /** The claim as of the first mount of the volume. */
+  /** The PersistentVolumeClaim as of the first mount of the volume. */
   readonly claim?: PersistentVolumeClaim;
-  /** A directory reserved for this volume of this pod; drivers mount here. It survives restarts of the kubelet. */
+  /** A directory reserved for this volume of this pod, in which the driver mounts the volume. The directory survives restarts of the kubelet. */
   readonly path: string;
   readonly readOnly: boolean;
-  /** `fsGroup` of the pod's security context: the group that must be able to read and write. */
+  /** `fsGroup` of the pod's security context: the group that must be able to read and write the volume. */
   readonly fsGroup?: number;
-  /** Returns a token of the pod's service account, bound to the pod. Repeated requests return the same token until it must be renewed. */
+  /** Returns a token of the pod's service account, bound to the pod. Returns the same token until the token must be renewed. */
   serviceAccountToken?(request: { readonly audience: string; readonly expirationSeconds?: number }): Promise<ServiceAccountToken>;
 }
 export interface ServiceAccountToken {
   readonly token: string;
-  /** RFC 3339. */
+  /** Expiry in RFC 3339. */
   readonly expirationTimestamp: string;
 }
 
@@ -29,7 +29,7 @@ export interface MountResult {
   readonly hostPath: string;
   /** True if `hostPath` is a block device to pass to containers. */
   readonly device?: boolean;
-  /** Calls `mount` again after this delay in milliseconds, repeatedly. */
+  /** Delay in milliseconds after which the kubelet calls `mount` again, repeatedly. */
   readonly refreshAfterMs?: number;
 }
 
@@ -42,7 +42,7 @@ export interface VolumeUsage {
   readonly inodes?: number;
   readonly inodesUsed?: number;
   readonly inodesFree?: number;
-  /** Health of the volume as its driver reports it. Absent: not reported. */
+  /** Health of the volume as the volume driver reports it; absent if the driver does not report it. */
   readonly condition?: { readonly abnormal: boolean; readonly message: string };
 }
 
@@ -63,27 +63,27 @@ export interface VolumeCallOptions {
 /**
  * Makes volumes of one kind available on a node (`volume.VolumePlugin` upstream).
  *
- * Guaranteed: `mount` and `unmount` are idempotent, also after a crash; `unmount` succeeds if nothing is mounted; it never deletes the
- * content of a mounted volume. The caller makes one call at a time for one volume of one pod.
+ * Guaranteed: `mount` and `unmount` are idempotent, also after a crash; `unmount` succeeds if nothing is mounted, and never deletes the content of a
+ * mounted volume. The kubelet makes one call at a time for one volume of one pod.
  *
  * Every method throws `VolumeError`; the kubelet retries with backoff.
  */
 export interface VolumeDriver {
-  /** Called once with the node's name, before any volume. Must not block. */
+  /** Passes the node's name to the driver. Called once, before any volume is mounted. Must not block. */
   setNodeName?(nodeName: string): void;
   /** Returns true if this driver is responsible for the volume. Exactly one driver of a node must return true. */
   supports(volume: Volume, persistentVolume: PersistentVolume | undefined): boolean;
-  /** Makes the volume available and returns its path for containers. @throws VolumeError */
+  /** Makes the volume available and returns the path to mount into containers. @throws VolumeError if the volume cannot be mounted */
   mount(request: VolumeRequest, call?: VolumeCallOptions): Promise<MountResult>;
   unmount(target: { readonly podUid: string; readonly volumeName: string; readonly path: string }, call?: VolumeCallOptions): Promise<void>;
   /**
-   * Returns the current usage of a mounted volume, or undefined if it cannot be determined. Absent: not supported for any volume.
+   * Returns the current usage of a mounted volume, or undefined if the usage cannot be determined. Absent if the driver reports no usage.
    *
-   * Called about once a minute while statistics are read, never concurrently for one volume. It may take until `signal` aborts.
-   * @throws VolumeError
+   * Called about once a minute while statistics are read, never concurrently for one volume. May take until `signal` aborts.
+   * @throws VolumeError if the usage cannot be read
    */
   usage?(target: MountedTarget, call?: VolumeCallOptions): Promise<VolumeUsage | undefined>;
-  /** True if the content depends on API objects: `mount` is called again when one of `sourceObjects` changes. */
+  /** True if the content of volumes depends on API objects: the kubelet calls `mount` again when one of `sourceObjects` changes. */
   readonly requiresRemount?: boolean;
   /** Returns the objects (`namespace/name`) whose changes require a remount. */
   sourceObjects?(
@@ -110,5 +110,5 @@ export class VolumeError extends Error {
   }
 }
 
-/** The plugin name is the CSI driver name, or for in-tree kinds the field of `v1.Volume`: `emptyDir`. */
+/** The slot of volume drivers. The plugin name is the CSI driver name; for in-tree volumes, the field of `v1.Volume`, such as `emptyDir`. */
 export const Volumes = slot.named<VolumeDriver>('volume/v1');

@@ -20,7 +20,7 @@ interface Table {
 
 export interface StreamOptions {
   readonly filter: (object: KubeObject) => boolean;
-  /** Streams changes after this revision; absent: first sends the existing objects as ADDED. */
+  /** Revision after which changes are sent. If absent, the watch first sends the existing objects as ADDED. */
   readonly after?: number | undefined;
   /** Whether a bookmark marks the end of the initial objects. */
   readonly initialEventsEnd: boolean;
@@ -50,7 +50,7 @@ export class MemoryStore {
     return [...this.#table(resource).objects.values()];
   }
 
-  /** Stores `make(resourceVersion)` under its key. */
+  /** Stores the object that `make(resourceVersion)` returns, under the object's key. */
   put(resource: Resource, make: (resourceVersion: string) => KubeObject, spanContext: SpanContext | undefined): KubeObject {
     const object = make(String(++this.#revision));
     const table = this.#table(resource);
@@ -61,7 +61,7 @@ export class MemoryStore {
     return object;
   }
 
-  /** Removes the object; `last` gives its last state the revision of the removal. */
+  /** Removes an object. `last` returns the last state of the object with the revision of the removal. */
   remove(
     resource: Resource,
     key: ObjectKey,
@@ -143,7 +143,7 @@ export class MemoryStore {
   }
 }
 
-/** One watch. Changes since the last read arrive as one batch. */
+/** A watch. All changes since the last read are delivered as one batch. */
 export class Stream implements AsyncIterable<readonly WatchEvent[]> {
   readonly #filter: (object: KubeObject) => boolean;
   readonly #touch: () => void;
@@ -164,7 +164,7 @@ export class Stream implements AsyncIterable<readonly WatchEvent[]> {
     else signal?.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** A watch with selectors reports an object as ADDED or DELETED when it starts or stops matching. */
+  /** Queues a change for a watch. With selectors, an object that starts or stops matching is reported as ADDED or DELETED. */
   notify({ revision, before, after, last, spanContext }: Change): void {
     const was = before !== undefined && this.#filter(before);
     const is = after !== undefined && this.#filter(after);

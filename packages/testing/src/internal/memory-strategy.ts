@@ -17,7 +17,7 @@ export function hasStatus(resource: Resource): boolean {
   return kindOfResource(resource)?.subresources.some(({ name }) => name === 'status') ?? true;
 }
 
-/** Sets the fields that the server determines on create, besides the object's identity. */
+/** Sets the fields that the server determines on create, except the fields of the object's identity. */
 export function prepareCreate(resource: Resource, draft: Draft): void {
   const name = groupResource(resource);
   // nodes are registered together with their status
@@ -30,7 +30,7 @@ export function prepareCreate(resource: Resource, draft: Draft): void {
   if (draft.spec !== undefined && hasStatus(resource) && !withoutGeneration.has(name)) draft.metadata.generation = 1;
 }
 
-/** Merges the fields that a request to `subresource` may change with the current fields. `draft` becomes the next version of `current`. */
+/** Merges into `draft`, the next version of `current`, the fields of `current` that a request to `subresource` must not change. */
 export function prepareUpdate(resource: Resource, subresource: string, draft: Draft, current: KubeObject): void {
   const now = current as Draft;
   const { labels, annotations } = draft.metadata;
@@ -94,7 +94,7 @@ function changedBeyondStatus(draft: Draft, now: Draft): boolean {
   return !isDeepStrictEqual(rest(draft), rest(now));
 }
 
-/** Returns true if only the resourceVersion differs, in which case the write changes nothing. */
+/** Returns true if `draft` and `now` differ only in resourceVersion, so that the write changes nothing. */
 export function sameContent(draft: Draft, now: KubeObject): boolean {
   const bare = (object: KubeObject) => ({ ...object, metadata: { ...object.metadata, resourceVersion: '' } });
   return isDeepStrictEqual(bare(draft), bare(now));
@@ -108,7 +108,7 @@ export interface DeleteBody {
   readonly dryRun?: readonly string[];
 }
 
-/** Returns the grace period of a deletion in seconds. Only pods have one. */
+/** Returns the grace period of a deletion in seconds; 0 for objects other than pods, and for pods that are unscheduled or terminal. */
 export function gracePeriod(resource: Resource, object: KubeObject, requested: number | undefined): number {
   if (groupResource(resource) !== 'pods') return 0;
   const { spec, status } = object as { spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }; status?: { phase?: string } };

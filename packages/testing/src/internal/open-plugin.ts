@@ -10,7 +10,7 @@ import { memoryApi, type MemoryApi } from '../memory-api.ts';
 
 export interface OpenPlugin<T> {
   readonly instance: T;
-  /** The API behind the plugin's client and informers. */
+  /** The memory API that the plugin's client and informers use. */
   readonly api: MemoryApi;
   readonly clock: FakeClock;
   dispose(): Promise<void>;
@@ -19,7 +19,7 @@ export interface OpenPlugin<T> {
 export interface OpenPluginOptions {
   readonly config?: unknown;
   seed?(api: MemoryApi): void;
-  /** Decides for the server's authorizer; by default everything is allowed. */
+  /** Returns the decision of the server's authorizer; if absent, everything is allowed. */
   allows?(attributes: Attributes): boolean;
 }
 

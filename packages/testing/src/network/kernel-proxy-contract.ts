@@ -36,7 +36,7 @@ const addresses: Readonly<Record<Family, Addresses>> = {
 
 type KernelProxy = ServiceProxy & { start(): Promise<void>; clear(): Promise<void> };
 export interface KernelProxyFixture {
-  /** Creates a proxy for these families and pod CIDRs, not started. */
+  /** Creates a proxy for these IP families and pod CIDRs without starting it. */
   make(options: {
     readonly podCIDRs: readonly string[];
     readonly masqueradeAll: boolean;
@@ -46,7 +46,7 @@ export interface KernelProxyFixture {
   census(): Promise<Readonly<Record<string, number>>>;
 }
 
-/** The contract of service proxies that program the kernel. Runs in a network namespace of the test. */
+/** Declares the tests of service proxies that program the kernel. Runs in a network namespace of the test. */
 export function kernelProxyContract(name: string, { make, census }: KernelProxyFixture, family: Family = 'ip'): void {
   const { pods, clients, node, services, external, podCIDRs } = addresses[family];
   const families = family === 'ip' ? (['ip'] as const) : (['ip', 'ip6'] as const);

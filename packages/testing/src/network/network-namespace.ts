@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, it } from 'vitest';
 
 const marker = 'OARLOCK_TEST_NETWORK';
-/** Whether this process runs in a network namespace of the test. */
+/** True if this process runs in a network namespace of the test. */
 export const isInNetworkNamespace = process.env[marker] !== undefined;
 
 interface Outcome {
@@ -16,7 +16,7 @@ interface Outcome {
   readonly meta?: unknown;
 }
 
-/** Returns why packet rules cannot be tested, or undefined if they can. */
+/** Returns why packet rules cannot be tested on this machine, or undefined if they can. */
 function missingRequirement(): string | undefined {
   if (process.platform !== 'linux') return 'nftables requires Linux';
   if (process.getuid?.() !== 0) return 'packet rules and network namespaces require root';

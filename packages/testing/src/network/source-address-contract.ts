@@ -13,11 +13,11 @@ const cluster = '10.96.0.7';
 type KernelProxy = ServiceProxy & { clear(): Promise<void> };
 export type MakeProxy = (options: { readonly podCIDRs: readonly string[]; readonly masqueradeAll: boolean }) => Promise<KernelProxy>;
 
-/** A proxy with one Service, and clients in a pod, at the endpoint and outside of the cluster. */
+/** A service proxy with one Service, and clients in a pod, at the endpoint and outside of the cluster. */
 interface SourceAddressFixture {
   apply(more?: Partial<Parameters<typeof servicePort>[1]>, masqueradeAll?: boolean): Promise<void>;
   clear(): Promise<void>;
-  /** Returns the source address that the endpoint sees, or the error. */
+  /** Returns the source address that the endpoint sees, or the error of the request. */
   request(from: 'client' | 'outside' | 'server', address: string, port: number): Promise<string | undefined>;
 }
 

@@ -23,6 +23,6 @@ export class __Class__ implements NetworkDriver {
   async status(): Promise<{ readonly ready: boolean; readonly message: string }> {
     return this.#node === undefined ? { ready: false, message: '__ID__ is not set up' } : { ready: true, message: '' };
   }
-  /** There are no attachments yet, so nothing has to be freed. */
+  /** Does nothing, because there are no attachments yet to free. */
   async gc(): Promise<void> {}
 }

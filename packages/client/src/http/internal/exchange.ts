@@ -21,7 +21,7 @@ export interface ExchangeRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent as JSON. */
+  /** The request body, sent as JSON. */
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
   /** Removes object members that are null from the response. */

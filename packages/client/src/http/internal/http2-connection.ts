@@ -5,7 +5,10 @@ import { TransportError, type HttpConnection, type HttpRequest, type HttpRespons
 
 const streamWindow = 1024 * 1024;
 const sessionWindow = 16 * 1024 * 1024;
-/** A connection without incoming data for `silenceMs` is pinged, and closed if there is no response for `pingMs` (client-go's values). */
+/**
+ * Time in milliseconds without incoming data after which the connection is pinged; `pingMs` later without a response, it is closed (client-go's
+ * values).
+ */
 const silenceMs = 30_000;
 const pingMs = 15_000;
 

@@ -23,12 +23,12 @@ export interface TlsMaterial {
 
 const dialTimeoutMs = 10_000;
 const maxConnections = 16;
-/** How long connections with a previous certificate stay open. */
+/** Time in milliseconds for which connections with a previous certificate stay open. */
 const retireMs = 60_000;
 
 /**
- * Connections to one server: an HTTP/2 session shared by all requests, another one when its streams are used up, or HTTP/1.1 if the server has
- * no HTTP/2. It connects at the first request and again after a loss, with a backoff of 0.1 to 5 s.
+ * Connections to one server: an HTTP/2 session that all requests share, a further session when its streams are used up, or HTTP/1.1 if the server
+ * does not support HTTP/2. Connects at the first request and after a connection loss, with a backoff of 0.1 to 5 s.
  */
 export class HttpTransport {
   #options: HttpTransportOptions;

@@ -1,14 +1,14 @@
 import type { Clock } from '@oarlock/primitives/clock';
 
-/** Time that a replaced instance is kept to validate requests that it has mutated, in milliseconds. */
+/** Time in milliseconds for which a replaced instance is kept, to validate the requests that it has mutated. */
 const lingerMs = 5_000;
 
-/** One instance behind a front, with the number of its calls in flight. */
+/** One instance of a replaceable plugin, with the number of its calls in flight. */
 export class Generation<T> {
   readonly value: T;
   #calls = 0;
   #drained: (() => void) | undefined;
-  /** True if no call may start on it any more. */
+  /** True if no further call may start on this instance. */
   ended = false;
 
   constructor(value: T) {
@@ -28,7 +28,7 @@ export class Generation<T> {
     }
   }
 
-  /** Resolves after the linger time, when no call is in flight. */
+  /** Resolves after the linger time, as soon as no call is in flight. */
   async drained(clock: Clock): Promise<void> {
     await new Promise<void>((resolve) => {
       clock.after(lingerMs, resolve);

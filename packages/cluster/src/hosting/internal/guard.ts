@@ -16,11 +16,11 @@ import { abstained, Authn, type Authenticator } from '@oarlock/spi/authn';
 import { Authz, noOpinion, type Authorizer } from '@oarlock/spi/authz';
 
 export interface GuardOptions {
-  /** Time limit of one call in milliseconds; undefined if something else enforces it. */
+  /** Time limit of one call in milliseconds; undefined if another component enforces the limit. */
   readonly deadlineMs: number | undefined;
   /**
-   * What happens to a request on which the plugin fails. `Fail`: the request fails with 500, also for authenticators: it never becomes
-   * anonymous. `Ignore`: it continues without the plugin.
+   * The effect of a plugin failure on the request. `Fail`: the request fails with status 500; for an authenticator, the request never becomes
+   * anonymous. `Ignore`: the request continues without the plugin.
    */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
@@ -33,15 +33,15 @@ const guards = new Map<symbol, Guard>([
   [Authz.token, (instance, context, options) => guardAuthz(instance as Authorizer, context, options)],
 ]);
 
-/** Returns undefined for slots whose plugins do not handle requests. */
+/** Returns the guard of a slot, or undefined if the slot's plugins do not handle requests. */
 export const guardOf = (slot: Slot<unknown>): Guard | undefined => guards.get(slot.token);
 
-/** The plugin violates the contract of its slot. */
+/** The error if a plugin violates the contract of its slot. */
 class PluginFault extends Error {
   override readonly name = 'PluginFault';
 }
 
-/** Waits for a plugin's answer. @throws the plugin's error; PluginFault if it does not answer in time */
+/** Waits for the result of a plugin. @throws the plugin's error; PluginFault if there is no result within `ms` */
 function withDeadline<T>(answer: T | Promise<T>, ms: number | undefined, clock: Clock): T | Promise<T> {
   if (!(answer instanceof Promise) || ms === undefined) return answer;
   return new Promise<T>((resolve, reject) => {
@@ -50,7 +50,7 @@ function withDeadline<T>(answer: T | Promise<T>, ms: number | undefined, clock: 
   });
 }
 
-/** Calls a plugin; `onFault` handles its error. */
+/** Calls a plugin, and passes an error of the plugin to `onFault`. */
 function callGuarded<T>(call: () => T | Promise<T>, options: GuardOptions, clock: Clock, onFault: (fault: unknown) => T): T | Promise<T> {
   try {
     const answer = withDeadline(call(), options.deadlineMs, clock);
@@ -66,7 +66,7 @@ function messageOf(fault: unknown): string {
   return frozen ? `${message}: arguments of plugins are frozen and shared, change a copy` : message;
 }
 
-/** Returns the error that Kubernetes returns for a failed webhook. */
+/** Returns the error that Kubernetes returns when a webhook fails. */
 const pluginFailure = (kind: string, name: string, fault: unknown) => {
   const message = `Internal error occurred: ${kind} plugin ${JSON.stringify(name)} failed: ${messageOf(fault)}`;
   return failure('InternalError', message, { causes: [{ message }] });

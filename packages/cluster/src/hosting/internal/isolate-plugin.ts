@@ -11,9 +11,9 @@ import { PluginThread, unwrapResult } from '../thread/plugin-thread.ts';
 import type { CallResult } from '../thread/thread-protocol.ts';
 
 export interface Isolation {
-  /** Specifier that the thread imports to load the plugin. */
+  /** Module specifier that the worker thread imports to load the plugin. */
   readonly module: string;
-  /** The config before validation: the thread validates it. */
+  /** The plugin's config before validation; the worker thread validates the config. */
   readonly config: unknown;
   readonly deadlineMs: number;
   readonly memoryMiB: number;
@@ -28,7 +28,7 @@ const proxyFactories = new Map<symbol, ProxyFactory>([
 ]);
 const supportedNeeds: readonly Slot<unknown>[] = [Client, Informers, Events, Cluster];
 
-/** Returns the ids of needed slots that are not available in a thread. */
+/** Returns the ids of the slots that the plugin needs and that are not available in a worker thread. */
 export function unsupportedNeeds(plugin: Plugin): readonly string[] {
   return Object.values(plugin.needs)
     .map((need) => slotOf(need).id)
@@ -50,7 +50,7 @@ export function isolatePlugin(plugin: Plugin, { module, config, deadlineMs, memo
   };
 }
 
-/** Sends the serializable part of requests to the thread; warnings and annotations come back with the result. */
+/** Returns an admission plugin that sends the serializable part of requests to the worker thread. The result contains warnings and annotations. */
 function admissionProxy(thread: PluginThread): AdmissionPlugin {
   const call = async (method: 'mutate' | 'validate', request: AdmissionRequest): Promise<CallResult> => {
     const { operation, resource, subresource, namespace, name, object, old, options, identity, dryRun, spanContext } = request;

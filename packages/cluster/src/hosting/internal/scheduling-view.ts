@@ -4,7 +4,7 @@ type Run = <T>(call: (plugin: SchedulingPlugin) => T | Promise<T>) => T | Promis
 
 export interface SchedulingView {
   readonly plugin: SchedulingPlugin;
-  /** Gives the scheduler's handle to a new version. */
+  /** Passes the scheduler's handle to a new version of the plugin. */
   onSwap(next: SchedulingPlugin): void;
 }
 
@@ -58,7 +58,10 @@ export function schedulingView(first: SchedulingPlugin, run: Run, plugin: () => 
   };
 }
 
-/** Applies the arguments of a profile to the current and later versions. A later version that rejects them fails for each pod. */
+/**
+ * Applies the arguments of a profile to the current and later versions of the plugin. If a later version rejects the arguments, it fails for each
+ * pod.
+ */
 function withArgs(first: SchedulingPlugin, args: unknown, run: Run, plugin: () => SchedulingPlugin): SchedulingPlugin {
   const configured = new WeakMap<SchedulingPlugin, SchedulingPlugin>();
   const withProfileArgs = (version: SchedulingPlugin): SchedulingPlugin => {

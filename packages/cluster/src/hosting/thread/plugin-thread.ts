@@ -11,11 +11,11 @@ import { deserializeError } from './thread-client.ts';
 import type { FromThreadMessage, CallResult, ThreadData, ToThreadMessage } from './thread-protocol.ts';
 import { ThreadRequests } from './thread-requests.ts';
 
-/** Time limits, in milliseconds: for a ping before the thread counts as stuck, for a start, and for a stop. */
+/** Time limits in milliseconds: of a ping, after which the thread counts as blocked, of a start, and of a stop. */
 const heartbeatTimeoutMs = 250;
 const startTimeoutMs = 30_000;
 const stopTimeoutMs = 2_000;
-/** Delay before another start of a thread that could not start, in milliseconds. */
+/** Delay in milliseconds before another start of a thread that failed to start. */
 const restartAfterMs = 1_000;
 const maxWaiting = 4_096;
 
@@ -34,7 +34,7 @@ interface PendingCall {
   resolve(result: CallResult): void;
   reject(error: Error): void;
   timer?: Timer;
-  /** True if the call was in flight when a thread ended: it is retried once, alone. */
+  /** True if the call was in flight when a thread ended. Such a call is retried once, while no other call runs. */
   retried: boolean;
 }
 
@@ -50,16 +50,16 @@ function threadEntry(): { readonly file: string; readonly execArgv: string[] } {
 }
 
 /**
- * Runs a plugin in a worker thread with its own heap. A call that exceeds the deadline fails, and terminates the thread if it blocks it;
- * running out of memory terminates the thread too. A new thread then replaces it, and calls in flight are retried there once, one after
- * another, so that only the call that ended the thread fails.
+ * Runs a plugin in a worker thread with its own heap. A call that exceeds the deadline fails; if the call blocks the thread, the thread is
+ * terminated. Running out of memory terminates the thread too. A new thread replaces a terminated thread, and retries the calls in flight once,
+ * one after another, so that only the call that terminated the thread fails.
  */
 export class PluginThread {
   readonly #options: ThreadOptions;
   readonly #calls = new Map<number, PendingCall>();
   /** Calls that wait until a thread is ready and all retries have run. */
   readonly #waiting: PendingCall[] = [];
-  /** Calls to retry, alone. */
+  /** Calls to retry, one after another. */
   readonly #retries: PendingCall[] = [];
   readonly #requests: ThreadRequests;
   #worker: Worker | undefined;
@@ -87,7 +87,7 @@ export class PluginThread {
     return this.#methods;
   }
 
-  /** @throws the error of the plugin's create or start */
+  /** Starts the thread. @throws the error of the plugin's `create` or `start` */
   async start(): Promise<void> {
     await this.#spawn();
     this.#open = true;
@@ -143,7 +143,10 @@ export class PluginThread {
     this.#onFinished?.();
   }
 
-  /** The deadline of a call has passed. Terminates the thread if the call blocks it; otherwise pings it to see whether another call does. */
+  /**
+   * Handles a call that has exceeded its deadline. Terminates the thread if the call blocks it; otherwise pings the thread to detect whether another
+   * call blocks it.
+   */
   #onTimeout(call: PendingCall): void {
     if (this.#probe !== undefined) {
       this.#probe.suspects.add(call);
@@ -216,7 +219,7 @@ export class PluginThread {
     });
   }
 
-  /** The thread ended unexpectedly: schedules retries of the calls in flight in a new thread. */
+  /** Handles an unexpected end of the thread: schedules retries of the calls in flight in a new thread. */
   #onExit(reason: string): void {
     this.#open = false;
     this.#probe?.timer.cancel();
@@ -236,7 +239,7 @@ export class PluginThread {
     void this.#recover();
   }
 
-  /** Retries calls one after another, so that only the one that ends threads fails. */
+  /** Retries calls one after another, so that only a call that terminates the thread fails. */
   async #recover(): Promise<void> {
     this.#recovering = true;
     try {

@@ -16,7 +16,10 @@ interface PendingRequest {
 export const deserializeError = ({ message, stack, status }: SerializedError): Error =>
   status === undefined ? Object.assign(new Error(message), stack === undefined ? {} : { stack }) : new StatusError(status);
 
-/** A client in a worker thread, which sends requests to the main thread. A watch receives its next batch when the previous one is consumed. */
+/**
+ * A Kubernetes client in a worker thread, which sends requests to the main thread. A watch receives the next batch when the previous batch is
+ * consumed.
+ */
 export class ThreadClient {
   readonly #send: (message: FromThreadMessage) => void;
   readonly #pendingRequests = new Map<number, PendingRequest>();

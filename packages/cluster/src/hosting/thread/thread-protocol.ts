@@ -7,17 +7,17 @@ import type { ClusterFacts } from '@oarlock/spi/cluster';
 
 /** Input of a new thread. */
 export interface ThreadData {
-  /** Specifier that it imports to load the plugin. */
+  /** Module specifier that the thread imports to load the plugin. */
   readonly module: string;
   readonly name: string;
   readonly config: unknown;
   readonly dataDir: string;
   readonly facts: ClusterFacts;
-  /** `[0]` is the id of the call whose synchronous code is running, or 0: it distinguishes an endless loop from waiting. */
+  /** Element 0 is the id of the call whose synchronous code is running, or 0 if none is: this distinguishes an endless loop from a waiting call. */
   readonly running: Int32Array;
 }
 
-/** An error sent between threads; errors of the API keep their Status. */
+/** An error that is sent between threads. Errors of the Kubernetes API keep their Status. */
 export interface SerializedError {
   readonly message: string;
   readonly stack?: string;
@@ -62,14 +62,14 @@ export type FromThreadMessage =
 
 export interface CallResult {
   readonly value?: unknown;
-  /** True if the plugin returned the object unchanged; it is not sent back. */
+  /** True if the plugin returned the object unchanged; the object is then not sent back. */
   readonly same?: boolean;
   readonly error?: SerializedError;
   readonly warnings: readonly string[];
   readonly annotations: readonly (readonly [string, string])[];
 }
 
-/** Removes the signal from options: everything else in them can be sent between threads. */
+/** Returns options without the signal, which is the only option that cannot be sent between threads. */
 export function withoutSignal(options: unknown): unknown {
   if (typeof options !== 'object' || options === null) return options;
   const { signal: _, ...rest } = options as { readonly signal?: unknown };

@@ -13,7 +13,7 @@ export class ThreadRequests {
     this.#send = send;
   }
 
-  /** Ignores messages of other types. */
+  /** Handles a message with an API request. Ignores messages of other types. */
   handleMessage(message: FromThreadMessage): void {
     switch (message.type) {
       case 'ask':
@@ -33,7 +33,7 @@ export class ThreadRequests {
     }
   }
 
-  /** Ends all watches: the thread has ended. */
+  /** Ends all watches, because the thread has ended. */
   end(): void {
     for (const { stop, more } of this.#watches.values()) {
       stop.abort();

@@ -33,7 +33,7 @@ export const bits = (bytes: Uint8Array, unused = 0): Der => der(tags.bits, Buffe
 export const integer = (bytes: Uint8Array): Der => der(tags.integer, ...((bytes[0] ?? 0) & 0x80 ? [Buffer.from([0])] : []), bytes);
 export const yes = (): Der => der(0x01, Buffer.from([0xff]));
 
-/** An OBJECT IDENTIFIER from its dotted form, such as `1.2.840.10045.4.3.2`. */
+/** Encodes an OBJECT IDENTIFIER from its dotted form, such as `1.2.840.10045.4.3.2`. */
 export function oid(dotted: string): Der {
   const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number);
   const bytes = [first * 40 + second, ...rest].flatMap((arc) => {
@@ -44,7 +44,7 @@ export function oid(dotted: string): Der {
   return der(tags.oid, Buffer.from(bytes));
 }
 
-/** A UTCTime until 2049, then a GeneralizedTime (RFC 5280, 4.1.2.5). */
+/** Encodes a date: as UTCTime until 2049, as GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5). */
 export function time(date: Date): Der {
   const digits = date
     .toISOString()
@@ -53,7 +53,7 @@ export function time(date: Date): Der {
   return date.getUTCFullYear() < 2050 ? der(tags.utcTime, Buffer.from(digits.slice(2))) : der(tags.generalizedTime, Buffer.from(digits));
 }
 
-/** Returns the encoded values within a constructed value. @throws RangeError if one of them exceeds it */
+/** Returns the encoded values that a constructed value contains. @throws RangeError if a contained value exceeds the constructed value */
 export function within(value: Uint8Array): readonly Der[] {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const parts: Der[] = [];

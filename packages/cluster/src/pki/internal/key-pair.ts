@@ -13,7 +13,7 @@ export function issuePair(ca: KeyPair, request: CertificateRequest): KeyPair {
   return { certificate: signLeaf(ca, spkiOf(createPrivateKey(key)), request), key };
 }
 
-/** Reports whether a stored pair is complete and a fifth of its lifetime remains. False for a pair that a crash truncated. */
+/** Returns true if a stored key pair is complete and at least a fifth of the certificate's lifetime remains; false if a crash truncated the pair. */
 export function isUsable({ certificate, key }: KeyPair): boolean {
   try {
     return new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key)) && Date.now() < renewAt(certificate);

@@ -23,7 +23,10 @@ const noOwners: readonly OwnerReference[] = [];
 const sameOwners = (a: readonly OwnerReference[], b: readonly OwnerReference[]) =>
   a === b || (a.length === b.length && a.every((owner, i) => jsonEqual(owner, b[i])));
 
-/** Objects by uid with their owners and dependents. An owner that no informer has delivered is known only by the references to it. */
+/**
+ * A graph of objects by uid with their owners and dependents. An owner that no informer has delivered is represented only by the owner
+ * references of its dependents.
+ */
 export class DependencyGraph {
   readonly #nodes = new Map<string, GraphNode>();
   /** Dependents of owners that are not in the graph, by the uid of the owner. */
@@ -36,7 +39,10 @@ export class DependencyGraph {
     return this.#nodes.get(uid)?.dependents ?? this.#dependentsOfUnknown.get(uid) ?? new Set();
   }
 
-  /** Adds or updates an object. Returns the existing node if nothing relevant changed, which keeps objects without owners cheap. */
+  /**
+   * Adds or updates an object and returns its node. If nothing relevant changed, returns the existing node, so that updates of objects without
+   * owners cost little.
+   */
   put(resource: Resource, object: KubeObject): GraphNode {
     const { uid = '', namespace = '', name = '', ownerReferences, finalizers, deletionTimestamp } = object.metadata ?? {};
     const old = this.#nodes.get(uid);
@@ -60,7 +66,7 @@ export class DependencyGraph {
     return node;
   }
 
-  /** Removes an object. Returns its dependents and the uids of its owners. */
+  /** Removes an object. Returns the dependents of the object and the uids of its owners. */
   remove(uid: string): { readonly dependents: ReadonlySet<GraphNode>; readonly owners: readonly string[] } {
     const node = this.#nodes.get(uid);
     if (node === undefined) return { dependents: new Set(), owners: [] };

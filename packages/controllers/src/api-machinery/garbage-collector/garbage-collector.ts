@@ -35,12 +35,15 @@ export class GarbageCollector implements Controller {
   readonly watches: readonly ControllerWatch[];
   readonly #graph = new DependencyGraph();
   readonly #recorder: EventRecorder;
-  /** Uids of owners known to be absent, so that many dependents cause one request. Uids are never reused; the oldest entries are evicted. */
+  /**
+   * Uids of owners that do not exist, so that the dependents of one owner cause one request. Uids are never reused; the oldest entries are
+   * evicted.
+   */
   readonly #absentOwners = new Set<string>();
 
   readonly #informers: Informers;
   readonly #kinds: DiscoveredKinds;
-  /** Uids of objects whose owner has an unknown kind. They are reconciled again when new kinds are discovered. */
+  /** Uids of objects with an owner of an unknown kind. The collector reconciles these objects again when it discovers new kinds. */
   readonly #unresolvedDependents = new Set<string>();
 
   constructor(informers: Informers, kinds: DiscoveredKinds, recorder: EventRecorder) {
@@ -55,7 +58,7 @@ export class GarbageCollector implements Controller {
     for (const informer of builtinInformers) this.#updateGraph(informer);
   }
 
-  /** Starts a monitor for each kind that appears while the collector runs. */
+  /** Starts a monitor for each kind that is discovered while the collector runs. */
   addDynamicWatches(add: (watch: ControllerWatch) => () => void): () => void {
     const stopMonitors = new Map<string, () => void>();
     return this.#kinds.on({
@@ -89,7 +92,10 @@ export class GarbageCollector implements Controller {
     return uids;
   }
 
-  /** Keeps the graph up to date. Handlers run in the order of registration, so the graph is current when a watch computes its keys. */
+  /**
+   * Updates the graph from informer events. Event handlers run in the order of registration, so the graph is current when a watch computes
+   * its keys.
+   */
   #updateGraph(informer: Informer): () => void {
     const put = (object: KubeObject) => {
       this.#graph.put(informer.resource, object);
@@ -176,7 +182,7 @@ export class GarbageCollector implements Controller {
     await deleteObject(node, undefined, client);
   }
 
-  /** Returns the state of an owner; reads the owner from the API server if no informer has delivered it. */
+  /** Returns the state of an owner. Reads the owner from the API server if no informer has delivered the owner. */
   async #ownerState(node: GraphNode, owner: OwnerReference, client: Client): Promise<OwnerState> {
     const known = this.#knownOwnerState(owner.uid);
     if (this.#isInOtherNamespace(node, owner.uid)) return this.#reportInvalidNamespace(node, owner);
@@ -203,7 +209,10 @@ export class GarbageCollector implements Controller {
     return 'absent';
   }
 
-  /** True if the owner lives in another namespace. Such references are invalid: namespaced owners must share the namespace. */
+  /**
+   * Returns true if the owner is in another namespace. Such owner references are invalid: a namespaced owner must share the namespace of its
+   * dependent.
+   */
   #isInOtherNamespace(node: GraphNode, owner: string): boolean {
     const found = this.#graph.get(owner);
     return found !== undefined && found.resource.namespaced && found.namespace !== node.namespace;
@@ -234,7 +243,7 @@ export class GarbageCollector implements Controller {
     };
   }
 
-  /** Deletes blocking dependents; removes the finalizer when none is left. */
+  /** Deletes the blocking dependents of an object in foreground deletion. Removes the object's finalizer when no blocking dependent is left. */
   async #processDeletingDependents(node: GraphNode, client: Client): Promise<void> {
     const blocking = [...node.dependents].filter((dependent) =>
       dependent.owners.some(({ uid, blockOwnerDeletion }) => uid === node.uid && blockOwnerDeletion === true),

@@ -53,8 +53,8 @@ export async function unblockOwnerReferences(node: GraphNode, client: Client): P
 }
 
 /**
- * Deletes an object after reading it again: does nothing if its owners changed meanwhile. Without `policy`, the propagation policy follows
- * from the finalizers of the object.
+ * Reads an object again and deletes it. Does nothing if the owners of the object have changed. Without `policy`, the finalizers of the
+ * object determine the propagation policy.
  */
 export async function deleteObject(node: GraphNode, policy: 'Foreground' | undefined, client: Client): Promise<void> {
   await ignoreNotFound(async () => {

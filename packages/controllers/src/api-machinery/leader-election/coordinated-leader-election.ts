@@ -10,19 +10,19 @@ export interface CoordinationOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Returns a number in [0, 1). */
+  /** A random number generator: returns a number in [0, 1). */
   readonly random: () => number;
   readonly identity: string;
   readonly discovery: ResourceDiscovery;
-  /** Creates the runner of the controller; called at most once, and only if the API server serves LeaseCandidates. */
+  /** Creates the runner of the leader election controller. Called at most once, and only if the API server serves LeaseCandidates. */
   createRunner(): ControllerRunner;
 }
 
 const retryMs = 10_000;
 
 /**
- * Runs the coordinated leader election controller independently of the other controllers' election: in one process at a time, by a lease of
- * its own, as kube-apiserver does. Returns at once if the API server does not serve LeaseCandidates.
+ * Runs the coordinated leader election controller in one process at a time. The controller has a Lease of its own, independent of the Lease
+ * of the other controllers, as in kube-apiserver. Returns at once if the API server does not serve LeaseCandidates.
  */
 export async function runCoordinatedLeaderElection(
   { client, clock, log, random, identity, discovery, createRunner }: CoordinationOptions,

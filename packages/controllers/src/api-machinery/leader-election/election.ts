@@ -2,9 +2,9 @@ import { parseTime } from '@oarlock/api/values/time';
 import type { Lease } from '@oarlock/api/types/coordination-v1';
 import type { LeaseCandidate } from '@oarlock/api/types/coordination-v1beta1';
 
-/** A candidate that has not renewed for this long is expired. */
+/** Time in milliseconds without renewal after which a LeaseCandidate is expired. */
 export const candidateValidMs = 30 * 60_000;
-/** Time in which candidates must acknowledge a ping, and in which an acknowledgement counts. */
+/** Time in milliseconds in which candidates must acknowledge a ping, and for which an acknowledgement is valid. */
 export const electionMs = 5000;
 
 export const renewTimeMs = ({ spec }: LeaseCandidate): number => parseTime(spec.renewTime ?? '') ?? 0;
@@ -27,7 +27,7 @@ function byVersion(a: string | undefined, b: string | undefined): number {
 }
 const creationTimeMs = ({ metadata }: LeaseCandidate): number => parseTime(metadata?.creationTimestamp ?? '') ?? 0;
 
-/** Returns the strategy of the candidates with the newest binary version, or undefined if those candidates disagree. */
+/** Returns the strategy of the candidates with the newest binary version, or undefined if these candidates specify different strategies. */
 export function pickBestStrategy(candidates: readonly LeaseCandidate[]): string | undefined {
   const newest = candidates.toSorted((a, b) => byVersion(b.spec.binaryVersion, a.spec.binaryVersion));
   const [first] = newest;
@@ -37,7 +37,10 @@ export function pickBestStrategy(candidates: readonly LeaseCandidate[]): string 
   return new Set(strategies).size === 1 ? strategies[0] : undefined;
 }
 
-/** OldestEmulationVersion: orders by lowest emulation version, then lowest binary version, then age, then name. */
+/**
+ * Returns the best leader by the strategy OldestEmulationVersion, or undefined if there are no candidates: the candidate with the lowest
+ * emulation version, then the lowest binary version, then the oldest candidate, then the first by name.
+ */
 export function pickBestLeader(candidates: readonly LeaseCandidate[]): LeaseCandidate | undefined {
   return candidates.toSorted(
     (a, b) =>

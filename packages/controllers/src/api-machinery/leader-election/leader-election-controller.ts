@@ -21,12 +21,12 @@ import {
 
 const byLease = 'candidates-by-lease';
 const keyOf = ({ metadata, spec }: LeaseCandidate) => `${metadata?.namespace}/${spec.leaseName}`;
-/** Lease duration of a lease that the controller assigns to a holder before the holder renews it, as upstream. */
+/** Lease duration in seconds when the controller assigns a Lease to a holder, as upstream. The holder sets its own duration on renewal. */
 const defaultLeaseDurationSeconds = 5;
 
 /**
- * Chooses the holders of leases that have LeaseCandidates (KEP-4355): pings the candidates, assigns the lease to the best candidate that
- * acknowledges, and sets `preferredHolder` if a worse candidate holds it. Deletes expired candidates.
+ * Chooses the holders of Leases that have LeaseCandidates (KEP-4355): pings the candidates and assigns the Lease to the best candidate that
+ * acknowledges the ping. If another candidate holds the Lease, sets `preferredHolder`. Deletes expired candidates.
  */
 export class LeaderElectionController implements Controller {
   readonly name = 'leader-election';
@@ -71,14 +71,17 @@ export class LeaderElectionController implements Controller {
     return result;
   }
 
-  /** Returns milliseconds until the next check that no watch event triggers. */
+  /** Returns the milliseconds until the next election check that must run without a watch event. */
   #nextElectionCheck(candidates: readonly LeaseCandidate[], lease: Lease | undefined, now: number): number {
     const oldest = candidates.reduce((at, each) => Math.min(at, renewTimeMs(each)), Number.POSITIVE_INFINITY);
     const leaseDelayMs = lease === undefined || isLeaseExpired(lease, now) ? electionMs : (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
     return Math.max(1, Math.min(oldest + candidateValidMs / 2 - now, leaseDelayMs)) + 1;
   }
 
-  /** True if there is no valid lease, the holder is not the best candidate, or a candidate has not renewed for half its validity. */
+  /**
+   * Returns true if there is no valid Lease, if the holder is not the best candidate, or if a candidate has not renewed for half of the time
+   * after which candidates expire.
+   */
   #electionNeeded(candidates: readonly LeaseCandidate[], lease: Lease | undefined, now: number): boolean {
     if (lease === undefined || isLeaseExpired(lease, now)) return true;
     if (candidates.some((each) => renewTimeMs(each) + candidateValidMs / 2 < now)) return true;
@@ -87,7 +90,7 @@ export class LeaderElectionController implements Controller {
     return lease.spec?.holderIdentity !== pickBestLeader(candidates)?.metadata?.name;
   }
 
-  /** Pings candidates that have not renewed within the election duration. Returns true if an acknowledgement may still arrive. */
+  /** Pings the candidates that have not renewed within the election duration. Returns true if an acknowledgement may still arrive. */
   async #pingCandidates(candidates: readonly LeaseCandidate[], client: Client, now: number): Promise<boolean> {
     let pending = false;
     for (const each of candidates) {

@@ -3,11 +3,11 @@ import type { Namespace, NamespaceCondition } from '@oarlock/api/types/core-v1';
 
 /** Content that prevents the deletion of a namespace. */
 export interface RemainingContent {
-  /** Number of remaining objects by group resource. */
+  /** Number of remaining objects, keyed by group resource. */
   readonly objects: ReadonlyMap<string, number>;
-  /** Number of remaining objects by finalizer. */
+  /** Number of remaining objects, keyed by finalizer. */
   readonly finalizers: ReadonlyMap<string, number>;
-  /** Resources that could not be deleted, each with the error. */
+  /** Resources that could not be deleted, each with the error message. */
   readonly failures: readonly string[];
   /** Group versions whose discovery fails. */
   readonly undiscovered: readonly string[];
@@ -29,7 +29,7 @@ const formatCounts = (counts: ReadonlyMap<string, number>, format: (key: string,
     .map(([key, count]) => format(key, count))
     .join(', ');
 
-/** The five conditions of namespace deletion, with upstream's reasons and messages. */
+/** Returns the five conditions of namespace deletion, with upstream's reasons and messages. */
 function deletionConditions({ objects, finalizers, failures, undiscovered }: RemainingContent): readonly DeletionCondition[] {
   return [
     {
@@ -75,7 +75,7 @@ function deletionConditions({ objects, finalizers, failures, undiscovered }: Rem
   ];
 }
 
-/** Returns the deletion conditions of a namespace; the existing list if they are unchanged. */
+/** Returns the status conditions of a namespace with updated deletion conditions. Returns the existing list if nothing changed. */
 export function updateDeletionConditions(
   { status }: Namespace,
   remaining: RemainingContent,

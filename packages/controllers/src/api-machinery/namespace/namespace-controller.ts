@@ -18,7 +18,7 @@ const finalizer = 'kubernetes';
 const initialRetryMs = 100;
 const maxRetryMs = 5_000;
 
-/** Namespaced built-in resources except pods, each stored resource once: its other versions and groups name the same objects. */
+/** Namespaced built-in resources except pods. Each stored resource is listed once, because its other versions and groups have the same objects. */
 const builtinContents: readonly Resource[] = kinds
   .filter(
     (kind) =>
@@ -35,7 +35,7 @@ const builtinContents: readonly Resource[] = kinds
 type Content = Pick<DiscoveredKind, 'resource' | 'verbs'>;
 const deleteCollectionVerb: ReadonlySet<string> = new Set(['deletecollection']);
 
-/** Deletes the content of a namespace that is being deleted, then removes its finalizer. */
+/** Deletes the content of each terminating namespace, then removes the finalizer of the namespace. */
 export class NamespaceController implements Controller {
   readonly name = 'namespace';
   readonly watches;

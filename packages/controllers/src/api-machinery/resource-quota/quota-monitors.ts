@@ -22,13 +22,16 @@ export interface QuotaMonitorsOptions {
   readonly informers: Informers;
   readonly quotas: Informer<ResourceQuota>;
   readonly kinds: DiscoveredKinds;
-  /** Group resources that are monitored whether or not a quota constrains them. */
+  /** Group resources that are monitored even if no ResourceQuota constrains them. */
   readonly alwaysMonitored: ReadonlySet<string>;
-  /** Returns the keys of the quotas that a change of an object affects. */
+  /** Returns the keys of the ResourceQuotas that a change of an object affects. */
   affectedQuotas(kind: string, object: KubeObject, old: KubeObject | undefined): Iterable<string>;
 }
 
-/** Watches of the resources that quotas constrain. A watch starts as soon as a quota constrains the resource and the API server serves it. */
+/**
+ * Watches of the resources that ResourceQuotas constrain. A watch starts when a ResourceQuota constrains the resource and the API server
+ * serves the resource.
+ */
 export class QuotaMonitors {
   readonly #options: QuotaMonitorsOptions;
   readonly #monitors = new Map<string, () => void>();
@@ -43,12 +46,12 @@ export class QuotaMonitors {
     return this.#kind(kind)?.resource;
   }
 
-  /** True if changes of this resource trigger reconciles. */
+  /** Returns true if changes of this resource trigger reconciles of ResourceQuotas. */
   isMonitored(kind: string): boolean {
     return this.#options.alwaysMonitored.has(kind) || this.#monitors.has(kind);
   }
 
-  /** Starts adding watches; implements `Controller.addDynamicWatches`. Returns a function that stops all of them. */
+  /** Starts adding watches (`Controller.addDynamicWatches`). Returns a function that stops all watches. */
   start(add: (watch: ControllerWatch) => () => void): () => void {
     const { quotas, kinds, affectedQuotas } = this.#options;
     const startMonitor = (name: string) => {

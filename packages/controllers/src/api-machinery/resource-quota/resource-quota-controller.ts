@@ -31,7 +31,7 @@ import { z } from 'zod';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
 import { QuotaMonitors } from './quota-monitors.ts';
 
-/** Resources that are monitored whether or not a quota constrains them. */
+/** Resources that are monitored even if no ResourceQuota constrains them. */
 const monitoredKinds: readonly Resource[] = [
   pods,
   services,
@@ -53,7 +53,7 @@ const keyOf = ({ metadata }: ResourceQuota): string => `${metadata?.namespace ??
 const formatUsage = (usage: Iterable<readonly [string, ParsedQuantity]>) =>
   [...usage].map(([name, quantity]) => [name, quantity.toString()]);
 
-/** True if both have the same quantities, regardless of their format. */
+/** Returns true if both maps have equal quantities, even in different formats such as `1` and `1000m`. */
 function sameQuantities(a: QuantityMap = {}, b: QuantityMap = {}): boolean {
   const canonical = (quantities: QuantityMap) =>
     Object.entries(quantities)
@@ -66,9 +66,9 @@ interface ResourceQuotaControllerOptions {
   readonly informers: Informers;
   readonly kinds: DiscoveredKinds;
   readonly clock: Clock;
-  /** Interval between recalculations of a quota. */
+  /** Interval in milliseconds between recalculations of a ResourceQuota. */
   readonly resyncMs: number;
-  /** Interval for quotas of resources that are not monitored. */
+  /** Interval in milliseconds between recalculations of a ResourceQuota that constrains resources without a watch. */
   readonly unmonitoredResyncMs: number;
 }
 
@@ -118,7 +118,7 @@ export class ResourceQuotaController implements Controller {
     return { requeueAfterMs: this.#hasUnmonitored(Object.keys(hard)) ? unmonitoredResyncMs : resyncMs };
   }
 
-  /** Returns the keys of the quotas in the namespace of an object if the object was added, deleted or changed its usage. */
+  /** Returns the keys of the ResourceQuotas in the object's namespace if the object was added or deleted, or if its usage changed. */
   #affectedQuotas(resource: string, object: KubeObject, old: KubeObject | undefined): readonly string[] {
     const keys = this.#quotas.list(object.metadata?.namespace ?? '').map(keyOf);
     return keys.length > 0 && this.#usageChanged(resource, object, old) ? keys : [];
@@ -130,7 +130,7 @@ export class ResourceQuotaController implements Controller {
     return !jsonEqual(formatUsage(quotaUsage(resource, object, now)), formatUsage(quotaUsage(resource, old, now)));
   }
 
-  /** Returns the usage of each resource name of a quota. Resources that cannot be listed keep their previous usage. */
+  /** Returns the usage of each resource name in a ResourceQuota. Resources that cannot be listed keep the usage in the status. */
   async #calculateUsage(client: Client, quota: ResourceQuota, namespace: string): Promise<Map<string, ParsedQuantity>> {
     const hard = Object.keys(quota.spec?.hard ?? {});
     const before = quota.status?.used ?? {};
@@ -184,9 +184,9 @@ export default Controllers.plugin({
   id: 'controller-resource-quota',
   declares: { loop: 'resourcequota' },
   config: z.strictObject({
-    /** Seconds between recalculations of a quota. */
+    /** Seconds between recalculations of a ResourceQuota. */
     resyncSeconds: z.number().positive().default(300),
-    /** Seconds between recalculations of a quota that constrains a resource without a watch. */
+    /** Seconds between recalculations of a ResourceQuota that constrains a resource without a watch. */
     unfollowedSeconds: z.number().positive().default(10),
   }),
   needs: { informers: Informers, client: Client },

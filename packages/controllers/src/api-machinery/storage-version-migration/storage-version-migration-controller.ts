@@ -30,7 +30,10 @@ interface StorageVersionMigrationControllerOptions {
   readonly log: Logger;
 }
 
-/** Rewrites every object of a resource, so that all are stored in the current storage version and encrypted with the current key (KEP-4192). */
+/**
+ * Rewrites every object of a resource, so that all objects are stored in the current storage version and encrypted with the current key
+ * (KEP-4192).
+ */
 export class StorageVersionMigrationController implements Controller {
   readonly name = 'storage-version-migrator';
   readonly concurrentReconciles = 1;
@@ -94,14 +97,14 @@ export class StorageVersionMigrationController implements Controller {
     await this.#finish(running, 'Succeeded', '', client);
   }
 
-  /** Returns the resource in the version that the API server prefers, which is the storage version by default. */
+  /** Returns the resource in the version that the API server prefers, which is the storage version by default. Undefined if it is not served. */
   #resource(group: string, plural: string): Resource | undefined {
     const kind = ownKinds.find((each) => each.group === group && each.resource === plural && each.servedByDefault);
     if (kind !== undefined) return resourceOf(kind.group, kind.version, kind.resource, kind.kind, kind.namespaced);
     return this.#options.kinds.get(groupResource({ group, resource: plural }))?.resource;
   }
 
-  /** Sets the Running condition and records the resource version at the start: objects written after it need no migration. */
+  /** Sets the Running condition and records the current resource version: objects written after this resource version need no migration. */
   async #markRunning(migration: StorageVersionMigration, resource: Resource, client: Client): Promise<StorageVersionMigration> {
     if (migration.status?.conditions?.some(({ type, status }) => type === 'Running' && status === 'True')) return migration;
     const { metadata } = await client.list(resource, { limit: 1 });
@@ -148,7 +151,10 @@ export class StorageVersionMigrationController implements Controller {
   }
 }
 
-/** Sends a no-op patch for exactly this version of the object. Ignores Conflict: the concurrent writer has rewritten the object. */
+/**
+ * Sends a no-op patch with the object's resource version as a precondition. Ignores Conflict, because the concurrent write has already
+ * stored the object in the current version.
+ */
 async function rewriteObject(resource: Resource, object: KubeObject, client: Client): Promise<void> {
   const { uid, resourceVersion } = object.metadata ?? {};
   try {

@@ -118,7 +118,10 @@ export class DaemonSetController implements Controller {
     return fresh.metadata?.uid === set.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
   }
 
-  /** Returns the DaemonSets whose placement on a node changed. Heartbeats are skipped: only labels and taints affect placement. */
+  /**
+   * Returns the keys of the DaemonSets whose placement may change with this update of a node. Only changes of labels and taints affect
+   * placement, so heartbeats return none.
+   */
   *#daemonSetsForNode(node: Node, old: Node | undefined): Iterable<ObjectKey> {
     if (old !== undefined && hasSamePlacementInputs(node, old)) return;
     for (const set of this.#options.sets.list()) {
@@ -267,7 +270,7 @@ export class DaemonSetController implements Controller {
 
 interface NodeToDaemonPods {
   readonly podsOf: ReadonlyMap<string, readonly Pod[]>;
-  /** Unbound pods that target a node that does not exist. */
+  /** Unbound pods whose node affinity names a node that does not exist. */
   readonly unschedulablePods: readonly Pod[];
   readonly nodes: readonly ({ readonly name: string } & Placement)[];
 }

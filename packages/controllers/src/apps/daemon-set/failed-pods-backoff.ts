@@ -6,8 +6,8 @@ const maxBackoffMs = 15 * 60_000;
 const maxEntries = 20_000;
 
 /**
- * Backoff for the replacement of failed daemon pods, per node: 1 s, 2 s, 4 s, ... up to 15 minutes. It restarts at 1 s after twice the
- * maximum without a failure.
+ * The backoff of failed daemon pods, per DaemonSet and node: 1 s, 2 s, 4 s, ... up to 15 minutes. The backoff restarts at 1 s after 30 minutes
+ * without a failure.
  */
 export class FailedPodsBackoff {
   readonly #clock: Clock;
@@ -17,7 +17,7 @@ export class FailedPodsBackoff {
     this.#clock = clock;
   }
 
-  /** Returns milliseconds until a failed pod may be replaced. Returns 0 if it may be replaced now, and doubles the next delay. */
+  /** Returns the milliseconds until a failed pod may be replaced. If the result is 0, the pod may be replaced now and the next delay is doubled. */
   next(key: string): number {
     const now = this.#clock.monotonic();
     const known = this.#entries.get(key);

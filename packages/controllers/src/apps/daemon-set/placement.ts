@@ -7,7 +7,7 @@ import { revisionLabel } from '../history/controller-history.ts';
 export const generationLabel = 'pod-template-generation';
 const generationAnnotation = 'deprecated.daemonset.template.generation';
 
-/** Tolerations that every daemon pod gets, so that it keeps running on nodes with these conditions. */
+/** Tolerations that the controller adds to every daemon pod, so that the pod keeps running on nodes with these taints. */
 const defaultTolerations: readonly (readonly [key: string, effect: string])[] = [
   ['node.kubernetes.io/not-ready', 'NoExecute'],
   ['node.kubernetes.io/unreachable', 'NoExecute'],
@@ -27,13 +27,13 @@ function tolerationsOf(spec: PodSpec | undefined): readonly Toleration[] {
 }
 
 export interface Placement {
-  /** A pod is created on this node if there is none. */
+  /** True if a daemon pod is created on this node when the node has none. */
   readonly shouldRun: boolean;
-  /** An existing pod on this node is kept. */
+  /** True if an existing daemon pod on this node is kept. */
   readonly shouldContinueRunning: boolean;
 }
 
-/** Returns a function that decides for a node whether a pod of the DaemonSet should run there. */
+/** Returns a function that decides for a node whether a pod of the DaemonSet is created and kept there. */
 export function nodeShouldRunDaemonPod({ spec }: DaemonSet): (node: Node) => Placement {
   const pod = spec?.template.spec;
   const tolerations = tolerationsOf(pod);
@@ -47,7 +47,7 @@ export function nodeShouldRunDaemonPod({ spec }: DaemonSet): (node: Node) => Pla
   };
 }
 
-/** Returns the pod template of a DaemonSet with revision labels and default tolerations, not yet bound to a node. */
+/** Returns the pod template of a DaemonSet with revision labels and default tolerations, without a node affinity for one node. */
 export function daemonTemplate({ metadata, spec }: DaemonSet, hash: string): PodTemplateSpec {
   const template = spec?.template;
   const generation = metadata?.annotations?.[generationAnnotation];
@@ -61,7 +61,7 @@ export function daemonTemplate({ metadata, spec }: DaemonSet, hash: string): Pod
   };
 }
 
-/** Returns the pod with a node affinity for one node name; the scheduler binds it. */
+/** Returns the pod with a required node affinity for the node's name, by which the scheduler binds the pod. */
 export function withNodeAffinity(pod: Pod, node: string): Pod {
   const term: NodeSelectorTerm = { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] };
   return {
@@ -80,7 +80,7 @@ export function withNodeAffinity(pod: Pod, node: string): Pod {
   };
 }
 
-/** Returns the node that a daemon pod is bound to or targets by node affinity. */
+/** Returns the name of the node that a daemon pod is bound to, or else the node that its node affinity requires. */
 export function targetNode({ spec }: Pod): string | undefined {
   if (spec?.nodeName) return spec.nodeName;
   const terms = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];

@@ -4,7 +4,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import { availableIn, isReady, isTerminating } from '../../pods/pod-state.ts';
 import { revisionLabel } from '../history/controller-history.ts';
 
-/** Orders bound pods before unbound ones, then older pods first. */
+/** Compares pods: bound pods before unbound pods, then older pods first. */
 export function byBoundAndAge(a: Pod, b: Pod): number {
   const bound = Number(Boolean(b.spec?.nodeName)) - Number(Boolean(a.spec?.nodeName));
   if (bound !== 0) return bound;
@@ -20,7 +20,10 @@ const isRolling = ({ spec }: DaemonSet) => spec?.updateStrategy?.type !== 'OnDel
 const surgeOf = (set: DaemonSet, nodes: number): number =>
   isRolling(set) ? scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxSurge ?? 0, nodes, true) : 0;
 
-/** Returns the surplus running pods of one node. With surge, an old pod stays until the new one is available. */
+/**
+ * Returns the running daemon pods of one node that must be deleted because the node has more than one. With maxSurge, an old pod is kept
+ * until the new pod is available.
+ */
 export function excessPods(set: DaemonSet, running: readonly Pod[], hash: string, nowMs: number): readonly Pod[] {
   if (running.length <= 1) return [];
   const sorted = running.toSorted(byBoundAndAge);
@@ -33,11 +36,11 @@ export function excessPods(set: DaemonSet, running: readonly Pod[], hash: string
 
 export interface RollingStep {
   readonly remove: readonly Pod[];
-  /** Nodes on which a new pod is created beside the old one. */
+  /** Nodes on which a pod of the new revision is created beside the old pod (maxSurge). */
   readonly surge: readonly string[];
 }
 
-/** Returns the next step of a rolling update within maxUnavailable and maxSurge of the desired nodes. */
+/** Returns the next step of a rolling update that respects maxUnavailable and maxSurge. */
 export function rollingStep(
   set: DaemonSet,
   podsOf: ReadonlyMap<string, readonly Pod[]>,

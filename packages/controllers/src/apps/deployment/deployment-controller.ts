@@ -116,7 +116,10 @@ export class DeploymentController implements Controller {
     return fresh.metadata?.uid === deployment.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
   }
 
-  /** Sets the Progressing condition to paused or resumed: the deadline restarts on resume. A rollout past its deadline keeps its condition. */
+  /**
+   * Sets the Progressing condition when a Deployment is paused or resumed, which restarts the progress deadline on resume. Does not change
+   * the condition of a Deployment that has exceeded its progress deadline.
+   */
   async #checkPaused(rollout: Rollout): Promise<void> {
     const { deployment, context } = rollout;
     const reason = conditionOf(deployment.status, 'Progressing')?.reason;
@@ -139,7 +142,10 @@ export class DeploymentController implements Controller {
     );
   }
 
-  /** True if `spec.replicas` changed, which is not a rollout: each ReplicaSet carries the number it was last scaled for. */
+  /**
+   * Returns true if `spec.replicas` differs from the number that a ReplicaSet with replicas was last scaled for, which an annotation of the
+   * ReplicaSet records. A change of `spec.replicas` is not a rollout.
+   */
   #isScalingEvent({ deployment, oldReplicaSets: old, newReplicaSet: newSet }: Rollout): boolean {
     return [...old, ...(newSet ? [newSet] : [])].some((set) => {
       const annotation = set.metadata?.annotations?.[deploymentAnnotations.desired];
@@ -174,7 +180,7 @@ export class DeploymentController implements Controller {
     return this.#syncRolloutStatus(rollout);
   }
 
-  /** Updates the status after all writes: it aggregates the status of the ReplicaSets. */
+  /** Updates the status of the Deployment from its ReplicaSets. Must run after all writes of the reconcile. */
   async #syncRolloutStatus(rollout: Rollout): Promise<ReconcileResult | undefined> {
     const {
       deployment,

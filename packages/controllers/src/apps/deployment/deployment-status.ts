@@ -5,7 +5,10 @@ import { actualReplicas, availableReplicas, desiredReplicas, resolveFenceposts, 
 export const conditionOf = (status: DeploymentStatus | undefined, type: string): DeploymentCondition | undefined =>
   status?.conditions?.find((condition) => condition.type === type);
 
-/** Replaces a condition. Keeps `lastTransitionTime` if the status is equal, and returns the same list if status and reason are equal. */
+/**
+ * Returns the conditions with `condition` added or replaced. Keeps `lastTransitionTime` if the condition's status is equal; returns the same
+ * list if its status and reason are equal.
+ */
 export function withCondition(
   conditions: readonly DeploymentCondition[],
   next: { readonly type: string; readonly status: 'True' | 'False' | 'Unknown'; readonly reason: string; readonly message: string },
@@ -22,7 +25,7 @@ export function withCondition(
 export const withoutCondition = (conditions: readonly DeploymentCondition[], type: string): readonly DeploymentCondition[] =>
   conditions.filter((condition) => condition.type !== type);
 
-/** Returns the replica counts and the Available condition. */
+/** Returns the status with replica counts and the Available condition. */
 export function countStatus(
   deployment: Deployment,
   all: readonly ReplicaSet[],
@@ -56,7 +59,7 @@ export function countStatus(
   };
 }
 
-/** True if all replicas are updated and available and no old replica is left. */
+/** Returns true if all replicas are updated and available and no old replica is left. */
 export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
   return (
     status.updatedReplicas === desiredReplicas(deployment) &&
@@ -79,7 +82,7 @@ export function isProgressing({ status: old = {} }: Deployment, status: Deployme
 export const hasDeadline = ({ spec }: Deployment): boolean =>
   spec?.progressDeadlineSeconds !== undefined && spec.progressDeadlineSeconds !== 2_147_483_647;
 
-/** Returns milliseconds until the progress deadline, 0 if it has passed, or undefined if no deadline applies. */
+/** Returns the milliseconds until the progress deadline, 0 if the deadline has passed, or undefined if no deadline applies. */
 export function msUntilProgressDeadline(deployment: Deployment, status: DeploymentStatus, nowMs: number): number | undefined {
   const progressing = conditionOf(status, 'Progressing');
   if (!hasDeadline(deployment) || progressing === undefined || progressing.reason === 'NewReplicaSetAvailable') return undefined;
@@ -88,7 +91,7 @@ export function msUntilProgressDeadline(deployment: Deployment, status: Deployme
   return Math.max(0, since + (deployment.spec?.progressDeadlineSeconds ?? 0) * 1000 - nowMs);
 }
 
-/** The Progressing and ReplicaFailure conditions, as upstream's syncRolloutStatus sets them. */
+/** Returns the Progressing and ReplicaFailure conditions, as upstream's syncRolloutStatus sets them. */
 export function rolloutConditions(
   deployment: Deployment,
   status: DeploymentStatus,

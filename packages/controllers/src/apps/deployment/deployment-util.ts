@@ -16,7 +16,7 @@ export const sumReplicas = (sets: readonly ReplicaSet[], of: (set: ReplicaSet) =
 export const actualReplicas = (set: ReplicaSet): number => set.status?.replicas ?? 0;
 export const availableReplicas = (set: ReplicaSet): number => set.status?.availableReplicas ?? 0;
 export const isRolling = (deployment: Deployment): boolean => deployment.spec?.strategy?.type !== 'Recreate';
-/** Returns the revision annotation as a bigint, because it has 64 bits; 0 if it is absent or invalid. */
+/** Returns the value of the revision annotation as a bigint (int64 upstream); 0 if the annotation is absent or invalid. */
 export function revisionOf({ metadata }: ReplicaSet): bigint {
   const text = metadata?.annotations?.[deploymentAnnotations.revision] ?? '';
   return /^\d{1,19}$/.test(text) ? BigInt(text) : 0n;
@@ -34,7 +34,7 @@ export interface ResolvedFenceposts {
   readonly unavailable: number;
 }
 
-/** Resolves maxSurge and maxUnavailable to numbers. If both are zero, maxUnavailable becomes 1, because no rollout could progress. */
+/** Resolves maxSurge and maxUnavailable to numbers. If both are zero, sets maxUnavailable to 1, because the rollout could not progress otherwise. */
 export function resolveFenceposts(deployment: Deployment): ResolvedFenceposts {
   if (!isRolling(deployment)) return { surge: 0, unavailable: 0 };
   const { maxSurge = '25%', maxUnavailable = '25%' } = deployment.spec?.strategy?.rollingUpdate ?? {};
@@ -46,7 +46,7 @@ export function resolveFenceposts(deployment: Deployment): ResolvedFenceposts {
 
 export const maxPods = (deployment: Deployment): number => desiredReplicas(deployment) + resolveFenceposts(deployment).surge;
 
-/** Returns the number of replicas that the new ReplicaSet may have now. */
+/** Returns the number of replicas that the new ReplicaSet may have now, within maxSurge. */
 export function newReplicaSetReplicas(deployment: Deployment, all: readonly ReplicaSet[], newSet: ReplicaSet): number {
   if (!isRolling(deployment)) return desiredReplicas(deployment);
   const available = maxPods(deployment) - sumReplicas(all, specReplicas);
@@ -54,7 +54,7 @@ export function newReplicaSetReplicas(deployment: Deployment, all: readonly Repl
   return specReplicas(newSet) + Math.min(available, desiredReplicas(deployment) - specReplicas(newSet));
 }
 
-/** Scales each active ReplicaSet in proportion to its size; the largest ReplicaSet gets the remainder. */
+/** Returns the replicas of each active ReplicaSet, scaled in proportion to its size. The largest ReplicaSet gets the remainder. */
 export function proportionalReplicas(deployment: Deployment, active: readonly ReplicaSet[]): ReadonlyMap<ReplicaSet, number> {
   const allowed = desiredReplicas(deployment) === 0 ? 0 : isRolling(deployment) ? maxPods(deployment) : desiredReplicas(deployment);
   const total = sumReplicas(active, specReplicas);

@@ -40,7 +40,10 @@ export class NewReplicaSet {
     else if (create) await this.#create(rollout, String(revision));
   }
 
-  /** Updates annotations and minReadySeconds of the new ReplicaSet. Its revision is raised if an old ReplicaSet has a higher one. */
+  /**
+   * Updates the annotations and minReadySeconds of the new ReplicaSet. Raises its revision to `nextRevision` if an old ReplicaSet has a higher
+   * revision.
+   */
   async #updateExisting(rollout: Rollout, set: ReplicaSet, nextRevision: bigint): Promise<void> {
     const {
       deployment,
@@ -90,7 +93,10 @@ export class NewReplicaSet {
     return undefined;
   }
 
-  /** Uses the existing ReplicaSet if it has the same template and owner (the cache was stale); otherwise increments `collisionCount`. */
+  /**
+   * Handles a ReplicaSet name that is taken. Uses the existing ReplicaSet if it has the same template and owner (the cache was stale); otherwise
+   * increments `collisionCount`, so that the next reconcile generates another name.
+   */
   async #resolveHashCollision(rollout: Rollout, fresh: ReplicaSet, error: unknown): Promise<void> {
     const {
       deployment,
@@ -146,7 +152,7 @@ export class NewReplicaSet {
   }
 }
 
-/** Returns the ReplicaSet of a Deployment's current template, with 0 replicas. */
+/** Returns a new ReplicaSet for the Deployment's current template, with 0 replicas. */
 function replicaSetOf(deployment: Deployment, revision: string): ReplicaSet {
   const template = deployment.spec?.template ?? {};
   const hash = templateHash(deployment.spec?.template, deployment.status?.collisionCount ?? 0);
@@ -170,7 +176,7 @@ function replicaSetOf(deployment: Deployment, revision: string): ReplicaSet {
   };
 }
 
-/** Returns the annotations of a ReplicaSet: those of the Deployment, the revision, and former revisions. */
+/** Returns the annotations of a ReplicaSet: the annotations of the Deployment, the revision, and the history of former revisions. */
 function setAnnotations(deployment: Deployment, revision: string, set: ReplicaSet | undefined): Record<string, string> {
   const annotations: Record<string, string> = { ...set?.metadata?.annotations };
   for (const [key, value] of Object.entries(deployment.metadata?.annotations ?? {}))

@@ -36,7 +36,7 @@ export class ReplicaSetScaling {
     return rollout.newReplicaSet !== newSet;
   }
 
-  /** Scales down unhealthy replicas first, then as many as availability allows. */
+  /** Scales down the old ReplicaSets: unhealthy replicas first, then as many healthy replicas as maxUnavailable permits. */
   async reconcileOldReplicaSets(rollout: Rollout): Promise<void> {
     const { deployment, newReplicaSet: newSet } = rollout;
     const oldPods = sumReplicas(rollout.oldReplicaSets, specReplicas);
@@ -62,7 +62,7 @@ export class ReplicaSetScaling {
     for (const [set, size] of sizes) if (size !== specReplicas(set)) await this.scaleReplicaSet(rollout, set, size);
   }
 
-  /** Scales the ReplicaSets to a changed `spec.replicas` without a rollout. */
+  /** Scales the ReplicaSets in proportion to a changed `spec.replicas`, without a rollout. */
   async scale(rollout: Rollout): Promise<void> {
     const { deployment, oldReplicaSets: old, newReplicaSet: newSet } = rollout;
     const all = [...old, ...(newSet ? [newSet] : [])];
@@ -107,7 +107,7 @@ export class ReplicaSetScaling {
     return updated;
   }
 
-  /** Deletes old ReplicaSets beyond the history limit, oldest first, unless they still have replicas. */
+  /** Deletes old ReplicaSets without replicas beyond revisionHistoryLimit, oldest first. */
   async cleanupDeployment({ deployment, oldReplicaSets: old, context: { client } }: Rollout): Promise<void> {
     const limit = deployment.spec?.revisionHistoryLimit ?? 10;
     const alive = old.filter(({ metadata }) => metadata?.deletionTimestamp === undefined).sort(byRevision);

@@ -2,7 +2,7 @@ import type { Deployment, ReplicaSet } from '@oarlock/api/types/apps-v1';
 import type { ReconcileContext } from '@oarlock/spi/controller';
 import { deploymentAnnotations, desiredReplicas, maxPods } from './deployment-util.ts';
 
-/** State that the steps of one Deployment reconcile share. */
+/** The state that the steps of one Deployment reconcile share. */
 export interface Rollout {
   deployment: Deployment;
   readonly context: ReconcileContext;
@@ -10,7 +10,7 @@ export interface Rollout {
   newReplicaSet: ReplicaSet | undefined;
 }
 
-/** Returns the annotations of a ReplicaSet that record what it was last scaled for. */
+/** Returns the annotations that record the replicas for which a ReplicaSet was last scaled. */
 export const replicasAnnotations = (deployment: Deployment) => ({
   [deploymentAnnotations.desired]: String(desiredReplicas(deployment)),
   [deploymentAnnotations.max]: String(maxPods(deployment)),

@@ -179,7 +179,7 @@ export class DisruptionController implements Controller {
     );
   }
 
-  /** Resets the DisruptionTarget condition of a pod that was not deleted in time. */
+  /** Sets the DisruptionTarget condition to False on a pod that was to be evicted but was not deleted in time. */
   async #clearStaleDisruptionTarget(key: ObjectKey, client: Client): Promise<ReconcileResult | undefined> {
     const { pods, clock } = this.#options;
     const pod = pods.get(key);
@@ -205,7 +205,7 @@ export class DisruptionController implements Controller {
   }
 }
 
-/** Watches owners without enqueuing keys: they are only read, but must have synced first. */
+/** Returns watches of the owners that enqueue no keys: the controller only reads the owners, but their informers must have synced first. */
 const ownerWatches = ({
   sets,
   deployments: some,

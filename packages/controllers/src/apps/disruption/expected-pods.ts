@@ -11,7 +11,7 @@ import { scaleResource } from '../../discovery/scale-resource.ts';
 export interface ExpectedPodCount {
   readonly expected: number;
   readonly desired: number;
-  /** Pods without a controller: their expected count is unknown. */
+  /** Pods without a controller, for which the expected number of pods is unknown. */
   readonly unmanaged: readonly Pod[];
 }
 
@@ -26,7 +26,7 @@ export interface OwnerInformers {
 const isPercent = (value: unknown): value is string => typeof value === 'string';
 
 /**
- * Returns how many pods a budget expects and how many of them must be healthy.
+ * Returns the number of pods that a PodDisruptionBudget expects, and how many of these must be healthy.
  * @throws Error if the scale of an owner cannot be determined
  */
 export async function expectedPods(
@@ -56,7 +56,7 @@ export async function expectedPods(
   return { expected, desired: scaledValue(minAvailable ?? 0, expected, true), unmanaged };
 }
 
-/** Returns the replicas of the pod's controller, or of its Deployment if there is one. */
+/** Returns the replicas of the pod's controller, or of the Deployment that owns this controller. */
 async function scaleOf(pod: Pod, ref: OwnerReference, owners: OwnerInformers, client: Client): Promise<{ uid: string; replicas: number }> {
   const namespace = pod.metadata?.namespace ?? '';
   const { group } = parseApiVersion(ref.apiVersion);

@@ -8,7 +8,7 @@ import type { Client } from '@oarlock/spi/client';
 import { hashText, templateText } from './template-hash.ts';
 import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 
-/** Label on pods: the hash of their ControllerRevision. */
+/** Label on pods with the hash of the pod's ControllerRevision. */
 export const revisionLabel = 'controller-revision-hash';
 const hashLabel = 'controller.kubernetes.io/hash';
 
@@ -45,9 +45,9 @@ function revisionText(revision: ControllerRevision): string {
 }
 
 export interface ControllerRevisions {
-  /** All revisions of the owner, oldest first. */
+  /** All ControllerRevisions of the owner, oldest first. */
   readonly all: readonly ControllerRevision[];
-  /** The revision of the owner's current template. */
+  /** The ControllerRevision of the owner's current template. */
   readonly updateRevision: ControllerRevision;
   readonly collisionCount: number | undefined;
 }
@@ -61,8 +61,8 @@ interface SyncRevisionsOptions<T extends Owner> {
 }
 
 /**
- * Finds or creates the revision of the owner's current template and gives it the highest revision number. If the generated name belongs to
- * a revision of another template, `collisionCount` is increased and a new name generated.
+ * Finds or creates the ControllerRevision of the owner's current template and gives it the highest revision number. If another template has
+ * the generated name, increments `collisionCount` and generates a new name.
  */
 export async function syncRevisions<T extends Owner>({
   client,
@@ -114,7 +114,7 @@ export async function syncRevisions<T extends Owner>({
   }
 }
 
-/** Sorts keys recursively, as Go serializes maps: Kubernetes compares the revisions of a DaemonSet byte by byte. */
+/** Returns the value with object keys sorted recursively, as Go serializes maps: Kubernetes compares ControllerRevisions byte by byte. */
 function withSortedKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withSortedKeys);
   if (typeof value !== 'object' || value === null) return value;
@@ -122,11 +122,11 @@ function withSortedKeys(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, member]) => [key, withSortedKeys(member)]));
 }
 
-/** Returns the hash of a revision, which is the value of the revision label on pods. */
+/** Returns the hash of a ControllerRevision, which is the value of the revision label on pods. */
 export const revisionHash = (revision: ControllerRevision): string =>
   revision.metadata?.labels?.[revisionLabel] ?? revision.metadata?.labels?.[hashLabel] ?? revision.metadata?.name ?? '';
 
-/** Deletes the oldest revisions that are not live, beyond the limit. */
+/** Deletes the oldest ControllerRevisions that are not in use (`isLive`), so that at most `limit` of these remain. */
 export async function truncateHistory(
   client: Client,
   all: readonly ControllerRevision[],

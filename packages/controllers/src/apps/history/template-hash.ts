@@ -5,7 +5,10 @@ export const hashLabel = 'pod-template-hash';
 // no vowels and no characters that look alike: upstream's alphabet for generated suffixes
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 
-/** True for empty values, which Go clients write and others omit: `resources: {}`, `creationTimestamp: null`. An empty `emptyDir` is significant. */
+/**
+ * Returns true for empty values, which Go clients write and other clients omit, such as `resources: {}` and `creationTimestamp: null`. An empty
+ * `emptyDir` is not an empty value.
+ */
 function isEmptyValue(key: string, value: unknown): boolean {
   if (value === undefined || value === null) return true;
   if (Array.isArray(value)) return value.length === 0;
@@ -22,13 +25,13 @@ function canonical(value: unknown): string {
   return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonical(v)}`).join(',')}}`;
 }
 
-/** Returns the canonical text of a template, without the label that holds the hash itself. */
+/** Returns the canonical text of a pod template, without the label that holds the template hash. */
 export function templateText(template: PodTemplateSpec | undefined): string {
   const { [hashLabel]: _hash, ...labels } = template?.metadata?.labels ?? {};
   return canonical({ ...template, metadata: { ...template?.metadata, labels, creationTimestamp: undefined } });
 }
 
-/** Returns a hash of ten characters for names and labels. `collisions` changes the hash when a name is taken by another template. */
+/** Returns a hash of ten characters for names and labels. `collisions` (`collisionCount`) changes the hash when another template has the name. */
 export function hashText(text: string, collisions: number): string {
   const digest = createHash('sha256').update(text).update(String(collisions)).digest();
   return Array.from(digest.subarray(0, 10), (byte) => alphabet[byte % alphabet.length]).join('');

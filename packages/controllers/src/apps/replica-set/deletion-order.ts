@@ -9,13 +9,13 @@ const costOf = (pod: Pod) => {
   return Number.isInteger(cost) ? cost : 0;
 };
 
-/** Returns the age on a logarithmic scale, so that pods of similar age compare equal and the uid decides (KEP-2185). */
+/** Returns a pod's age on a logarithmic scale, so that pods of similar age compare equal and the uid decides (KEP-2185). */
 const ageRank = (since: number | undefined, nowMs: number) =>
   since === undefined ? -1 : Math.floor(Math.log2(Math.max(1, nowMs - since)));
 
 /**
- * Sorts pods for scale-down, first to delete first: unassigned, pending, not ready, lowest deletion cost, most peers on the same node, ready
- * for the shortest time, most restarts, youngest.
+ * Returns pods in the order in which a scale-down deletes them: unassigned, pending, not ready, lowest deletion cost, most peers on the same
+ * node, ready for the shortest time, most restarts, youngest.
  */
 export function deletionOrder(pods: readonly Pod[], peersOnNode: ReadonlyMap<string, number>, nowMs: number): readonly Pod[] {
   const rank = pods.map((pod) => {

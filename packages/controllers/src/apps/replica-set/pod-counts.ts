@@ -5,13 +5,13 @@ import { isActive, isReady, isTerminating } from '../../pods/pod-state.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Pods of one owner that have the same labels. */
+/** Counts of the pods of one owner that have the same labels. */
 export interface PodCountGroup {
   readonly labels: Labels;
-  /** All pods, including terminal ones. */
+  /** Number of pods, including terminal pods. */
   readonly pods: number;
   readonly active: number;
-  /** Active and ready. */
+  /** Number of active pods that are ready. */
   readonly ready: number;
   readonly terminating: number;
 }
@@ -25,7 +25,7 @@ interface Counts {
   terminating: number;
 }
 
-/** The state in which a pod was counted. */
+/** The state in which a pod was last counted. */
 interface CountedPod {
   readonly group: Counts;
   readonly active: boolean;
@@ -37,7 +37,7 @@ const countsByInformer = new WeakMap<Informer<Pod>, PodCounts>();
 const noLabels: Labels = Object.freeze({});
 const noGroups: readonly PodCountGroup[] = Object.freeze([]);
 
-/** Returns the counts of an informer, shared by all callers. */
+/** Returns the pod counts of an informer; all callers share one instance. */
 export function podCountsOf(pods: Informer<Pod>): PodCounts {
   let counts = countsByInformer.get(pods);
   if (counts === undefined) countsByInformer.set(pods, (counts = new PodCounts(pods)));
@@ -45,14 +45,14 @@ export function podCountsOf(pods: Informer<Pod>): PodCounts {
 }
 
 /**
- * Counts the pods of each controller by state, updated incrementally by informer events: a reconcile does not iterate over all pods of a
+ * Counts the pods of each controller by state. Informer events update the counts, so that a reconcile does not iterate over all pods of a
  * large owner.
  */
 export class PodCounts {
-  /** By owner uid and canonical label text. Pods of one template form one group. */
+  /** Counts keyed by owner uid, then by canonical label text. The pods of one template have the same labels. */
   readonly #owners = new Map<string, Map<string, Counts>>();
 
-  /** By pod key, because the final state in a delete event may differ from the counted one. */
+  /** The counted state by pod key; the state in a delete event may differ from the state that was counted. */
   readonly #counted = new Map<ObjectKey, CountedPod>();
 
   constructor(pods: Informer<Pod>) {

@@ -41,9 +41,9 @@ export interface ReplicaKind<T extends ReplicaSetLike> {
   readonly name: string;
   readonly resource: Resource<T>;
   selectorOf(set: T): Selector;
-  /** Returns the sets of a namespace whose selectors match these labels. */
+  /** Returns the ReplicaSets or ReplicationControllers of a namespace whose selectors match these labels. */
   candidates(namespace: string, labels: Readonly<Record<string, string>> | undefined): readonly T[];
-  /** True if the status counts terminating pods. */
+  /** True if the status has `terminatingReplicas`. */
   readonly countsTerminating: boolean;
 }
 
@@ -62,11 +62,11 @@ interface Counts {
   readonly available: number;
   readonly labeled: number;
   readonly terminating: number;
-  /** Milliseconds until the next pod becomes available; infinite if none is pending. */
+  /** Milliseconds until the next pod becomes available; infinite if no pod is about to become available. */
   readonly nextAvailableMs: number;
 }
 
-/** Keeps the number of active pods equal to `spec.replicas`. */
+/** Reconciles ReplicaSets and ReplicationControllers: keeps the number of active pods equal to `spec.replicas`. */
 export class ReplicaController<T extends ReplicaSetLike> implements Controller {
   readonly name: string;
   readonly watches;
@@ -124,7 +124,10 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     });
   }
 
-  /** Returns counts from the index, or undefined if pods must be adopted, released or checked for `minReadySeconds`. */
+  /**
+   * Returns the counts from the pod index. Returns undefined if the reconcile must visit the pods, to adopt or release pods or to check
+   * `minReadySeconds`.
+   */
   #countsFromIndex(set: T, selector: Selector, minReady: number): Counts | undefined {
     if (minReady > 0) return undefined;
     const { uid = '', namespace = '', deletionTimestamp } = set.metadata ?? {};
@@ -168,7 +171,7 @@ export class ReplicaController<T extends ReplicaSetLike> implements Controller {
     return fresh.metadata?.uid === set.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
   }
 
-  /** Creates or deletes pods towards `spec.replicas`, at most one burst. Returns the first failure. */
+  /** Creates or deletes pods to reach `spec.replicas`, at most one burst per reconcile. Returns the first error. */
   async #manageReplicas(
     key: string,
     set: T,

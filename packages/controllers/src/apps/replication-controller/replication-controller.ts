@@ -14,7 +14,7 @@ const selectorLabel = ({ metadata, spec }: ReplicationController) => {
   return first === undefined ? [] : [labelKey(metadata?.namespace ?? '', ...first)];
 };
 
-/** Reconciles ReplicationControllers with the ReplicaSet controller; their selector is a plain label map. */
+/** Runs the ReplicaSet controller for ReplicationControllers, whose selector is a plain label map. */
 export default Controllers.plugin({
   id: 'controller-replication-controller',
   declares: { loop: 'replicationcontroller' },

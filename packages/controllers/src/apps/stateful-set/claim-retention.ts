@@ -7,9 +7,9 @@ import { withTypeMeta } from '../../objects/object-identity.ts';
 const isRef = (ref: OwnerReference, object: KubeObject) => ref.uid === object.metadata?.uid;
 
 /**
- * Returns the owner references that a claim should have by `persistentVolumeClaimRetentionPolicy` (KEP-1847), or undefined if it has them:
- * the StatefulSet if claims are deleted with it, the pod if it is condemned and claims are deleted on scale-down. A claim with another
- * controller is left unchanged.
+ * Returns the owner references that a PersistentVolumeClaim must have by `persistentVolumeClaimRetentionPolicy` (KEP-1847), or undefined if
+ * the claim already has them. The StatefulSet is an owner if `whenDeleted` is Delete; the pod is an owner if `whenScaled` is Delete and the
+ * pod is condemned. Does not change a claim that has another controller.
  */
 export function claimOwnerReferences(
   set: StatefulSet,
@@ -35,7 +35,7 @@ export function claimOwnerReferences(
   ];
 }
 
-/** True if the claim is owned by a former pod of the same name: it will be garbage collected, so a new pod must not use it. */
+/** Returns true if a former pod of the same name owns the claim: the garbage collector will delete the claim, so a new pod must not use it. */
 export const isClaimStale = (claim: PersistentVolumeClaim, pod: Pod): boolean =>
   claim.metadata?.ownerReferences?.some(
     ({ kind, name, uid }) => kind === 'Pod' && name === pod.metadata?.name && uid !== pod.metadata?.uid,

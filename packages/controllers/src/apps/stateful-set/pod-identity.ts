@@ -7,7 +7,7 @@ import { revisionLabel } from '../history/controller-history.ts';
 export const podNameLabel = 'statefulset.kubernetes.io/pod-name';
 export const podIndexLabel = 'apps.kubernetes.io/pod-index';
 
-/** Returns the ordinal in the pod's name (3 for `web-3`), or undefined if the name has another form. */
+/** Returns the ordinal in a pod's name, for example 3 for `web-3`, or undefined if the name is not `<setName>-<ordinal>`. */
 export function ordinalOf(pod: Pod, setName: string): number | undefined {
   const name = pod.metadata?.name ?? '';
   if (!name.startsWith(`${setName}-`)) return undefined;
@@ -16,7 +16,7 @@ export function ordinalOf(pod: Pod, setName: string): number | undefined {
 }
 export const startOrdinal = (set: StatefulSet): number => set.spec?.ordinals?.start ?? 0;
 export const replicasOf = (set: StatefulSet): number => set.spec?.replicas ?? 1;
-/** True if the ordinal is within `spec.ordinals.start` and `spec.replicas`. */
+/** Returns true if the ordinal is in the range that `spec.ordinals.start` and `spec.replicas` define. */
 export const isInOrdinalRange = (set: StatefulSet, ordinal: number): boolean =>
   ordinal >= startOrdinal(set) && ordinal < startOrdinal(set) + replicasOf(set);
 export const revisionOf = (pod: Pod): string | undefined => pod.metadata?.labels?.[revisionLabel];
@@ -24,7 +24,7 @@ export const revisionOf = (pod: Pod): string | undefined => pod.metadata?.labels
 export const claimName = (set: StatefulSet, template: PersistentVolumeClaim, ordinal: number): string =>
   `${template.metadata?.name}-${set.metadata?.name}-${ordinal}`;
 
-/** Returns the claims of one replica, from the claim templates. */
+/** Returns the PersistentVolumeClaims of one replica, built from volumeClaimTemplates. */
 export const claimsOf = (set: StatefulSet, ordinal: number): readonly PersistentVolumeClaim[] =>
   (set.spec?.volumeClaimTemplates ?? []).map((template) => {
     const { status: _status, ...rest } = template;
@@ -41,7 +41,7 @@ export const claimsOf = (set: StatefulSet, ordinal: number): readonly Persistent
     };
   });
 
-/** Returns the volumes of the template, where a claim template replaces a volume of the same name. */
+/** Returns the volumes of a replica's pod. A volume for a volumeClaimTemplate replaces a template volume of the same name. */
 function volumesOf(set: StatefulSet, ordinal: number, templateVolumes: readonly Volume[]): readonly Volume[] {
   const claims = (set.spec?.volumeClaimTemplates ?? []).map(
     (template): Volume => ({
@@ -54,7 +54,7 @@ function volumesOf(set: StatefulSet, ordinal: number, templateVolumes: readonly 
 
 const identityLabels = (name: string, ordinal: number) => ({ [podNameLabel]: name, [podIndexLabel]: String(ordinal) });
 
-/** Returns the pod of an ordinal from the template of a revision. */
+/** Returns a new pod for an ordinal, from the pod template of a revision. */
 export function newStatefulPod(set: StatefulSet, template: PodTemplateSpec | undefined, revision: string, ordinal: number): Pod {
   const name = `${set.metadata?.name}-${ordinal}`;
   const pod = podFromTemplate(template, statefulSets, set, name);
@@ -72,7 +72,7 @@ export function newStatefulPod(set: StatefulSet, template: PodTemplateSpec | und
   };
 }
 
-/** Returns the pod with the identity labels and claims of its ordinal; the same object if it has them. */
+/** Returns the pod with the identity labels and claims of its ordinal. Returns the same object if the pod has these already. */
 export function withIdentity(set: StatefulSet, pod: Pod, ordinal: number): Pod {
   const name = pod.metadata?.name ?? '';
   const labels = identityLabels(name, ordinal);

@@ -9,20 +9,23 @@ export const allowsBurst = (set: StatefulSet): boolean => set.spec?.podManagemen
 export const partitionOf = (set: StatefulSet): number => set.spec?.updateStrategy?.rollingUpdate?.partition ?? 0;
 export const isRolling = (set: StatefulSet): boolean => set.spec?.updateStrategy?.type !== 'OnDelete';
 
-/** Returns milliseconds until a running pod is available (0: available), or undefined if it is not ready. */
+/** Returns the milliseconds until a running pod is available (0 if it is available now), or undefined if the pod is not ready. */
 export const availabilityOf = (set: StatefulSet, pod: Pod, nowMs: number): number | undefined =>
   isRunning(pod) ? availableIn(pod, set.spec?.minReadySeconds ?? 0, nowMs) : undefined;
 export const isAvailable = (set: StatefulSet, pod: Pod, nowMs: number): boolean => availabilityOf(set, pod, nowMs) === 0;
 const isHealthy = (set: StatefulSet, pod: Pod, nowMs: number) => isAvailable(set, pod, nowMs) && !isTerminating(pod);
 
-/** True if a new pod with this ordinal gets the current revision: its ordinal is below the progress of the rollout or the partition. */
+/**
+ * Returns true if a new pod with this ordinal gets the current revision instead of the update revision: the ordinal is below the partition or,
+ * without rollingUpdate parameters, below the ordinals that `status.currentReplicas` counts.
+ */
 export function isOfOldRevision(set: StatefulSet, ordinal: number): boolean {
   if (!isRolling(set)) return false;
   const rolling = set.spec?.updateStrategy?.rollingUpdate;
   return ordinal < startOrdinal(set) + (rolling === undefined ? (set.status?.currentReplicas ?? 0) : (rolling.partition ?? 0));
 }
 
-/** Returns the pods that a rolling update deletes now: outdated pods from the highest ordinal, up to maxUnavailable, unhealthy pods first. */
+/** Returns the pods that a rolling update deletes now: outdated pods in descending ordinal order, up to maxUnavailable, unhealthy pods first. */
 export function podsToUpdate(set: StatefulSet, replicas: readonly (Pod | undefined)[], update: string, nowMs: number): readonly Pod[] {
   const allowed = Math.max(1, scaledValue(set.spec?.updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, replicasOf(set), false));
   const outdated = replicas
@@ -39,7 +42,7 @@ export function podsToUpdate(set: StatefulSet, replicas: readonly (Pod | undefin
   return [...unhealthyToDelete, ...healthyToDelete];
 }
 
-/** Returns the status with the pod counts. */
+/** Returns the StatefulSet status with the pod counts. */
 export function countStatus(
   set: StatefulSet,
   pods: readonly Pod[],

@@ -8,7 +8,7 @@ import { objectName, withTypeMeta } from '../../objects/object-identity.ts';
 import { isClaimStale, claimOwnerReferences } from './claim-retention.ts';
 import { claimsOf } from './pod-identity.ts';
 
-/** Creates, updates and deletes the pods and claims of a StatefulSet and records events (StatefulPodControl upstream). */
+/** Creates, updates and deletes the pods and PersistentVolumeClaims of a StatefulSet, and records events (StatefulPodControl upstream). */
 export class StatefulPodControl {
   readonly #claims: Informer<PersistentVolumeClaim>;
   readonly #recorder: EventRecorder;
@@ -18,7 +18,7 @@ export class StatefulPodControl {
     this.#recorder = recorder;
   }
 
-  /** Creates the claims, then the pod. */
+  /** Creates the PersistentVolumeClaims of an ordinal, then the pod. */
   async create(set: StatefulSet, pod: Pod, ordinal: number, client: Client): Promise<Pod> {
     await this.#withEvent(set, 'create', pod, () => this.createClaims(set, pod, ordinal, client));
     return this.#withEvent(set, 'create', pod, async () => {
@@ -48,7 +48,7 @@ export class StatefulPodControl {
     this.#recordEvent(set, 'delete', pod);
   }
 
-  /** Deletes a terminal pod, so that a new pod can have its name. */
+  /** Deletes a terminal pod, so that a new pod with the same name can be created. */
   async replace(set: StatefulSet, pod: Pod, client: Client): Promise<void> {
     const failed = pod.status?.phase === 'Failed';
     this.#recorder.event(
@@ -78,7 +78,7 @@ export class StatefulPodControl {
     }
   }
 
-  /** True if a claim of this ordinal is owned by a former pod. */
+  /** Returns true if a former pod still owns a PersistentVolumeClaim of this ordinal. */
   hasStaleClaim(set: StatefulSet, pod: Pod, ordinal: number): boolean {
     return claimsOf(set, ordinal).some(({ metadata }) => {
       const present = this.#claims.get(`${metadata?.namespace}/${metadata?.name}`);
@@ -86,7 +86,7 @@ export class StatefulPodControl {
     });
   }
 
-  /** Sets the owner references of the pod's claims by the retention policy. */
+  /** Sets the owner references of the pod's PersistentVolumeClaims by `persistentVolumeClaimRetentionPolicy`. */
   async updateClaimRetention(
     set: StatefulSet,
     pod: Pod,

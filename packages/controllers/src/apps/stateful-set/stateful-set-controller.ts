@@ -28,13 +28,13 @@ interface StatefulSetControllerOptions {
   readonly clock: Clock;
 }
 
-/** One replica of a set; `pod` is undefined if it does not exist. */
+/** One replica of a StatefulSet. `pod` is undefined if the pod does not exist. */
 interface Replica {
   readonly ordinal: number;
   readonly pod: Pod | undefined;
 }
 
-/** Manages pods with stable names, claims and an order. */
+/** Manages the pods of StatefulSets, which have stable names, PersistentVolumeClaims and an order. */
 export class StatefulSetController implements Controller {
   readonly name = 'statefulset';
   readonly watches;
@@ -114,7 +114,7 @@ export class StatefulSetController implements Controller {
     return fresh.metadata?.uid === set.metadata?.uid && fresh.metadata?.deletionTimestamp === undefined;
   }
 
-  /** Makes the next step; with the Parallel policy, all steps that are possible now. */
+  /** Makes the next step of a StatefulSet, or with podManagementPolicy Parallel all steps that are possible now. */
   async #updateStatefulSet(
     set: StatefulSet,
     live: Map<number, Pod>,
@@ -169,8 +169,8 @@ export class StatefulSetController implements Controller {
   }
 
   /**
-   * Processes one replica. Returns `go` if the next replica may be processed, `stop` if an ordered set must wait, or `wait` if even a
-   * parallel set must wait for this replica.
+   * Processes one replica. Returns `go` if the next replica may be processed, `stop` if an OrderedReady StatefulSet must wait, or `wait` if even
+   * a Parallel StatefulSet must wait for this replica.
    */
   async #processReplica(
     set: StatefulSet,

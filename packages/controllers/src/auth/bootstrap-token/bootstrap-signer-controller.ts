@@ -18,7 +18,10 @@ export function detachedSignature(content: string, id: string, secret: string): 
   return `${header}..${signature}`;
 }
 
-/** Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token for signing, so that holders of a token can verify it. */
+/**
+ * Signs the ConfigMap `kube-public/cluster-info` with every bootstrap token that may sign, so that clients with a token can verify the
+ * ConfigMap.
+ */
 export default Controllers.plugin({
   id: 'controller-bootstrap-signer',
   declares: { loop: 'bootstrapsigner' },

@@ -12,7 +12,7 @@ export interface BootstrapToken {
 }
 
 /**
- * Parses a bootstrap token Secret; undefined if the Secret is not a valid one.
+ * Parses a bootstrap token Secret. Returns undefined if the Secret is not a valid bootstrap token.
  * https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
  */
 export function bootstrapToken({ metadata, type, data }: Secret): BootstrapToken | undefined {

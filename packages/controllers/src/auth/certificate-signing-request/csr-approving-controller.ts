@@ -33,7 +33,7 @@ async function isAuthorized(client: Client, { spec }: CertificateSigningRequest,
   return (await client.create(subjectAccessReviews, review)).status?.allowed === true;
 }
 
-/** A kind of kubelet certificate that is approved if the requester may create this subresource of certificatesigningrequests. */
+/** A kind of kubelet certificate. A request is approved if the requester may create this subresource of certificatesigningrequests. */
 interface Recognizer {
   readonly permission: string;
   readonly message: string;
@@ -73,14 +73,14 @@ const recognizers: readonly Recognizer[] = [
     },
   },
 ];
-/** Returns the canonical spelling of an IP address. */
+/** Returns the canonical form of an IP address, or undefined if the text is not an IP address. */
 function canonicalAddress(address: string | undefined): string | undefined {
   return address?.includes(':') === true && URL.canParse(`http://[${address}]`) ? new URL(`http://[${address}]`).hostname : address;
 }
 const isClient = (spec: NonNullable<CertificateSigningRequest['spec']>, content: CsrContent): boolean =>
   spec.signerName === clientKubelet && kubeletClient(content, spec.usages ?? []) === undefined;
 
-/** Approves the client and serving certificates of kubelets whose requesters are authorized for them. */
+/** Approves requests for kubelet client and serving certificates if the requester is authorized for them. */
 export default Controllers.plugin({
   id: 'controller-csr-approving',
   declares: { loop: 'csrapproving' },

@@ -19,7 +19,7 @@ function certificateExpiry(certificate: string): number {
   }
 }
 
-/** Returns the deletion time in milliseconds since the epoch: one hour after approval, denial or failure, or one day after creation. */
+/** Returns when a request is deleted, in milliseconds since the epoch: one hour after approval, denial or failure, or one day after creation. */
 function deletionTime({ metadata, status }: CertificateSigningRequest): number {
   const createdMs = parseTime(metadata?.creationTimestamp ?? '') ?? 0;
   const certificate = status?.certificate ?? '';
@@ -32,7 +32,7 @@ function deletionTime({ metadata, status }: CertificateSigningRequest): number {
   return afterRejection.length > 0 ? Math.min(...afterRejection) : createdMs + pendingExpirationMs;
 }
 
-/** Deletes certificate signing requests that are expired, completed or stale. */
+/** Deletes CertificateSigningRequests that are expired, completed or stale. */
 export default Controllers.plugin({
   id: 'controller-csr-cleaner',
   declares: { loop: 'csrcleaner' },

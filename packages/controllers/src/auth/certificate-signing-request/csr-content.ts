@@ -4,14 +4,14 @@ export interface CsrContent {
   readonly organizations: readonly string[];
   readonly dnsNames: readonly string[];
   readonly ipAddresses: readonly string[];
-  /** Email addresses and URIs. */
+  /** Email addresses and URIs in the subject alternative names. */
   readonly others: readonly string[];
   readonly pem: string;
 }
 
 /**
  * Parses `spec.request` of a CertificateSigningRequest: a PEM block in base64.
- * @throws Error if it is not a valid request or not signed by its own key
+ * @throws Error if the text is not a valid PKCS #10 request or if the request is not signed with the key that it contains
  */
 export async function readCsr(request: string): Promise<CsrContent> {
   await import('reflect-metadata'); // @peculiar/x509 requires it to be loaded first

@@ -14,7 +14,7 @@ const minDurationSeconds = 600;
 const hasCondition = ({ status }: CertificateSigningRequest, type: string): boolean =>
   status?.conditions?.some((condition) => condition.type === type && condition.status !== 'False') ?? false;
 
-/** True if the request is approved and has neither a certificate nor a final condition. */
+/** Returns true if the request is approved, has no certificate and is not failed. */
 const awaitsCertificate = (csr: CertificateSigningRequest): boolean =>
   (csr.status?.certificate ?? '') === '' && hasCondition(csr, 'Approved') && !hasCondition(csr, 'Denied') && !hasCondition(csr, 'Failed');
 
@@ -35,7 +35,7 @@ async function markFailed(csr: CertificateSigningRequest, message: string, clien
   );
 }
 
-/** Signs the content of a request with the cluster CA. Returns the certificate in PEM. */
+/** Signs a certificate for the content of a request with the cluster CA. Returns the certificate in PEM. */
 function signCertificate(
   keys: ClusterKeys,
   content: CsrContent,
@@ -55,12 +55,12 @@ function signCertificate(
   });
 }
 
-/** Issues certificates, signed by the cluster CA, for approved requests to the signers of Kubernetes. */
+/** Issues certificates for approved requests to the Kubernetes signers, signed by the cluster CA. */
 export default Controllers.plugin({
   id: 'controller-csr-signing',
   declares: { loop: 'csrsigning' },
   config: z.strictObject({
-    /** Maximum lifetime of a certificate in seconds; a request may specify less. */
+    /** Maximum lifetime of a certificate in seconds. A request may specify a shorter lifetime. */
     longestSeconds: z
       .int()
       .min(minDurationSeconds)

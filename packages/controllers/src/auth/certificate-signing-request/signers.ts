@@ -7,7 +7,7 @@ const nodes = 'system:nodes';
 const masters = 'system:masters';
 
 /**
- * Returns why a Kubernetes signer rejects a request, or undefined if it signs it.
+ * A function that returns why a Kubernetes signer rejects a request, or undefined if the signer accepts the request.
  * https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
  */
 export type CsrRejection = (content: CsrContent, usages: readonly string[]) => string | undefined;
@@ -43,13 +43,13 @@ export const kubeletServing: CsrRejection = (content, usages) => {
     : 'usages did not match [digital signature key encipherment server auth]';
 };
 
-/** Rejects requests that no signer may certify: members of `system:masters` pass every authorizer, and a certificate cannot be revoked. */
+/** Rejects requests for the group `system:masters`: members pass every authorizer, and a certificate cannot be revoked. */
 const neverMasters =
   (rejects: CsrRejection): CsrRejection =>
   (content, usages) =>
     content.organizations.includes(masters) ? `subject organization ${masters} is not allowed` : rejects(content, usages);
 
-/** The signers of certificates.k8s.io/v1, without `kubernetes.io/legacy-unknown`, which validation of that version rejects. */
+/** The signers of certificates.k8s.io/v1, without `kubernetes.io/legacy-unknown`, which API validation of v1 rejects. */
 export const signers: ReadonlyMap<string, CsrRejection> = new Map([
   ['kubernetes.io/kube-apiserver-client', neverMasters(client)],
   [clientKubelet, neverMasters(kubeletClient)],

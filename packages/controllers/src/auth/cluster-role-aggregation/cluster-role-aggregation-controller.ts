@@ -7,8 +7,8 @@ import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 
 /**
- * Returns the rules of all roles that the aggregation rule of a role selects, ordered by selector, then role name, without duplicates.
- * Undefined if the role has no aggregation rule.
+ * Returns the rules of all ClusterRoles that the aggregation rule of `role` selects, without duplicates, ordered by selector, then role name.
+ * Returns undefined if `role` has no aggregation rule.
  */
 export function aggregatedRules(role: ClusterRole, all: readonly ClusterRole[]): readonly PolicyRule[] | undefined {
   const selectors = role.aggregationRule?.clusterRoleSelectors;
@@ -30,7 +30,7 @@ export function aggregatedRules(role: ClusterRole, all: readonly ClusterRole[]):
   return [...rules.values()];
 }
 
-/** Updates the rules of aggregated ClusterRoles from the roles that they select. */
+/** Updates the rules of aggregated ClusterRoles from the ClusterRoles that their aggregation rules select. */
 export default Controllers.plugin({
   id: 'controller-cluster-role-aggregation',
   declares: { loop: 'clusterrole-aggregation' },

@@ -12,7 +12,7 @@ const annotations = {
     'Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.',
 };
 
-/** Publishes the CA of the cluster in every namespace, so that pods can verify the API server. */
+/** Publishes the cluster CA in the ConfigMap `kube-root-ca.crt` of every namespace, so that pods can verify the API server. */
 export default Controllers.plugin({
   id: 'controller-root-ca',
   declares: { loop: 'root-ca-cert-publisher' },

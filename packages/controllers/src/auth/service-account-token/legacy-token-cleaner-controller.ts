@@ -12,18 +12,18 @@ const trackingConfigMap = { namespace: 'kube-system', name: 'kube-apiserver-lega
 const [lastUsedLabel, invalidSinceLabel] = ['kubernetes.io/legacy-token-last-used', 'kubernetes.io/legacy-token-invalid-since'];
 const tokenType = 'kubernetes.io/service-account-token';
 
-/** Parses a date as the start of that day in UTC; undefined if it is invalid. */
+/** Parses a date as the start of that day in UTC, in milliseconds since the epoch. Returns undefined if the date is invalid. */
 const dayOf = (text = ''): number | undefined => parseTime(`${text}T00:00:00Z`);
 
 /**
- * Cleans up unused service account tokens that clusters before 1.24 generated as Secrets: marks a token as invalid after `cleanUpDays`
- * without use, so that it can be restored, and deletes it after the same time again (KEP-2799).
+ * Cleans up service account tokens that clusters before 1.24 generated as Secrets. Marks a token as invalid after `cleanUpDays` without use, so
+ * that an administrator can restore it, and deletes the token after another `cleanUpDays` (KEP-2799).
  */
 export default Controllers.plugin({
   id: 'controller-legacy-token-cleaner',
   declares: { loop: 'legacy-serviceaccount-token-cleaner' },
   config: z.strictObject({
-    /** Days without use until a token is marked as invalid, and days from then until it is deleted. */
+    /** Days without use after which a token is marked as invalid, and further days after which it is deleted. */
     cleanUpDays: z.number().int().min(1).max(36_500).default(365),
   }),
   needs: { informers: Informers },
@@ -33,7 +33,7 @@ export default Controllers.plugin({
     const podInformer = informers.forResource(pods);
     const periodMs = config.cleanUpDays * dayMs;
 
-    /** Returns the time from which on the use of tokens is tracked by all API servers. */
+    /** Returns the time since which all API servers track the use of tokens. */
     const trackedSince = async (client: Client): Promise<number> => {
       try {
         const since = dayOf((await client.get(configMaps, trackingConfigMap)).data?.['since']);
@@ -43,7 +43,7 @@ export default Controllers.plugin({
         throw error;
       }
     };
-    /** True if the service account lists the Secret, which it does only for generated tokens. */
+    /** Returns true if the ServiceAccount lists the Secret in `secrets`, which is the case only for generated tokens. */
     const isGenerated = ({ metadata }: Secret): boolean => {
       const { namespace = '', name, annotations = {} } = metadata ?? {};
       const account = accounts.get(`${namespace}/${annotations['kubernetes.io/service-account.name'] ?? ''}`);

@@ -16,7 +16,10 @@ const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 const jwtPart = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** Returns a token without an expiry, valid as long as its Secret exists, as Kubernetes issued before bound tokens (KEP-1205). */
+/**
+ * Returns a service account token without an expiry that is valid as long as its Secret exists, as Kubernetes issued before bound tokens
+ * (KEP-1205).
+ */
 function legacyToken({ serviceAccount }: ClusterKeys, { metadata }: Secret, { metadata: account }: ServiceAccount): string {
   const namespace = metadata?.namespace ?? '';
   const name = account?.name ?? '';
@@ -46,7 +49,7 @@ async function deleteSecret({ metadata }: Secret, client: Client): Promise<void>
   }
 }
 
-/** Adds token, CA bundle, namespace and the uid of the account to a Secret that lacks any of them. */
+/** Adds the token, CA bundle and namespace, and the uid of the service account, to a Secret that lacks any of these. */
 async function populateSecret(secret: Secret, account: ServiceAccount, keys: ClusterKeys, client: Client): Promise<void> {
   const { data = {} } = secret;
   const { namespace = '', annotations = {} } = secret.metadata ?? {};
@@ -65,7 +68,7 @@ async function populateSecret(secret: Secret, account: ServiceAccount, keys: Clu
   });
 }
 
-/** Populates Secrets of type `kubernetes.io/service-account-token` and deletes them when their account is deleted. */
+/** Populates Secrets of type `kubernetes.io/service-account-token`, and deletes the Secrets of deleted service accounts. */
 export default Controllers.plugin({
   id: 'controller-service-account-token',
   declares: { loop: 'serviceaccount-token' },

@@ -5,7 +5,7 @@ import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { isNamespaceTerminating } from '../../errors/namespace-terminating.ts';
 
-/** Creates the default service accounts in every active namespace. */
+/** Creates the `default` ServiceAccount in every active namespace. */
 export default Controllers.plugin({
   id: 'controller-service-account',
   declares: { loop: 'serviceaccount' },

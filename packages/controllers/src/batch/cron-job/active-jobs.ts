@@ -1,15 +1,15 @@
 import type { CronJobStatus, Job } from '@oarlock/api/types/batch-v1';
 import type { ObjectReference } from '@oarlock/api/types/core-v1';
 
-/** True if the status lists the Job as active. */
+/** Returns true if the CronJob's status lists the Job as active. */
 export const isActive = ({ active = [] }: CronJobStatus, { metadata }: Job) => active.some(({ uid }) => uid === metadata?.uid);
-/** Removes a Job from the active list of a status. */
+/** Returns the status without the Job in `active`. */
 export function withoutActiveJob(status: CronJobStatus, uid: string | undefined): CronJobStatus {
   const { active = [], ...rest } = status;
   const remaining = active.filter((ref) => ref.uid !== uid);
   return { ...rest, ...(remaining.length > 0 && { active: remaining }) };
 }
-/** Returns the entry of a Job in the active list. */
+/** Returns an object reference to a Job for `active` in the status. */
 export const referenceTo = ({ metadata }: Job): ObjectReference => ({
   apiVersion: 'batch/v1',
   kind: 'Job',

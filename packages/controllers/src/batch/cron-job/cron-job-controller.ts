@@ -23,18 +23,18 @@ interface CronJobControllerOptions {
   readonly jobs: Informer<Job>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
-  /** Time zone of schedules without one. */
+  /** Time zone of CronJobs without `timeZone`. */
   readonly timeZone: string;
 }
 
-/** State of one CronJob reconcile; `status` is written at its end. */
+/** State of one CronJob reconcile; the controller writes `status` when the reconcile ends. */
 interface CronJobSync {
   readonly cronJob: CronJob;
   readonly client: Client;
   status: CronJobStatus;
 }
 
-/** Creates a Job whenever a schedule is due. */
+/** Creates a Job from each CronJob whenever its schedule is due. */
 export class CronJobController implements Controller {
   readonly name = 'cronjob';
   readonly watches;
@@ -69,7 +69,7 @@ export class CronJobController implements Controller {
     return result;
   }
 
-  /** Updates the list of active jobs. */
+  /** Updates the list of active Jobs in the status. */
   async #syncActiveJobs(sync: CronJobSync, jobs: readonly Job[]): Promise<void> {
     const { cronJob, client } = sync;
     const { recorder } = this.#options;
@@ -220,7 +220,7 @@ export class CronJobController implements Controller {
     sync.status = withoutActiveJob(sync.status, uid);
   }
 
-  /** Deletes finished jobs beyond the history limits, oldest first. */
+  /** Deletes finished Jobs beyond the history limits, oldest first. */
   async #cleanUpFinishedJobs(sync: CronJobSync, jobs: readonly Job[]): Promise<void> {
     const { successfulJobsHistoryLimit, failedJobsHistoryLimit } = sync.cronJob.spec;
     const finished = jobs.filter((job) => isFinished(job) && job.metadata?.deletionTimestamp === undefined);
@@ -252,7 +252,7 @@ export default Controllers.plugin({
   id: 'controller-cron-job',
   declares: { loop: 'cronjob' },
   config: z.strictObject({
-    /** Time zone of schedules without one. Default: the time zone of this process. */
+    /** Time zone of CronJobs without `timeZone`. Default: the time zone of this process. */
     timeZone: z.string().min(1).optional(),
   }),
   needs: { informers: Informers, events: Events },

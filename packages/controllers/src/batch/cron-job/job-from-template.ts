@@ -6,10 +6,10 @@ import type { TimeZone } from './time-zone.ts';
 
 const scheduledTimestampAnnotation = 'batch.kubernetes.io/cronjob-scheduled-timestamp';
 
-/** Returns the name of the Job of a scheduled time, which is unique for each minute. */
+/** Returns the name of the Job for a scheduled time. The name is unique for each minute. */
 export const jobName = ({ metadata }: CronJob, scheduledMs: number): string => `${metadata?.name}-${Math.floor(scheduledMs / 60_000)}`;
 
-/** Returns the Job of a scheduled time, from the Job template of a CronJob (getJobFromTemplate2 upstream). */
+/** Returns the Job for a scheduled time, built from the Job template of a CronJob (getJobFromTemplate2 upstream). */
 export function jobFromTemplate(cronJob: CronJob, scheduledMs: number, zone: TimeZone): Job {
   const { metadata, spec } = cronJob.spec.jobTemplate;
   return {

@@ -7,12 +7,15 @@ const nextScheduleDeltaMs = 100; // requeue delay after the scheduled time, so t
 
 export interface MissedSchedules {
   readonly earliest: number;
-  /** The last due time; undefined if none passed since the last run. */
+  /** The last scheduled time that has passed since the last run; undefined if there is none. */
   readonly latest: number | undefined;
   readonly tooMany: boolean;
 }
 
-/** Returns the last time at which a job should have started since the last start. Skips many missed times by arithmetic. */
+/**
+ * Returns the last scheduled time that has passed since `status.lastScheduleTime`, and whether too many scheduled times were missed. Computes
+ * long series of missed times by arithmetic instead of iteration.
+ */
 export function missedSchedules(
   { metadata, spec, status }: CronJob,
   schedule: Schedule,
@@ -34,7 +37,7 @@ export function missedSchedules(
   return { earliest, latest, tooMany: count > tooManyMissed };
 }
 
-/** Returns milliseconds until the next scheduled time, or undefined if there is none. */
+/** Returns the milliseconds until the next scheduled time, or undefined if there is none. */
 export function msUntilNextSchedule(cronJob: CronJob, schedule: Schedule, nowMs: number): number | undefined {
   const { earliest, latest, tooMany } = missedSchedules(cronJob, schedule, nowMs, { withDeadline: false });
   const next = schedule.next(latest ?? (tooMany ? nowMs : earliest));

@@ -1,9 +1,9 @@
 import { durationMs } from '@oarlock/api/values/duration';
 import { TimeZone } from './time-zone.ts';
 
-/** Computes when a schedule is due. Times are milliseconds since the epoch. */
+/** A cron schedule that computes due times. Times are in milliseconds since the epoch. */
 export interface Schedule {
-  /** Returns the first time after `after`, or undefined if there is none within five years. */
+  /** Returns the first due time after `after`, or undefined if there is none within five years. */
   next(after: number): number | undefined;
 }
 
@@ -37,7 +37,9 @@ const fields: readonly Bounds[] = [
 
 interface Field {
   readonly values: ReadonlySet<number>;
-  /** Written with a star: then a day must match both day fields, otherwise either of them. */
+  /**
+   * True if the field contains `*` without a step. If this is true for either day field, a day must match both day fields; otherwise, either field.
+   */
   readonly hasStar: boolean;
 }
 
@@ -52,7 +54,7 @@ function numberOf(text: string, { min, names }: Bounds): number {
   return Number(text);
 }
 
-/** Parses `*`, `?`, `5` or `1-5`, each with an optional `/step`. A single number with a step extends to the maximum. */
+/** Parses one range of a cron field: `*`, `?`, `5` or `1-5`, each with an optional `/step`. A single number with a step extends to the maximum. */
 function parseRange(text: string, bounds: Bounds): { readonly values: readonly number[]; readonly hasStar: boolean } {
   const [range = '', stepText, ...more] = text.split('/');
   if (more.length > 0) throw new ScheduleError(`too many slashes: ${text}`);
@@ -79,7 +81,7 @@ function parseField(text: string, bounds: Bounds): Field {
   return { values: new Set(ranges.flatMap(({ values }) => values)), hasStar: ranges.some(({ hasStar: any }) => any) };
 }
 
-/** Compares instants with the local time of the zone: times that a clock change skips are not due, repeated times are due twice. */
+/** A cron schedule in the local time of a time zone: times that a clock change skips are not due, and repeated times are due twice. */
 class CronSchedule implements Schedule {
   readonly #minute: Field;
   readonly #hour: Field;
@@ -128,8 +130,8 @@ class CronSchedule implements Schedule {
 }
 
 /**
- * Parses a schedule: five fields, a descriptor such as `@daily`, or `@every 1h30m`; a leading `TZ=` or `CRON_TZ=` sets the time zone.
- * @throws ScheduleError for invalid syntax, RangeError for an unknown time zone
+ * Parses a cron schedule: five fields, a descriptor such as `@daily`, or `@every 1h30m`. A leading `TZ=` or `CRON_TZ=` sets the time zone.
+ * @throws ScheduleError if the syntax is invalid; RangeError if the time zone is unknown
  */
 export function parseSchedule(text: string, zone: TimeZone): Schedule {
   const prefixed = /^(?:CRON_)?TZ=(\S*)\s+(.*)$/s.exec(text.trim());

@@ -15,7 +15,7 @@ export class TimeZone {
   readonly name: string;
   readonly #format: Intl.DateTimeFormat | undefined;
 
-  /** @throws RangeError for an unknown time zone */
+  /** @throws RangeError if the IANA database has no time zone of this name */
   constructor(name: string) {
     this.name = name;
     this.#format =
@@ -54,7 +54,10 @@ export class TimeZone {
     };
   }
 
-  /** Returns the first instant of a day. Days beyond the end of a month overflow into the next. If a clock change skips midnight, the day starts later. */
+  /**
+   * Returns the first instant of a day. Days beyond the end of a month overflow into the next month. If a clock change skips midnight, the day
+   * starts later.
+   */
   dayStart(year: number, month: number, day: number): number {
     const localMs = Date.UTC(year, month - 1, day);
     let at = localMs - this.offset(localMs);
@@ -64,7 +67,7 @@ export class TimeZone {
     return at;
   }
 
-  /** Formats an instant as RFC 3339 with the offset of the zone. */
+  /** Formats an instant as RFC 3339 with the time zone's offset. */
   format(at: number): string {
     const offset = this.offset(at);
     const text = new Date(at + offset).toISOString().slice(0, 19);

@@ -13,7 +13,7 @@ import { indexOf, isCountedFailure, isFailed, isIndexed, isTracked, trackingFina
 
 const maxUncounted = 500; // maximum number of uids in status.uncountedTerminatedPods, as upstream
 
-/** Uids of pods whose finalizer this process has removed while its cache still shows it. */
+/** Uids of pods whose finalizer this process has removed while the informer's cache still shows the finalizer. */
 export class ReleasedPods {
   readonly #uids = new Map<string, Set<string>>();
   of(key: string): ReadonlySet<string> {
@@ -47,20 +47,20 @@ export function withCondition(
 interface TrackJobStatusOptions {
   readonly key: string;
   readonly syncContext: SyncJobContext;
-  /** The status with the current counts; terminated pods are added here. */
+  /** The status with the current counts. Terminated pods are added to the counts here. */
   readonly status: JobStatus;
   readonly finishCondition: FinishCondition | undefined;
   readonly releasedPods: ReleasedPods;
   readonly consistencyStore: ConsistencyStore;
-  /** False while expectations are pending: a pod may still run. */
+  /** False while expectations are pending: a pod that the cache does not show may still run. */
   readonly mayFinish: boolean;
   readonly client: Client;
   readonly nowMs: number;
 }
 
 /**
- * Counts every terminated pod exactly once, even across crashes (KEP-2307): first its uid is written to the status, then its finalizer is
- * removed, then the uid is replaced by an increment of the count. Indexed Jobs record the index instead, which is idempotent. Returns the Job as
+ * Counts every terminated pod exactly once, even across crashes (KEP-2307): writes the pod's uid to the status, removes the pod's finalizer,
+ * then replaces the uid by an increment of the count. For an Indexed Job, records the index instead, which is idempotent. Returns the Job as
  * last written.
  */
 export async function trackJobStatusAndRemoveFinalizers({
@@ -122,7 +122,7 @@ const uncountedPods = (succeeded: readonly string[], failed: readonly string[]):
   ...(failed.length > 0 && { failed }),
 });
 
-/** Moves the uids of pods without finalizer into the counts. */
+/** Returns the status in which the uids of pods without finalizer are replaced by increments of the counts. */
 function flushUncounted(status: JobStatus, hasFinalizer: (uid: string) => boolean): JobStatus {
   const { succeeded = [], failed = [] } = status.uncountedTerminatedPods ?? {};
   const remaining = { succeeded: succeeded.filter(hasFinalizer), failed: failed.filter(hasFinalizer) };
@@ -135,7 +135,7 @@ function flushUncounted(status: JobStatus, hasFinalizer: (uid: string) => boolea
   };
 }
 
-/** Adds the Complete or Failed condition once no pod runs and all are counted. */
+/** Returns the status with the Complete or Failed condition, once no pod runs and all pods are counted. */
 function withFinalCondition(
   job: Job,
   status: JobStatus,
@@ -184,7 +184,7 @@ export async function removeTrackingFinalizer(pod: Pod, client: Client): Promise
   }
 }
 
-/** Writes the status if it differs. Returns undefined if the Job does not exist. */
+/** Writes the status if it differs from the Job's status. Returns undefined if the Job does not exist. */
 async function writeStatus(job: Job, status: JobStatus, consistencyStore: ConsistencyStore, client: Client): Promise<Job | undefined> {
   if (JSON.stringify(significantFields(job.status)) === JSON.stringify(significantFields(status))) return job;
   try {
@@ -196,7 +196,7 @@ async function writeStatus(job: Job, status: JobStatus, consistencyStore: Consis
     throw error;
   }
 }
-/** Returns the fields of a status without zeros and empty values, which equal absent ones. */
+/** Returns the fields of a status without zeros and empty values, which are equivalent to absent fields. */
 const significantFields = (status: JobStatus = {}) =>
   Object.entries(status)
     .filter(

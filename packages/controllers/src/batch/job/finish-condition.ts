@@ -14,14 +14,14 @@ export const conditionOf = ({ status }: Job, type: string): JobCondition | undef
   status?.conditions?.find((condition) => condition.type === type && condition.status === 'True');
 export const isFinished = (job: Job): boolean => conditionOf(job, 'Complete') !== undefined || conditionOf(job, 'Failed') !== undefined;
 
-/** Returns milliseconds until the active deadline, or undefined if none applies. */
+/** Returns the milliseconds until activeDeadlineSeconds expires, or undefined if no deadline applies. */
 export function msUntilDeadline({ spec, status }: Job, nowMs: number): number | undefined {
   const start = parseTime(status?.startTime ?? '');
   if (spec?.activeDeadlineSeconds === undefined || spec.suspend === true || start === undefined) return undefined;
   return Math.max(0, start + spec.activeDeadlineSeconds * 1000 - nowMs);
 }
 
-/** True if container restarts of a Job with restart policy OnFailure reach the backoff limit. */
+/** Returns true if the container restarts of a Job with restart policy OnFailure have reached backoffLimit. */
 function isPastBackoffLimitOnFailure({ job, active }: SyncJobContext): boolean {
   if (job.spec?.template.spec?.restartPolicy !== 'OnFailure') return false;
   const limit = job.spec.backoffLimit ?? 6;
@@ -43,7 +43,7 @@ function matchSuccessPolicy({ job, indexes }: SyncJobContext): FinishCondition |
   return undefined;
 }
 
-/** Returns the interim condition that decides the result of a Job. Once set, it is kept. */
+/** Returns the interim condition (FailureTarget or SuccessCriteriaMet) that decides the result of a Job. Once set, the condition is kept. */
 export function finishConditionOf(syncContext: SyncJobContext, nowMs: number): FinishCondition | undefined {
   const { job, pods, failed, failedIndexes } = syncContext;
   for (const type of ['SuccessCriteriaMet', 'FailureTarget'] as const) {
@@ -67,7 +67,7 @@ export function finishConditionOf(syncContext: SyncJobContext, nowMs: number): F
   return matchSuccessPolicy(syncContext);
 }
 
-/** Returns the condition of a Job that has completed or has only failed indexes left. */
+/** Returns the condition of a Job that has completed or whose remaining indexes have all failed. */
 export function completionConditionOf({ job, succeeded, failedIndexes }: SyncJobContext, active: number): FinishCondition | undefined {
   const completions = job.spec?.completions;
   if (active > 0) return undefined;

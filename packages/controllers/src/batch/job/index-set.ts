@@ -1,6 +1,9 @@
 type Interval = readonly [from: number, to: number];
 
-/** A set of completion indexes in the notation of Job status: `1,3-5,7`. Stored as intervals, because there may be 100,000 indexes. */
+/**
+ * A set of completion indexes in the notation of the Job status, for example `1,3-5,7`. Stores intervals, because a Job may have 100,000
+ * indexes.
+ */
 export class IndexSet {
   readonly #intervals: readonly Interval[];
   readonly size: number;
@@ -23,7 +26,7 @@ export class IndexSet {
     return new IndexSet(intervals);
   }
 
-  /** Parses the notation. Indexes of `completions` or more are dropped: `completions` may have been lowered. */
+  /** Parses the notation of the Job status. Drops indexes that are not below `completions`, because `completions` may have been lowered. */
   static parse(text: string | undefined, completions: number): IndexSet {
     const intervals: Interval[] = [];
     for (const part of (text ?? '').split(',')) {
@@ -66,7 +69,7 @@ export class IndexSet {
     return new IndexSet(merged);
   }
 
-  /** Returns the size of the intersection. */
+  /** Returns the number of indexes that are in both sets. */
   common(other: IndexSet): number {
     let count = 0;
     let at = 0;
@@ -81,7 +84,7 @@ export class IndexSet {
     return count;
   }
 
-  /** Formats two consecutive indexes as `1,2` and three or more as a range, as upstream does. */
+  /** Formats the set. Two consecutive indexes are formatted as `1,2`, three or more as a range, as upstream does. */
   toString(): string {
     return this.#intervals
       .map(([from, to]) => (from === to ? String(from) : to === from + 1 ? `${from},${to}` : `${from}-${to}`))

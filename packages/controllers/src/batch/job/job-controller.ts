@@ -32,18 +32,18 @@ interface JobControllerOptions {
   readonly clock: Clock;
 }
 
-/** True if another controller manages the Job by `spec.managedBy` (KEP-4368). */
+/** Returns true if another controller manages the Job through `spec.managedBy` (KEP-4368). */
 const isManagedExternally = ({ spec }: Job): boolean => spec?.managedBy !== undefined && spec.managedBy !== jobControllerName;
 
 interface PodSyncResult {
   readonly status: JobStatus;
   readonly finishCondition: FinishCondition | undefined;
   readonly failure: unknown;
-  /** Milliseconds until a backoff ends. */
+  /** Milliseconds until a backoff ends; undefined if no backoff is active. */
   readonly retryMs: number | undefined;
 }
 
-/** Runs pods until enough have succeeded or too many have failed. */
+/** Creates the pods of Jobs until enough pods have succeeded or too many have failed. */
 export class JobController implements Controller {
   readonly name = 'job';
   readonly watches;
@@ -137,7 +137,7 @@ export class JobController implements Controller {
     });
   }
 
-  /** Creates or deletes pods. Returns the new status with current counts, the condition that finishes the Job, and a failure or delay. */
+  /** Creates or deletes pods. Returns the status with the current counts, the condition that finishes the Job if any, and an error or a delay. */
   async #syncPods(
     key: ObjectKey,
     syncContext: SyncJobContext,
@@ -163,7 +163,7 @@ export class JobController implements Controller {
     return { status: { ...status, ...counts }, finishCondition, failure, retryMs };
   }
 
-  /** Returns the key of the Job and, if it is finished or deleted, those of its tracked pods, whose finalizers must be removed. */
+  /** Yields the key of the Job. If the Job is finished or deleted, also yields the keys of its pods, whose tracking finalizers must be removed. */
   *#keysOfJob(job: Job): Iterable<ObjectKey> {
     const key = objectKey(job);
     yield key;

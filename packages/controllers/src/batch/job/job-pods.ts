@@ -32,7 +32,7 @@ const withIndex = (container: Container): Container =>
         ],
       };
 
-/** Returns a new pod of the Job with the tracking finalizer. `failedPod` is the pod of the same index that it replaces. */
+/** Returns a new pod of the Job with the tracking finalizer. `failedPod` is the failed pod with the same index, which the new pod replaces. */
 export function jobPod(job: Job, index: number | undefined, failedPod: Pod | undefined): Pod {
   const pod = podFromTemplate(job.spec?.template, jobs, job);
   const finalizers = [...(pod.metadata?.finalizers ?? []), trackingFinalizer];
@@ -63,13 +63,13 @@ export function jobPod(job: Job, index: number | undefined, failedPod: Pod | und
 
 export interface JobPodActions {
   readonly remove: readonly Pod[];
-  /** Indexes of the pods to create; undefined elements for a NonIndexed Job. */
+  /** Completion indexes of the pods to create; the elements are undefined for a NonIndexed Job. */
   readonly create: readonly (number | undefined)[];
-  /** Milliseconds until a backoff ends. */
+  /** Milliseconds until a backoff ends and further pods can be created. */
   readonly retryDelayMs?: number;
 }
 
-/** Returns the pods to create or to delete, never both at once. */
+/** Returns the pods to create or the pods to delete, never both. */
 export function nextPodActions(syncContext: SyncJobContext, nowMs: number, limit: number): JobPodActions {
   const { job, active, succeeded, terminating, failedIndexes } = syncContext;
   const { parallelism = 1, completions, suspend } = job.spec ?? {};
@@ -113,7 +113,7 @@ function createIndexes(syncContext: SyncJobContext, missing: number, nowMs: numb
   return { remove: [], create, ...(retryMs !== undefined && { retryDelayMs: retryMs }) };
 }
 
-/** Returns pods whose index is completed, duplicate or out of range, and further pods up to `excess`. */
+/** Returns the pods to delete: pods whose index is completed, duplicate or out of range, then other pods up to `excess`. */
 function podsToRemove({ job, active, indexes }: SyncJobContext, excess: number, nowMs: number): readonly Pod[] {
   const ranked = excess === 0 && !isIndexed(job) ? [] : deletionOrder(active, new Map(), nowMs);
   if (!isIndexed(job)) return ranked.slice(0, excess);

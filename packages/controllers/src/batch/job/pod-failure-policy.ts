@@ -3,7 +3,7 @@ import type { Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule 
 import type { ContainerStatus, Pod } from '@oarlock/api/types/core-v1';
 import { conditionOf, isTerminal, isTerminating } from '../../pods/pod-state.ts';
 
-/** Keeps a terminated pod until it is counted. */
+/** The finalizer that keeps a terminated pod until the Job status counts the pod. */
 export const trackingFinalizer = 'batch.kubernetes.io/job-tracking';
 export const indexKey = 'batch.kubernetes.io/job-completion-index';
 export const failureCountKey = 'batch.kubernetes.io/job-index-failure-count';
@@ -12,13 +12,13 @@ export const ignoredCountKey = 'batch.kubernetes.io/job-index-ignored-failure-co
 export const isTracked = (pod: Pod): boolean => pod.metadata?.finalizers?.includes(trackingFinalizer) ?? false;
 export const isIndexed = ({ spec }: Job): boolean => spec?.completionMode === 'Indexed';
 export const hasLimitPerIndex = (job: Job): boolean => isIndexed(job) && job.spec?.backoffLimitPerIndex !== undefined;
-/** True if pods are replaced when they have failed, not already when they are terminating (KEP-3939). */
+/** Returns true if the Job's podReplacementPolicy is Failed: a pod is replaced when it has failed, not when it is terminating (KEP-3939). */
 export const replacesFailedOnly = ({ spec }: Job): boolean =>
   spec?.podReplacementPolicy === 'Failed' || spec?.podFailurePolicy !== undefined;
-/** True if the pod is being deleted and has not terminated yet. */
+/** Returns true if the pod is being deleted and has not terminated yet. */
 export const isPodTerminating = (pod: Pod): boolean => isTerminating(pod) && !isTerminal(pod);
 
-/** True if the pod failed. A terminating pod counts as failed unless the Job replaces only failed pods. */
+/** Returns true if the pod has failed. A terminating pod counts as failed unless podReplacementPolicy is Failed. */
 export const isFailed = (job: Job, pod: Pod): boolean =>
   pod.status?.phase === 'Failed' || (!replacesFailedOnly(job) && isTerminating(pod) && pod.status?.phase !== 'Succeeded');
 
@@ -29,7 +29,7 @@ export function indexOf(job: Job, pod: Pod): number | undefined {
   return index < (job.spec?.completions ?? 0) ? index : undefined;
 }
 
-/** Returns the finish time in milliseconds since the epoch, from container statuses or else from conditions. */
+/** Returns the finish time of a pod in milliseconds since the epoch, from the container statuses or else from the conditions. */
 export function finishedAt(pod: Pod): number {
   const ends = (pod.status?.containerStatuses ?? []).map(({ state }) => parseTime(state?.terminated?.finishedAt ?? '') ?? 0);
   const latest = Math.max(0, ...ends);
@@ -73,7 +73,7 @@ function matchRule({ action, onExitCodes, onPodConditions }: PodFailurePolicyRul
   return condition && `Pod ${podName} has condition ${condition.type} matching ${action} rule at index ${at}`;
 }
 
-/** Returns the first rule of the pod failure policy that a failed pod matches (KEP-3329). */
+/** Returns the first rule of the Job's pod failure policy that a failed pod matches (KEP-3329), or undefined. */
 export function matchFailurePolicy({ spec }: Job, pod: Pod): FailureMatch | undefined {
   for (const [at, rule] of (spec?.podFailurePolicy?.rules ?? []).entries()) {
     const message = matchRule(rule, at, pod);
@@ -88,7 +88,7 @@ const numberAt = (pod: Pod, key: string) => Number(pod.metadata?.annotations?.[k
 export const failuresOf = (pod: Pod): number => numberAt(pod, failureCountKey);
 export const ignoredFailuresOf = (pod: Pod): number => numberAt(pod, ignoredCountKey);
 
-/** True if the failure of this pod makes its index fail. */
+/** Returns true if the failure of this pod makes the pod's completion index fail. */
 export function failsIndex(job: Job, pod: Pod): boolean {
   if (!isFailed(job, pod)) return false;
   const action = matchFailurePolicy(job, pod)?.action;

@@ -24,18 +24,18 @@ export interface SyncJobContext {
   readonly active: readonly Pod[];
   readonly ready: number;
   readonly terminating: number;
-  /** Includes succeeded pods that are not counted in the status yet. */
+  /** Number of succeeded pods, including pods that the status does not count yet. */
   readonly succeeded: number;
   readonly failed: number;
-  /** Completed indexes of an Indexed Job: those in the status, and those including pods that have just succeeded. */
+  /** Completed indexes of an Indexed Job according to the status; the next field includes pods that have just succeeded. */
   readonly previousIndexes: IndexSet;
   readonly indexes: IndexSet;
   readonly failedIndexes: IndexSet | undefined;
-  /** Failed pods by index whose failure count must be passed to their replacement. */
+  /** Failed pods by index. Their deletion is delayed, because their replacements must take over the failure count of the index. */
   readonly podsDelayingDeletion: ReadonlyMap<number, Pod>;
 }
 
-/** Builds the context. `releasedUids`: pods whose finalizer is removed although the cache still shows it. */
+/** Returns the context of a sync. `releasedUids` are the uids of pods whose finalizer is removed although the cache still shows it. */
 export function buildSyncJobContext(job: Job, pods: readonly Pod[], releasedUids: ReadonlySet<string>): SyncJobContext {
   const status = job.status;
   const completions = job.spec?.completions ?? 0;
@@ -101,13 +101,13 @@ function findPodsDelayingDeletion(
   return latestFailed;
 }
 
-/** Returns milliseconds until the backoff ends after `failures` consecutive failures, the last of them at `since`. */
+/** Returns the milliseconds until the backoff ends after `failures` consecutive failures; `since` is the time of the last failure. */
 export function backoffLeft(failures: number, since: number, nowMs: number): number {
   if (failures === 0) return 0;
   return Math.max(0, since + Math.min(initialBackoffMs * 2 ** Math.min(failures - 1, 30), maxBackoffMs) - nowMs);
 }
 
-/** Returns the remaining backoff of the whole Job, by the failures since its last success. */
+/** Returns the remaining backoff of the whole Job in milliseconds, by the number of failures since the Job's last success. */
 export function jobBackoffLeft({ job, pods }: SyncJobContext, nowMs: number): number {
   const ended = pods
     .filter((pod) => isTerminal(pod) || (isTracked(pod) && isFailed(job, pod)))

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { conditionOf } from '../job/finish-condition.ts';
 import { objectName } from '../../objects/object-identity.ts';
 
-/** Returns when a finished Job expires, in milliseconds since the epoch; undefined if it is not finished or has no TTL. */
+/** Returns when a finished Job expires, in milliseconds since the epoch. Returns undefined if the Job is not finished or has no TTL. */
 function expiryOf(job: Job): number | undefined {
   const seconds = job.spec?.ttlSecondsAfterFinished;
   const end = conditionOf(job, 'Complete') ?? conditionOf(job, 'Failed');
@@ -17,7 +17,7 @@ function expiryOf(job: Job): number | undefined {
   return seconds === undefined || at === undefined ? undefined : at + seconds * 1000;
 }
 
-/** Deletes Jobs and their dependents `ttlSecondsAfterFinished` after they finish. */
+/** Deletes a Job and its dependents `ttlSecondsAfterFinished` seconds after the Job has finished. */
 export default Controllers.plugin({
   id: 'controller-ttl-after-finished',
   declares: { loop: 'ttl-after-finished' },

@@ -31,7 +31,7 @@ const slicesByPoolIndex = 'slices-of-pool';
 const poolKey = (driver: string, pool: string) => `${driver} ${pool}`;
 const resultsOf = ({ status }: ResourceClaim): readonly DeviceRequestAllocationResult[] => status?.allocation?.devices?.results ?? [];
 
-/** True if the pod references claims in its spec or has a claim for extended resources. */
+/** Returns true if the pod references ResourceClaims in its spec or has a ResourceClaim for extended resources. */
 const usesClaims = ({ spec, status }: Pod) => (spec?.resourceClaims ?? []).length > 0 || status?.extendedResourceClaimStatus !== undefined;
 
 interface DeviceTaintEvictionControllerOptions {
@@ -51,7 +51,7 @@ interface DeviceTaintOfRule {
   readonly rule?: DeviceTaintRule;
 }
 
-/** Prefix of the keys of rules; other keys are claims. */
+/** Prefix of the work queue keys of DeviceTaintRules; all other keys are ResourceClaims. */
 const rulePrefix = 'rule: ';
 const isSelected = ({ spec }: DeviceTaintRule, driver: string, pool: string, device: string): boolean => {
   const { deviceSelector: selector = {} } = spec;
@@ -60,8 +60,8 @@ const isSelected = ({ spec }: DeviceTaintRule, driver: string, pool: string, dev
 };
 
 /**
- * Deletes pods that use a device with a NoExecute taint that their claim does not tolerate or no longer tolerates (KEP-5055), and reports the
- * progress in the status of DeviceTaintRules. Keys are claims and rules.
+ * Deletes pods that use a device with a NoExecute taint if their ResourceClaim does not tolerate the taint, or tolerated it only for a limited
+ * time that has passed (KEP-5055). Reports the progress in the status of DeviceTaintRules. The keys are ResourceClaims and DeviceTaintRules.
  */
 export class DeviceTaintEvictionController implements Controller {
   readonly name = 'device-taint-eviction';
@@ -136,7 +136,7 @@ export class DeviceTaintEvictionController implements Controller {
     return undefined;
   }
 
-  /** Returns the keys of the rules that select a device of the claim. */
+  /** Returns the keys of the DeviceTaintRules that select a device of the claim. */
   #ruleKeysOf(claim: ResourceClaim): readonly string[] {
     const selectsDevice = (rule: DeviceTaintRule) =>
       resultsOf(claim).some(({ driver, pool, device }) => isSelected(rule, driver, pool, device));
@@ -151,7 +151,10 @@ export class DeviceTaintEvictionController implements Controller {
     });
   }
 
-  /** Returns the earliest eviction time in milliseconds since the epoch (undefined: never) and the rules that cause an eviction. */
+  /**
+   * Returns the earliest eviction time for a claim in milliseconds since the epoch (undefined if there is none), and the DeviceTaintRules that
+   * cause an eviction.
+   */
   #evictionTimeOf(claim: ResourceClaim): { readonly evictAt: number | undefined; readonly rules: readonly DeviceTaintRule[] } {
     let evictAt: number | undefined;
     const rules = new Set<DeviceTaintRule>();
@@ -172,7 +175,7 @@ export class DeviceTaintEvictionController implements Controller {
     for (const rule of this.#rules?.list() ?? []) if (isSelected(rule, driver, pool, device)) yield { taint: rule.spec.taint, rule };
   }
 
-  /** Returns the devices of a pool in its newest generation: slices of older generations are obsolete. */
+  /** Yields the devices of a pool in the newest generation; ResourceSlices of older generations are obsolete. */
   *#newestGeneration(driver: string, pool: string): Generator<Device> {
     const slices = this.#options.slices.byIndex(slicesByPoolIndex, poolKey(driver, pool));
     const newest = Math.max(...slices.map(({ spec }) => spec.pool.generation));
@@ -201,7 +204,7 @@ export class DeviceTaintEvictionController implements Controller {
     };
   }
 
-  /** Deletes a pod. Returns false if it does not exist. */
+  /** Deletes a pod. Returns false if the pod does not exist. */
   async #evict(pod: Pod, client: Client): Promise<boolean> {
     try {
       if (!pod.status?.conditions?.some(({ type, status }) => type === 'DisruptionTarget' && status === 'True')) {
@@ -228,7 +231,7 @@ export class DeviceTaintEvictionController implements Controller {
   }
 }
 
-/** Returns when pods must stop using an allocated device because of a taint, in milliseconds since the epoch; undefined: never. */
+/** Returns when pods must stop using an allocated device because of a taint, in milliseconds since the epoch; undefined if never. */
 function evictionTime(taint: DeviceTaint, { tolerations = [] }: DeviceRequestAllocationResult): number | undefined {
   const matching = tolerations.filter((toleration) => toleratesDeviceTaint(toleration, taint));
   if (matching.length === 0) return 0;

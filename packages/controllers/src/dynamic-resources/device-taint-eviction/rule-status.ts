@@ -11,23 +11,26 @@ const type = 'EvictionInProgress';
 /** Minimum interval between updates of a condition in milliseconds: many pods may be evicted in a row. */
 const minUpdateIntervalMs = 10_000;
 
-/** The effects of a rule with the effect NoExecute, or those it would have. */
+/** The effects of a DeviceTaintRule with the effect NoExecute, or the effects that another rule would have with NoExecute. */
 export interface RuleEffects {
-  /** Number of pods to evict, and of their namespaces. */
+  /** Number of pods to evict; the next field is the number of namespaces of these pods. */
   readonly pods: number;
   readonly namespaces: number;
-  /** Number of selected devices in ResourceSlices and in claim allocations. */
+  /** Number of selected devices in ResourceSlices; the next field is the number in claim allocations. */
   readonly published: number;
   readonly allocated: number;
 }
 
 const formatCount = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`;
 
-/** Sets the EvictionInProgress condition of DeviceTaintRules: the progress of evictions, or their effect if the rule evicted (KEP-5055). */
+/**
+ * Sets the EvictionInProgress condition of DeviceTaintRules: the progress of evictions, or for a rule without NoExecute the evictions that
+ * NoExecute would cause (KEP-5055).
+ */
 export class RuleStatus {
   readonly #clock: Clock;
   readonly #effectsOf: (rule: DeviceTaintRule) => RuleEffects;
-  /** Evicted pods since the start of this process, by uid of the rule. */
+  /** Number of pods evicted since this process started, by uid of the DeviceTaintRule. */
   readonly #evicted = new Map<string, number>();
 
   constructor(clock: Clock, effectsOf: (rule: DeviceTaintRule) => RuleEffects) {

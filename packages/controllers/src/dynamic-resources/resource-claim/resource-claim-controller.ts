@@ -20,7 +20,7 @@ const templatesOf = (pod: Pod) =>
   (pod.spec?.resourceClaims ?? []).flatMap(({ resourceClaimTemplateName: name }) =>
     name === undefined ? [] : [`${pod.metadata?.namespace}/${name}`],
   );
-/** True if the pod no longer uses its claims and never will. */
+/** Returns true if the pod will not use its ResourceClaims any more: it is terminal, or was deleted before it was scheduled. */
 const isPodDone = (pod: Pod) => isTerminal(pod) || (isTerminating(pod) && !pod.spec?.nodeName);
 
 interface ResourceClaimControllerOptions {
@@ -30,7 +30,7 @@ interface ResourceClaimControllerOptions {
   readonly recorder: EventRecorder;
 }
 
-/** Creates claims from templates for pods, and deallocates claims whose consumers are done. */
+/** Creates ResourceClaims from ResourceClaimTemplates for pods, and deallocates ResourceClaims whose pods are done. */
 export class ResourceClaimController implements Controller {
   readonly name = 'resource-claim';
   readonly watches;
@@ -122,7 +122,10 @@ export class ResourceClaimController implements Controller {
     }
   }
 
-  /** Removes consumers that are deleted or done. After the last one, deallocates the claim, and deletes it if its pod is done. */
+  /**
+   * Removes pods that are deleted or done from `status.reservedFor`. When no pod is left, deallocates the claim. Deletes a claim that was created
+   * for a pod when that pod is done.
+   */
   async #release(claim: ResourceClaim, client: Client): Promise<void> {
     const reserved = claim.status?.reservedFor ?? [];
     const remaining = [];
@@ -162,7 +165,7 @@ export class ResourceClaimController implements Controller {
     }
   }
 
-  /** True if the claim is being deleted: then it is deallocated once it has no consumers. */
+  /** Returns true if the claim is being deleted; such a claim is deallocated when it has no more consumers. */
   #isBeingDeleted({ metadata }: ResourceClaim): boolean {
     return metadata?.deletionTimestamp !== undefined;
   }

@@ -36,7 +36,7 @@ interface EndpointSliceMirroringControllerOptions {
 }
 type DesiredEndpointSlice = Pick<EndpointSlice, 'addressType' | 'ports'> & { readonly endpoints: readonly Endpoint[] };
 
-/** Mirrors manually managed Endpoints of Services without a selector into EndpointSlices. */
+/** Mirrors the Endpoints of Services without a selector, which users manage, into EndpointSlices. */
 export class EndpointSliceMirroringController implements Controller {
   readonly name = 'endpointslicemirroring';
   readonly watches;
@@ -172,7 +172,7 @@ const portsText = (ports: readonly EndpointPort[] = []) =>
   JSON.stringify(
     ports.map(({ name, port, protocol, appProtocol }) => [name ?? '', port ?? 0, protocol ?? 'TCP', appProtocol ?? '']).sort(),
   );
-/** Identifies a slice by address family and ports. */
+/** Returns the identity of a mirrored EndpointSlice: its address family and ports. */
 const idOf = ({ addressType, ports }: DesiredEndpointSlice | EndpointSlice) => `${addressType} ${portsText(ports)}`;
 
 const toEndpoint = ({ ip, hostname, nodeName, targetRef }: EndpointAddress, ready: boolean): Endpoint => ({
@@ -220,7 +220,7 @@ export default Controllers.plugin({
   id: 'controller-endpoint-slice-mirroring',
   declares: { loop: 'endpointslicemirroring' },
   config: z.strictObject({
-    /** Addresses of a subset beyond this number are not mirrored. */
+    /** Maximum number of addresses of an Endpoints subset that are mirrored; further addresses are ignored. */
     maxEndpointsPerSubset: z.number().int().min(1).max(1000).default(1000),
   }),
   needs: { informers: Informers, events: Events },

@@ -38,18 +38,18 @@ interface EndpointSliceControllerOptions {
 interface ServiceSync {
   readonly key: string;
   readonly service: Service;
-  /** The last-change-trigger-time annotation of changed slices. */
+  /** The value of the annotation last-change-trigger-time for EndpointSlices that this reconcile changes. */
   readonly trigger: string | undefined;
   readonly client: Client;
 }
-/** Endpoints with the same ports and family, which share slices. */
+/** Endpoints with the same ports and address family, which share EndpointSlices. */
 interface EndpointGroup {
   readonly family: IPFamily;
   readonly ports: readonly EndpointPort[];
   readonly endpoints: Map<string, Endpoint>;
 }
 
-/** Publishes the ready addresses of the pods of each Service in EndpointSlices of limited size. */
+/** Publishes the addresses of the pods of each Service in EndpointSlices of limited size. */
 export class EndpointSliceController implements Controller {
   readonly name = 'endpointslice';
   readonly watches;
@@ -57,9 +57,9 @@ export class EndpointSliceController implements Controller {
   readonly #selectors: ServiceSelectorIndex;
   readonly #triggers = new TriggerTimeTracker();
   readonly #expectations: ControllerExpectations;
-  /** CPU ratios of zones, computed on demand and reset when nodes change. */
+  /** The share of CPU of each zone, computed on demand and reset when nodes change. */
   #zoneCpuRatios: { readonly of: ZoneCpuRatios } | undefined;
-  /** Reasons why a Service gets no topology hints, by key: each change is reported by one event. */
+  /** The reason why a Service gets no topology hints, by Service key. Each change of the reason is reported by one event. */
   readonly #hintFailures = new Map<string, string>();
 
   constructor(options: EndpointSliceControllerOptions) {
@@ -182,7 +182,10 @@ export class EndpointSliceController implements Controller {
     }
   }
 
-  /** Changes as few slices as possible: updates existing endpoints in place, then fills slices with free capacity, then creates slices. */
+  /**
+   * Distributes endpoints over EndpointSlices with as few writes as possible: updates existing endpoints in place, then fills slices with free
+   * capacity, then creates slices.
+   */
   async #reconcileByPortMapping(sync: ServiceSync, group: EndpointGroup, existing: readonly EndpointSlice[]): Promise<void> {
     const { key, service, trigger, client } = sync;
     const unplaced = new Map(group.endpoints);
@@ -265,7 +268,7 @@ export class EndpointSliceController implements Controller {
 
 const zoneOf = ({ metadata }: Node) => metadata?.labels?.['topology.kubernetes.io/zone'];
 
-/** True if a change of a pod may affect its endpoints. */
+/** Returns true if this change of a pod may affect the pod's endpoints. */
 function isEndpointChange(pod: Pod, old: Pod): boolean {
   return (
     pod.status?.podIP !== old.status?.podIP ||

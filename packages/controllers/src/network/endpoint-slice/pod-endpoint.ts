@@ -8,7 +8,7 @@ import { isReady, isTerminal, isTerminating } from '../../pods/pod-state.ts';
 export type IPFamily = 'IPv4' | 'IPv6';
 export const familyOf = (ip: string): IPFamily => (isIPv6(ip) ? 'IPv6' : 'IPv4');
 
-/** Returns the IP families of a Service: `spec.ipFamilies`, or those of its cluster IPs. */
+/** Returns the IP families of a Service: `spec.ipFamilies`, or else the families of its cluster IPs. */
 export function familiesOf(service: Service): readonly IPFamily[] {
   const specFamilies = service.spec?.ipFamilies?.filter((family): family is IPFamily => family === 'IPv4' || family === 'IPv6');
   if (specFamilies !== undefined && specFamilies.length > 0) return specFamilies;
@@ -16,7 +16,7 @@ export function familiesOf(service: Service): readonly IPFamily[] {
   return ips.length > 0 ? [...new Set(ips.map(familyOf))] : ['IPv4'];
 }
 
-/** True if the pod has an IP address and is not terminal. */
+/** Returns true if the pod has an IP address and is not terminal. */
 export const shouldPodBeInEndpoints = (pod: Pod): boolean =>
   (pod.status?.podIPs?.length ?? 0) + (pod.status?.podIP ? 1 : 0) > 0 && !isTerminal(pod);
 
@@ -25,7 +25,10 @@ export function addressOf(pod: Pod, family: IPFamily): string | undefined {
   return ips.find((ip) => familyOf(ip) === family);
 }
 
-/** Resolves the target port. A named port is looked up in the pod's containers, so it may differ between pods of one Service. */
+/**
+ * Returns the target port number of a Service port for one pod, or undefined if the pod lacks the named port. A named port is looked up in the
+ * pod's containers, so the number may differ between pods of one Service.
+ */
 export function targetPort(port: ServicePort, pod: Pod): number | undefined {
   const target = port.targetPort ?? port.port;
   if (typeof target === 'number' || target === '') return intValue(target === '' ? port.port : target) || port.port;
@@ -37,7 +40,7 @@ export function targetPort(port: ServicePort, pod: Pod): number | undefined {
   return undefined;
 }
 
-/** Returns the ports of a Service as resolved for a pod, without named ports that the pod does not have. */
+/** Returns the endpoint ports of a Service for one pod, without named ports that the pod does not have. */
 export function endpointPorts(service: Service, pod: Pod): readonly EndpointPort[] {
   return (service.spec?.ports ?? []).flatMap((port): EndpointPort[] => {
     const number = targetPort(port, pod);

@@ -5,14 +5,14 @@ import { podsByLabelIndex, labelKey, podLabelKeys } from '../../indexes/pods-by-
 
 type Labels = Readonly<Record<string, string>>;
 const bySelector = 'namespace-selector-label';
-/** Index key: one label of the selector; the complete selector is compared afterwards. */
+/** Returns the index key of a Service: one label of its selector. The lookup compares the complete selector afterwards. */
 const selectorLabel = (service: Service) => {
   const [first] = Object.entries(service.spec?.selector ?? {});
   return first === undefined ? [] : [labelKey(service.metadata?.namespace, first[0], first[1])];
 };
 const matches = (selector: Labels, labels: Labels | undefined) => Object.entries(selector).every(([key, value]) => labels?.[key] === value);
 
-/** Finds the Services that select a pod and the pods of a Service, by an index of one selector label. */
+/** An index of Services by one selector label, which finds the Services that select a pod and the pods of a Service. */
 export class ServiceSelectorIndex {
   readonly #services: Informer<Service>;
   readonly #pods: Informer<Pod>;
@@ -24,7 +24,7 @@ export class ServiceSelectorIndex {
     pods.addIndexer(podsByLabelIndex, podLabelKeys);
   }
 
-  /** Returns the keys of Services that select the pod or its previous version. */
+  /** Returns the keys of the Services that select the pod or the previous version of the pod. */
   servicesOf(pod: Pod, old: Pod | undefined): Iterable<string> {
     const keys = new Set<string>();
     for (const version of old === undefined || old.metadata?.labels === pod.metadata?.labels ? [pod] : [pod, old]) {

@@ -6,7 +6,7 @@ export const managedBy = 'endpointslice.kubernetes.io/managed-by';
 export const controllerName = 'endpointslice-controller.k8s.io';
 const excludedLabels: ReadonlySet<string> = new Set([serviceLabel, managedBy, 'service.kubernetes.io/headless']);
 
-/** Returns the labels of the slices of a Service. */
+/** Returns the labels for the EndpointSlices of a Service. */
 export function sliceLabels(service: Service): Record<string, string> {
   const labels: Record<string, string> = {};
   for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!excludedLabels.has(key)) labels[key] = value;

@@ -2,15 +2,15 @@ import { milliValue } from '@oarlock/api/values/quantity';
 import type { Node } from '@oarlock/api/types/core-v1';
 import type { Endpoint } from '@oarlock/api/types/discovery-v1';
 
-/** Maximum overload of an endpoint relative to its expected share (KEP-2433). */
+/** Maximum overload of an endpoint relative to its expected share, as a fraction (KEP-2433). */
 const overloadThreshold = 0.2;
 const controlPlane = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** Fraction of the cluster's CPU by zone; undefined if a node lacks CPU or zone information, or if there are fewer than two zones. */
+/** The fraction of the cluster's CPU by zone. Undefined if a node lacks CPU or zone information, or if there are fewer than two zones. */
 export type ZoneCpuRatios = ReadonlyMap<string, number> | undefined;
 
-/** Returns the properties of a node that affect the CPU ratios, for comparison. */
+/** Returns the properties of a node that affect the CPU ratios, as text for comparison. */
 export const topologyText = ({ metadata, status }: Node): string =>
   JSON.stringify([
     metadata?.labels?.[zoneLabel],
@@ -53,8 +53,8 @@ const hintFailureMessages = {
 } as const satisfies Record<string, TopologyHintsFailure>;
 
 /**
- * Allocates ready endpoints to zones in proportion to CPU, preferring their own zone, so that no endpoint exceeds the overload threshold
- * (topology mode Auto upstream). Returns the zone of each ready endpoint, or why allocation is not possible.
+ * Assigns each ready endpoint to a zone in proportion to the zones' CPU, preferring the zone of the endpoint, so that no endpoint exceeds the
+ * overload threshold (topology mode Auto upstream). Returns the zone of each endpoint, or the reason why this is not possible.
  */
 export function allocateHints(endpoints: readonly Endpoint[], shares: ZoneCpuRatios): ReadonlyMap<Endpoint, string> | TopologyHintsFailure {
   const ready = endpoints.filter(({ conditions }) => conditions?.ready !== false);
@@ -69,7 +69,7 @@ export function allocateHints(endpoints: readonly Endpoint[], shares: ZoneCpuRat
   const unassigned: Endpoint[] = [];
   for (const endpoint of ordered) (allocated.get(endpoint.zone ?? '') ?? unassigned).push(endpoint);
   const expectedCount = (zone: string) => (shares.get(zone) ?? 0) * ready.length;
-  /** Returns the zone with the lowest (1) or highest (-1) ratio of allocated to expected endpoints. */
+  /** Returns the zone with the lowest (sign 1) or highest (sign -1) ratio of allocated to expected endpoints. */
   const extreme = (sign: 1 | -1) =>
     [...allocated].toSorted(([a, x], [b, y]) => sign * (x.length / expectedCount(a) - y.length / expectedCount(b)) || (a < b ? -1 : 1))[0];
   for (const endpoint of unassigned) extreme(1)?.[1].push(endpoint);

@@ -1,7 +1,7 @@
 import type { Service } from '@oarlock/api/types/core-v1';
 import type { Endpoint } from '@oarlock/api/types/discovery-v1';
 
-/** True if the topology annotation of the Service enables hints, under its current or its deprecated name. */
+/** Returns true if the topology annotation of the Service, under its current or its deprecated name, enables hints. */
 export function usesTopologyHints({ metadata }: Service): boolean {
   const { annotations = {} } = metadata ?? {};
   const mode = annotations['service.kubernetes.io/topology-aware-hints'] ?? annotations['service.kubernetes.io/topology-mode'];
@@ -10,7 +10,7 @@ export function usesTopologyHints({ metadata }: Service): boolean {
 
 const prefersLocality: ReadonlySet<string> = new Set(['PreferClose', 'PreferSameZone', 'PreferSameNode']);
 
-/** Adds hints for `trafficDistribution` of the Service (KEP-2433, KEP-3015). Endpoints that are not ready get no hints. */
+/** Returns the endpoint with hints for the Service's `trafficDistribution` (KEP-2433, KEP-3015). Endpoints that are not ready get no hints. */
 export function withHints(endpoint: Endpoint, service: Service): Endpoint {
   const distribution = service.spec?.trafficDistribution;
   if (usesTopologyHints(service) || endpoint.conditions?.ready === false || distribution === undefined) return endpoint;

@@ -3,12 +3,15 @@ import { formatTime, parseTime } from '@oarlock/api/values/time';
 import type { Pod, Service } from '@oarlock/api/types/core-v1';
 import { conditionOf } from '../../pods/pod-state.ts';
 
-/** Annotation on Endpoints and EndpointSlices: time of the change that triggered the update. Proxies measure programming latency from it. */
+/**
+ * Annotation on Endpoints and EndpointSlices with the time of the change that triggered the update. Service proxies measure the programming
+ * latency with it.
+ */
 export const triggerAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 
 interface KnownTriggerTimes {
   readonly service: number;
-  /** By pod uid. */
+  /** Change times by pod uid. */
   readonly pods: ReadonlyMap<string, number>;
 }
 
@@ -16,7 +19,7 @@ interface KnownTriggerTimes {
 export class TriggerTimeTracker {
   readonly #known = new Map<ObjectKey, KnownTriggerTimes>();
 
-  /** Returns the value of the annotation, or undefined if no change has a time. */
+  /** Returns the annotation value for the earliest change since the last call, or undefined if no change has a time. */
   computeLastChangeTriggerTime(key: ObjectKey, service: Service, pods: readonly Pod[]): string | undefined {
     const before = this.#known.get(key);
     const serviceCreated = parseTime(service.metadata?.creationTimestamp ?? '') ?? 0;
@@ -40,7 +43,7 @@ export class TriggerTimeTracker {
   }
 }
 
-/** Replaces the annotation. */
+/** Returns the annotations with the trigger time replaced; without the annotation if `time` is undefined. */
 export function withTrigger(annotations: Readonly<Record<string, string>> | undefined, time: string | undefined): Record<string, string> {
   const { [triggerAnnotation]: _, ...others } = annotations ?? {};
   return { ...others, ...(time !== undefined && { [triggerAnnotation]: time }) };

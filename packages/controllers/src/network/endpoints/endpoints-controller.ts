@@ -22,7 +22,7 @@ interface EndpointsControllerOptions {
   readonly recorder: EventRecorder;
 }
 
-/** Maintains the Endpoints of each Service, the predecessor of EndpointSlices, for clients that still read them. */
+/** Maintains the Endpoints of each Service for clients that do not read EndpointSlices yet. */
 export class EndpointsController implements Controller {
   readonly name = 'endpoints';
   readonly watches;

@@ -8,7 +8,7 @@ import { Informers } from '@oarlock/spi/client';
 import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 
-/** A block of pod addresses, as the network plugins of nodes write it: see plugins/network-calico. */
+/** A block of pod addresses (IPBlock resource). The network plugins of nodes write these objects: see plugins/network-calico. */
 export interface IPBlock extends KubeObject {
   readonly spec: {
     readonly cidr: string;
@@ -66,7 +66,7 @@ const definition: CustomResourceDefinition = {
   },
 };
 
-/** Removes a node from a block. Returns undefined if no node uses the block any more. */
+/** Returns the block without a node, or undefined if no node uses the block any more. */
 export function withoutNode({ spec, ...block }: IPBlock, node: string): IPBlock | undefined {
   const { [node]: _, ...claims } = spec.claims ?? {};
   const { node: owner, ...rest } = spec;
@@ -80,7 +80,7 @@ const nodesOf = ({ spec }: IPBlock): readonly string[] => [
   ...new Set([...(spec.node === undefined ? [] : [spec.node]), ...Object.keys(spec.claims ?? {})]),
 ];
 
-/** Removes deleted nodes, as `isGone` determines, from all blocks, and deletes unused blocks. */
+/** Removes the nodes for which `isGone` returns true from all blocks, and deletes blocks that no node uses. */
 async function releaseBlocks(client: Client, isGone: (node: string) => Promise<boolean> | boolean): Promise<void> {
   const { items } = await client.list(ipBlocks);
   for (const block of items) {
@@ -92,7 +92,7 @@ async function releaseBlocks(client: Client, isGone: (node: string) => Promise<b
   }
 }
 
-/** True if the read fails with NotFound. @throws all other errors */
+/** Returns true if the read fails with NotFound. @throws all other errors of the read */
 async function isMissing(read: Promise<unknown>): Promise<boolean> {
   try {
     await read;
@@ -103,7 +103,7 @@ async function isMissing(read: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Creates the CustomResourceDefinition; if it existed, releases the blocks of nodes that were deleted while no controller ran. */
+/** Creates the CustomResourceDefinition. If it already exists, releases the blocks of nodes that were deleted while no controller ran. */
 async function createDefinition(client: Client, isKnown: (node: string) => boolean): Promise<void> {
   if (await isMissing(client.get(customResourceDefinitions, { name: definition.metadata?.name ?? '' }))) {
     await client.create(customResourceDefinitions, definition).catch((error: unknown) => {
@@ -115,7 +115,7 @@ async function createDefinition(client: Client, isKnown: (node: string) => boole
   await releaseBlocks(client, (name) => !isKnown(name) && isMissing(client.get(nodeResource, { name })));
 }
 
-/** Creates the IPBlock resource once a node uses it, and releases the blocks of deleted nodes. */
+/** Creates the CustomResourceDefinition of IPBlock when a node uses IP blocks, and releases the blocks of deleted nodes. */
 export default Controllers.plugin({
   id: 'controller-ip-blocks',
   declares: { loop: 'ip-blocks' },

@@ -13,7 +13,7 @@ import { z } from 'zod';
 import { withTypeMeta } from '../../objects/object-identity.ts';
 
 const finalizer = 'networking.k8s.io/service-cidr-finalizer';
-/** Time in which API servers may still allocate from a range until they observe its deletion (KEP-1880). */
+/** Time in milliseconds for which API servers may still allocate from a deleted ServiceCIDR, until they observe the deletion (KEP-1880). */
 const deletionGraceMs = 10_000;
 const byFamily = 'addresses-of-family';
 
@@ -41,8 +41,8 @@ interface ServiceCidrControllerOptions {
 }
 
 /**
- * Sets the Ready condition of ServiceCIDRs and keeps a deleted one until no IPAddress needs it. Oarlock's API server does this itself; the
- * controller is for API servers that do not.
+ * Sets the Ready condition of ServiceCIDRs, and keeps a deleted ServiceCIDR as long as an IPAddress needs it. Oarlock's API server does this
+ * itself; the controller is for other API servers.
  */
 export class ServiceCidrController implements Controller {
   readonly name = 'service-cidr';
@@ -105,7 +105,7 @@ export class ServiceCidrController implements Controller {
     return undefined;
   }
 
-  /** True if an address is in this range and in no other range that is not being deleted. */
+  /** Returns true if an IPAddress is in this ServiceCIDR and in no other ServiceCIDR that is not being deleted. */
   #hasAddressesOnlyHere(range: ServiceCIDR): boolean {
     const ranges = rangesOf(range);
     const others = this.#options.ranges

@@ -1,10 +1,10 @@
 import { parseCIDR, parseCIDRSloppy } from '@oarlock/api/net/cidr';
 import { formatIPNumber, type IPFamily } from '@oarlock/api/net/ip-number';
 
-/** Maximum number of bits of the part index: 65,536 parts of a range, as upstream. */
+/** Maximum number of bits of the index of a part: a range has at most 65,536 parts, as upstream. */
 const maxPartBits = 16;
 
-/** Splits a range into parts of equal size and allocates each once. */
+/** Splits a CIDR into parts of equal size, and allocates each part to at most one node at a time. */
 export class CidrSet {
   readonly family: IPFamily;
   readonly #base: bigint;
@@ -42,7 +42,7 @@ export class CidrSet {
     if (index !== undefined) this.#used.delete(index);
   }
 
-  /** Returns the next free part, or undefined if all are in use. Released parts are reused last. */
+  /** Returns the next free part, or undefined if all parts are in use. Released parts are reused last. */
   allocateNext(): string | undefined {
     if (this.#used.size >= this.#partCount) return undefined;
     while (this.#used.has(this.#next)) this.#next = (this.#next + 1) % this.#partCount;

@@ -7,7 +7,7 @@ import { Controllers, watch } from '@oarlock/spi/controller';
 import { z } from 'zod';
 import { CidrSet } from './cidr-set.ts';
 
-/** Allocates a pod CIDR of each IP family of the cluster to every node. */
+/** Allocates to every node a pod CIDR of each IP family of the cluster. */
 export default Controllers.plugin({
   id: 'controller-node-ipam',
   declares: { loop: 'node-ipam' },
@@ -26,7 +26,7 @@ export default Controllers.plugin({
         Math.max(range?.family === 'IPv6' ? config.nodeMaskBitsIPv6 : config.nodeMaskBits, range?.prefixLength ?? 0),
       );
     });
-    /** Nodes without a CIDR because the ranges were exhausted: they are retried when a node is deleted. */
+    /** Nodes that have no pod CIDR because the ranges were exhausted. The controller retries these nodes when another node is deleted. */
     const nodesWithoutCidr = new Set<string>();
     const allocated = new Map<string, readonly string[]>();
     const occupyCidrs = ({ metadata, spec }: Node) => {

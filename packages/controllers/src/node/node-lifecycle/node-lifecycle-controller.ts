@@ -14,7 +14,7 @@ import { podsByNodeIndex, podNodeKeys } from '../../indexes/pods-by-node.ts';
 const leaseNamespace = 'kube-node-lease';
 const notReadyTaint = 'node.kubernetes.io/not-ready';
 const unreachableTaint = 'node.kubernetes.io/unreachable';
-/** Node conditions that keep new pods off a node, with their taints. */
+/** Node conditions that prevent scheduling on a node, each with the taint for the condition. */
 const conditionTaints: readonly (readonly [condition: string, taint: string])[] = [
   ['MemoryPressure', 'node.kubernetes.io/memory-pressure'],
   ['DiskPressure', 'node.kubernetes.io/disk-pressure'],
@@ -40,14 +40,14 @@ interface NodeLifecycleControllerOptions {
 }
 
 /**
- * Detects nodes without heartbeats by their Lease and sets their conditions and taints. A node has the whole grace period from when this
- * process first observes it, so that a restart of the control plane does not mark nodes as unreachable.
+ * Detects nodes without heartbeats by their Leases, and sets the conditions and taints of these nodes. The grace period of a node starts when
+ * this process first observes the node, so that a restart of the control plane does not mark nodes as unreachable.
  */
 export class NodeLifecycleController implements Controller {
   readonly name = 'node-lifecycle';
   readonly watches;
   readonly #options: NodeLifecycleControllerOptions;
-  /** Time of the last heartbeat of each node, on the monotonic clock. */
+  /** Time of the last heartbeat of each node, in milliseconds of the monotonic clock. */
   readonly #lastHeartbeats = new Map<string, number>();
   readonly #zones: ZoneEvictionLimiter;
 
@@ -93,7 +93,7 @@ export class NodeLifecycleController implements Controller {
     this.#options.recorder.event(node, 'Normal', reason, `Node ${name} event: ${action} Node ${name} ${preposition} Controller`);
   }
 
-  /** Returns the nodes whose taints may change: this one, and others in its zone if the zone state changed. */
+  /** Yields the names of the nodes whose taints may change: this node, and other nodes in the zone if the zone's state changed. */
   *#affectedNodes(node: Node): Iterable<string> {
     const name = node.metadata?.name ?? '';
     yield name;
@@ -160,8 +160,8 @@ export class NodeLifecycleController implements Controller {
   }
 
   /**
-   * Updates the taints of a node from its conditions: NoSchedule at once, NoExecute for a node that is not ready or unreachable when the
-   * eviction rate of its zone permits. Returns the milliseconds until then.
+   * Updates the taints of a node from the node's conditions: NoSchedule taints at once; the NoExecute taint of a node that is not ready or
+   * unreachable when the eviction rate of the zone permits. Returns the milliseconds until the rate permits it, or undefined.
    */
   async #syncTaints(node: Node, client: Client): Promise<number | undefined> {
     const status = (type: string) => node.status?.conditions?.find((condition) => condition.type === type)?.status;
@@ -190,7 +190,7 @@ export class NodeLifecycleController implements Controller {
     return waitMs;
   }
 
-  /** Sets Ready to False on the pods of an unreachable node, whose kubelet cannot report it. */
+  /** Sets the Ready condition of the pods on an unreachable node to False, because the kubelet cannot report it. */
   async #markPodsNotReady(node: Node, client: Client): Promise<void> {
     const now = formatTime(this.#options.clock.now());
     for (const pod of this.#options.pods.byIndex(podsByNodeIndex, node.metadata?.name ?? '')) {
@@ -222,11 +222,11 @@ export default Controllers.plugin({
   declares: { loop: 'node-lifecycle' },
   config: z.strictObject({
     gracePeriodSeconds: z.number().int().min(1).default(50),
-    /** Evicted nodes per second in each zone. */
+    /** Number of nodes per second that are evicted in each zone. */
     evictionRate: z.number().min(0).default(0.1),
-    /** Evicted nodes per second in a large, partially disrupted zone; small ones are not evicted then. */
+    /** Number of nodes per second that are evicted in a large, partially disrupted zone. Small zones are not evicted while partially disrupted. */
     secondaryEvictionRate: z.number().min(0).default(0.01),
-    /** Fraction of unready nodes from which a zone is partially disrupted. */
+    /** Fraction of unready nodes at which a zone counts as partially disrupted. */
     unhealthyZoneThreshold: z.number().min(0).max(1).default(0.55),
     /** Number of nodes above which a zone is large. */
     largeClusterSize: z.number().int().min(0).default(50),

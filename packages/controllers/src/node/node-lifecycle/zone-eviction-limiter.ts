@@ -1,11 +1,11 @@
 import type { Node } from '@oarlock/api/types/core-v1';
 
 export interface EvictionRates {
-  /** Evicted nodes per second in each zone. */
+  /** Number of nodes per second that are evicted in each zone. */
   readonly evictionRate: number;
-  /** Rate in a partially disrupted large zone; small zones are not evicted then. */
+  /** Number of nodes per second that are evicted in a large, partially disrupted zone. Small zones are not evicted while partially disrupted. */
   readonly secondaryEvictionRate: number;
-  /** Fraction of unready nodes from which a zone is partially disrupted. */
+  /** Fraction of unready nodes at which a zone counts as partially disrupted. */
   readonly unhealthyZoneThreshold: number;
   /** Number of nodes above which a zone is large. */
   readonly largeClusterSize: number;
@@ -24,8 +24,8 @@ const zoneOf = (node: Node) => `${label(node, 'region')} ${label(node, 'zone')}`
 const isReady = (node: Node) => node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
 
 /**
- * Limits the rate at which nodes are evicted, by zone. The more nodes of a zone are unready, the likelier the cause is the network; if all
- * zones are fully disrupted, nothing is evicted.
+ * Limits the rate at which nodes are evicted in each zone. If many nodes of a zone are unready, a network fault is the more likely cause, so
+ * the rate is lower; if all zones are fully disrupted, no node is evicted.
  */
 export class ZoneEvictionLimiter {
   readonly #rates: EvictionRates;
@@ -42,7 +42,7 @@ export class ZoneEvictionLimiter {
     return this.#allZonesFullyDisrupted;
   }
 
-  /** Adds or updates a node. Returns other nodes whose eviction this may change. */
+  /** Adds or updates a node. Returns the names of other nodes whose eviction this change may affect. */
   setNode(node: Node): Iterable<string> {
     const name = node.metadata?.name ?? '';
     const id = zoneOf(node);
@@ -94,7 +94,10 @@ export class ZoneEvictionLimiter {
     return changed ? nodes.keys() : [];
   }
 
-  /** Returns 0 if the node may be evicted now, otherwise the delay in milliseconds, or undefined until the zone state changes. */
+  /**
+   * Returns 0 if the node may be evicted now, or the delay in milliseconds; undefined if the node must not be evicted before the state of the
+   * zone changes.
+   */
   tryEvict(name: string, nowMs: number): number | undefined {
     const zone = this.#zones.get(this.#zoneOf.get(name) ?? '');
     if (zone === undefined || this.#allZonesFullyDisrupted) return undefined;

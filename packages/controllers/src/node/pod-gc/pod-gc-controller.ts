@@ -14,17 +14,17 @@ import { podsByNodeIndex, podNodeKeys } from '../../indexes/pods-by-node.ts';
 const terminatedIndex = 'ended';
 const terminatedPodKeys = (pod: Pod) => (isTerminal(pod) ? ['all'] : []);
 const outOfServiceTaint = 'node.kubernetes.io/out-of-service';
-/** Key of the reconcile that enforces the threshold of terminated pods. */
+/** Key in the work queue for the reconcile that enforces the threshold of terminated pods. */
 const terminatedKey = 'ended';
 const nodePrefix = 'node/';
 const podPrefix = 'pod/';
 
-/** True if an administrator tainted the node as out of service and it is not ready: no pod runs on it. */
+/** Returns true if the node has the out-of-service taint and is not ready: no pod runs on the node. */
 const isOutOfService = (node: Node | undefined) =>
   node !== undefined &&
   (node.spec?.taints?.some(({ key }) => key === outOfServiceTaint) ?? false) &&
   !node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
-/** True if the pod is deleted but not bound to a node: no kubelet will ever confirm its termination. */
+/** Returns true if the pod is being deleted and has no node: no kubelet will confirm the pod's termination. */
 const isUnscheduledTerminating = (pod: Pod) => isTerminating(pod) && !pod.spec?.nodeName;
 const byCreation = (a: Pod, b: Pod) => ((a.metadata?.creationTimestamp ?? '') < (b.metadata?.creationTimestamp ?? '') ? -1 : 1);
 
@@ -32,16 +32,16 @@ interface PodGcControllerOptions {
   readonly pods: Informer<Pod>;
   readonly nodes: Informer<Node>;
   readonly clock: Clock;
-  /** Number of terminated pods above which the oldest are deleted. */
+  /** Number of terminated pods above which the oldest terminated pods are deleted. */
   readonly terminatedPodThreshold: number;
-  /** Time for which a node must be missing before its pods are deleted. */
+  /** Time in milliseconds for which a node must be missing before the node's pods are deleted. */
   readonly quarantineMs: number;
 }
 
 interface PodDeletion {
-  /** Sets the phase to Failed before the deletion, so that a Job counts the pod. */
+  /** Sets the pod's phase to Failed before the deletion, so that a Job counts the pod. */
   readonly markFailed: boolean;
-  /** Adds the DisruptionTarget condition. */
+  /** Adds the DisruptionTarget condition to the pod before the deletion. */
   readonly markDisrupted: boolean;
 }
 
@@ -54,7 +54,7 @@ export class PodGcController implements Controller {
   readonly concurrentReconciles = 1;
   readonly watches;
   readonly #options: PodGcControllerOptions;
-  /** When each missing node with pods was first observed, on the monotonic clock. */
+  /** Time since which each missing node is missing while pods refer to it, in milliseconds of the monotonic clock. */
   readonly #missingSince = new Map<string, number>();
 
   constructor(options: PodGcControllerOptions) {
@@ -159,7 +159,7 @@ export default Controllers.plugin({
   declares: { loop: 'pod-garbage-collector' },
   config: z.strictObject({
     terminatedPodThreshold: z.number().int().min(0).default(12_500),
-    /** Seconds for which a node must be missing before its pods are deleted. */
+    /** Seconds for which a node must be missing before the node's pods are deleted. */
     quarantineSeconds: z.number().int().min(0).default(40),
   }),
   needs: { informers: Informers },

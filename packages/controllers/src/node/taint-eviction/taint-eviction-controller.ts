@@ -22,7 +22,7 @@ interface TaintEvictionControllerOptions {
 const noExecuteTaints = (node: Node | undefined): readonly Taint[] =>
   (node?.spec?.taints ?? []).filter(({ effect }) => effect === 'NoExecute');
 
-/** Returns how long the pod tolerates these taints, in milliseconds; 0 if it does not, undefined if forever. */
+/** Returns how long the pod tolerates these taints, in milliseconds: 0 if the pod does not tolerate them, undefined if it always does. */
 export function minTolerationTime(pod: Pod, taints: readonly Taint[]): number | undefined {
   let shortest: number | undefined;
   for (const taint of taints) {
@@ -34,13 +34,13 @@ export function minTolerationTime(pod: Pod, taints: readonly Taint[]): number | 
   return shortest;
 }
 
-/** Deletes pods from nodes with NoExecute taints that they do not tolerate or no longer tolerate. */
+/** Deletes pods from nodes with NoExecute taints that the pods do not tolerate, or whose toleration time has passed. */
 export class TaintEvictionController implements Controller {
   readonly name = 'taint-eviction';
   readonly concurrentReconciles = 8;
   readonly watches;
   readonly #options: TaintEvictionControllerOptions;
-  /** When toleration of the node's taints started, by pod, on the monotonic clock. */
+  /** Start of the toleration time of each pod, in milliseconds of the monotonic clock. */
   readonly #evictionStarts = new Map<ObjectKey, { readonly uid: string; readonly at: number }>();
 
   constructor(options: TaintEvictionControllerOptions) {

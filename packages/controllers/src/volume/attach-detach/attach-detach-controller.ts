@@ -35,12 +35,12 @@ interface AttachDetachControllerOptions {
   readonly drivers: Informer<CSIDriver>;
   readonly recorder: EventRecorder;
   readonly clock: Clock;
-  /** Time after which a volume is force-detached from a node that is not ready and still reports it in use. */
+  /** Time in milliseconds after which a volume is force-detached from a node that is not ready and still reports the volume in use. */
   readonly forceDetachMs: number;
 }
 interface DetachingVolume {
   readonly attachment: VolumeAttachment;
-  /** True if the volume is detached although the node may still use it. */
+  /** True if the volume is detached although the node may still use the volume. */
   readonly forced: boolean;
   readonly uniqueVolumeName?: string;
 }
@@ -54,15 +54,15 @@ const uniqueName = ({ spec }: PersistentVolume) => `kubernetes.io/csi/${spec?.cs
 /** Returns the name of a VolumeAttachment, as external attachers expect it. */
 export const attachmentName = ({ spec }: PersistentVolume, node: string): string =>
   `csi-${createHash('sha256').update(`${spec?.csi?.volumeHandle}${spec?.csi?.driver}${node}`).digest('hex')}`;
-/** Matches the names of attachments that this controller created, for attachments whose volume is deleted. */
+/** Matches the names of VolumeAttachments that this controller created, to find attachments whose volume is deleted. */
 const attachmentNamePattern = /^csi-[0-9a-f]{64}$/;
 
-/** Attaches volumes to the nodes of the pods that use them, and detaches them after the last pod. */
+/** Attaches volumes to the nodes whose pods use them, and detaches each volume when no pod on the node uses it any more. */
 export class AttachDetachController implements Controller {
   readonly name = 'persistentvolume-attach-detach';
   readonly watches;
   readonly #options: AttachDetachControllerOptions;
-  /** When each attachment became unused, on the monotonic clock. */
+  /** Time at which each VolumeAttachment became unused, in milliseconds of the monotonic clock. */
   readonly #unusedSince = new Map<string, number>();
 
   constructor(options: AttachDetachControllerOptions) {
@@ -143,7 +143,7 @@ export class AttachDetachController implements Controller {
     return Number.isFinite(waitMs) ? { requeueAfterMs: waitMs } : undefined;
   }
 
-  /** Returns the volumes that pods of a node need, by attachment name. */
+  /** Returns the volumes that the pods of a node need, keyed by VolumeAttachment name. */
   #desiredAttachments(name: string): ReadonlyMap<string, DesiredAttachment> {
     const { pods, claims, volumes, drivers } = this.#options;
     const desired = new Map<string, DesiredAttachment>();
@@ -181,7 +181,7 @@ export class AttachDetachController implements Controller {
     }
   }
 
-  /** Records the event on each pod. Lists the other pods of the volume by name only within the same namespace. */
+  /** Records a Multi-Attach event on each pod. The message names the other pods of the volume only if they are in the same namespace. */
   #recordMultiAttachError({ volume, pods }: DesiredAttachment, nodeName: string): void {
     const ref = volume.spec?.claimRef;
     const others = this.#options.pods
@@ -206,7 +206,10 @@ export class AttachDetachController implements Controller {
     }
   }
 
-  /** Writes `volumesAttached`, so that the kubelet stops using a volume before it is detached. Returns the new node, or undefined if it is deleted. */
+  /**
+   * Writes `volumesAttached` to the node status, so that the kubelet stops using a volume before the volume is detached. Returns the updated
+   * node, or undefined if the node is deleted.
+   */
   async #writeVolumesAttached(
     node: Node,
     volumesAttached: readonly { readonly name: string; readonly devicePath: string }[],
@@ -248,9 +251,9 @@ export class AttachDetachController implements Controller {
 
 const inUse = ({ status }: Node): readonly string[] => status?.volumesInUse ?? [];
 const isHealthy = ({ status }: Node) => status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
-/** True if the administrator confirmed by a taint that the node is shut down. */
+/** Returns true if the node has the out-of-service taint, with which an administrator confirms that the node is shut down. */
 const isOutOfService = ({ spec }: Node) => spec?.taints?.some(({ key }) => key === 'node.kubernetes.io/out-of-service') === true;
-/** Returns the properties of a node that affect detaching, for comparison. */
+/** Returns the properties of a node that affect detaching, as text for comparison. */
 const reportedVolumes = (node: Node) => [...inUse(node), isHealthy(node), isOutOfService(node)].join();
 
 export default Controllers.plugin({

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { DiscoveredKinds } from '../../discovery/discovered-kinds.ts';
 import { withTypeMeta } from '../../objects/object-identity.ts';
 
-/** Registers a kind of data source from which a populator fills claims (KEP-1495). */
+/** A VolumePopulator object: registers a kind of data source from which a volume populator fills PersistentVolumeClaims (KEP-1495). */
 export interface VolumePopulator extends KubeObject {
   readonly sourceKind?: { readonly group?: string; readonly kind?: string };
 }
@@ -21,8 +21,8 @@ export const volumePopulators = resource<VolumePopulator>(
 );
 
 /**
- * Returns the group and kind of the PersistentVolumeClaim's data source if only a volume populator can provision from it; undefined if the
- * claim has no data source, or one that provisioners handle: a PersistentVolumeClaim or a VolumeSnapshot.
+ * Returns the data source of a claim if only a volume populator can handle it. Returns undefined for claims and snapshots, which provisioners
+ * handle.
  */
 function populatorSource({ spec }: PersistentVolumeClaim): { readonly group: string; readonly kind: string } | undefined {
   const { apiGroup: group = '', kind = '' } = spec?.dataSourceRef ?? spec?.dataSource ?? {};
@@ -30,7 +30,10 @@ function populatorSource({ spec }: PersistentVolumeClaim): { readonly group: str
 }
 const isPendingClaim = (claim: PersistentVolumeClaim) => !claim.spec?.volumeName && populatorSource(claim) !== undefined;
 
-/** Records a warning on claims whose data source has no VolumePopulator, if VolumePopulators are defined. A populator may be registered later. */
+/**
+ * Records a Warning event on PersistentVolumeClaims whose data source has no VolumePopulator, if the cluster has the VolumePopulator API. A
+ * populator may be registered later.
+ */
 export default Controllers.plugin({
   id: 'controller-volume-data-source',
   declares: { loop: 'volume-data-source-validator' },

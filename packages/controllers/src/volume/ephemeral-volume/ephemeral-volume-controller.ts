@@ -12,7 +12,7 @@ import { withFailureEvent } from '../../errors/failure-event.ts';
 
 const hasEphemeral = (pod: Pod) => !isTerminating(pod) && (pod.spec?.volumes?.some(({ ephemeral }) => ephemeral !== undefined) ?? false);
 
-/** Creates the claims of generic ephemeral volumes, owned by their pod and deleted with it. */
+/** Creates the PersistentVolumeClaims of generic ephemeral volumes. The pod owns the claim, so both are deleted together. */
 export default Controllers.plugin({
   id: 'controller-ephemeral-volume',
   declares: { loop: 'ephemeral-volume' },

@@ -9,7 +9,10 @@ import { z } from 'zod';
 const needsExpansion = ({ spec, status }: PersistentVolumeClaim) =>
   status?.phase === 'Bound' && compareQuantity(spec?.resources?.requests?.['storage'] ?? '0', status.capacity?.['storage'] ?? '0') > 0;
 
-/** Records on a claim with a larger request that the external resizer of its driver expands it: no volume is resized here. */
+/**
+ * Records an event on a PersistentVolumeClaim with an increased request: the external resizer of the CSI driver expands the volume. The
+ * controller itself resizes no volumes.
+ */
 export default Controllers.plugin({
   id: 'controller-volume-expansion',
   declares: { loop: 'persistentvolume-expander' },

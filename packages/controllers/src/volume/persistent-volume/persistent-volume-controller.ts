@@ -35,7 +35,7 @@ interface PersistentVolumeControllerOptions {
   readonly recyclerImage: string;
 }
 
-/** Binds claims to volumes, triggers provisioning for claims without a matching volume, and reclaims released volumes. */
+/** Binds PersistentVolumeClaims to PersistentVolumes, triggers provisioning for claims without a matching volume, and reclaims released volumes. */
 export class PersistentVolumeController implements Controller {
   readonly name = 'persistentvolume-binder';
   readonly watches;
@@ -127,7 +127,7 @@ export class PersistentVolumeController implements Controller {
     return undefined;
   }
 
-  /** Returns the newest default storage class. */
+  /** Returns the name of the newest default StorageClass, or undefined if there is none. */
   #defaultClass(): string | undefined {
     const defaults = this.#options.classes
       .list()
@@ -156,7 +156,7 @@ export class PersistentVolumeController implements Controller {
     this.#options.recorder.event(claim, 'Normal', reason, message);
   }
 
-  /** Annotates the claim for the provisioner of its class, which watches for claims with its name. */
+  /** Annotates the claim with the provisioner of its StorageClass. External provisioners act on claims that are annotated with their name. */
   async #provision(claim: PersistentVolumeClaim, name: string, client: Client): Promise<PersistentVolumeClaim> {
     const { classes, recorder } = this.#options;
     const provisioner = classes.get(name)?.provisioner;
@@ -269,7 +269,7 @@ export default Controllers.plugin({
   id: 'controller-persistent-volume',
   declares: { loop: 'persistentvolume-binder' },
   config: z.strictObject({
-    /** Image for pods that recycle volumes; requires a shell, find and ls. */
+    /** Image of the pods that recycle volumes. The image must contain a shell, find and ls. */
     recyclerImage: z.string().min(1).default('registry.k8s.io/e2e-test-images/busybox:1.36.1-1'),
   }),
   needs: { informers: Informers, events: Events },

@@ -13,22 +13,25 @@ import { setPhase, unbind } from './volume-binding.ts';
 const namespace = 'default';
 const prefix = 'recycler-for-';
 const gibibyte = 2 ** 30;
-/** Timeout of the recycler pod in seconds: a minimum, and an amount for each GiB of capacity, as upstream. */
+/** Timeout of the recycler pod in seconds: a minimum, and an increment for each GiB of capacity, as upstream. */
 const timeoutSeconds = { hostPath: { least: 60, perGib: 30 }, nfs: { least: 300, perGib: 30 } } as const;
 const script = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1';
 
-/** Returns the volume that a pod recycles, or undefined if it is not a recycler pod. */
+/** Returns the name of the volume that a recycler pod recycles, or undefined if the pod is not a recycler pod. */
 export const recycledBy = ({ metadata }: Pod): string | undefined =>
   metadata?.namespace === namespace && metadata.name?.startsWith(prefix) === true ? metadata.name.slice(prefix.length) : undefined;
 
 export interface RecyclerOptions {
   readonly pods: Informer<Pod>;
   readonly recorder: EventRecorder;
-  /** Requires a shell, find and ls. */
+  /** Image of the recycler pod. The image must contain a shell, find and ls. */
   readonly image: string;
 }
 
-/** Implements the deprecated reclaim policy Recycle: a pod empties the volume, then it is available again. Only hostPath and NFS, as upstream. */
+/**
+ * Implements the deprecated reclaim policy Recycle: a pod empties the volume, which then becomes available again. Supports only hostPath and
+ * NFS volumes, as upstream.
+ */
 export class Recycler {
   readonly #options: RecyclerOptions;
 
@@ -36,7 +39,7 @@ export class Recycler {
     this.#options = options;
   }
 
-  /** Makes the next step. The termination of the pod triggers the next reconcile of the volume. */
+  /** Makes the next step of recycling. The termination of the recycler pod triggers the next reconcile of the volume. */
   async step(volume: PersistentVolume, client: Client): Promise<void> {
     const { pods } = this.#options;
     const name = volume.metadata?.name ?? '';

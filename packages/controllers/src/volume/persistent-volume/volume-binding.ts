@@ -7,7 +7,7 @@ import { annotations } from './volume-match.ts';
 
 const yes = 'yes';
 
-/** Binds a claim and a volume by up to four writes, the volume first. Writes that are already done are skipped. */
+/** Binds a PersistentVolumeClaim and a PersistentVolume with up to four writes, the volume first. Skips writes that are already done. */
 export async function bind(volume: PersistentVolume, claim: PersistentVolumeClaim, client: Client): Promise<void> {
   const boundVolume = await setPhase(await bindVolumeToClaim(volume, claim, client), 'Bound', client);
   if (boundVolume === undefined) return;
@@ -52,7 +52,7 @@ async function bindClaimToVolume(
   }
 }
 
-/** Writes the phase and the volume's properties to the status of a claim. A bound claim keeps its capacity, which a resize changes. */
+/** Writes the phase and the volume's properties to the status of a claim. A bound claim keeps the capacity in its status, which a resize changes. */
 export async function setClaimPhase(
   claim: PersistentVolumeClaim,
   phase: 'Pending' | 'Bound' | 'Lost',
@@ -85,7 +85,7 @@ export async function setClaimPhase(
 }
 const sorted = (status: PersistentVolumeClaimStatus = {}) => Object.entries(status).sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** Writes the phase of a volume. Returns the updated volume, or undefined if it is deleted. */
+/** Writes the phase of a volume. Returns the updated volume, or undefined if the volume is deleted. */
 export async function setPhase(
   volume: PersistentVolume,
   phase: 'Available' | 'Bound' | 'Released' | 'Failed',
@@ -106,7 +106,7 @@ export async function setPhase(
   }
 }
 
-/** Removes the claim reference of a volume. A volume that an administrator pre-bound stays reserved for the claim name. */
+/** Removes the claimRef of a volume. A volume that an administrator pre-bound keeps the name of the claim, without the uid. */
 export async function unbind(volume: PersistentVolume, client: Client): Promise<void> {
   const { claimRef, ...spec } = volume.spec ?? {};
   const { [annotations.boundByController]: boundByController, ...otherAnnotations } = volume.metadata?.annotations ?? {};

@@ -12,7 +12,7 @@ export const annotations = {
   betaClass: 'volume.beta.kubernetes.io/storage-class',
 } as const;
 
-/** Returns the storage class of a claim or volume, from the beta annotation or its spec; '' for none. */
+/** Returns the name of the StorageClass of a claim or volume, from the beta annotation or the spec; '' if there is none. */
 export const classOf = ({ metadata, spec }: PersistentVolume | PersistentVolumeClaim): string =>
   metadata?.annotations?.[annotations.betaClass] ?? spec?.storageClassName ?? '';
 export const modeOf = ({ spec }: PersistentVolume | PersistentVolumeClaim): string => spec?.volumeMode ?? 'Filesystem';
@@ -24,7 +24,7 @@ const hasModes = (volume: PersistentVolume, claim: PersistentVolumeClaim) =>
 const sameAttributes = (volume: PersistentVolume, claim: PersistentVolumeClaim) =>
   (volume.spec?.volumeAttributesClassName ?? '') === (claim.spec?.volumeAttributesClassName ?? '');
 
-/** True if the volume is bound to this claim or pre-bound to its name. */
+/** Returns true if the volume's claimRef names this claim, with the claim's uid or without a uid (pre-bound). */
 export function isBoundTo({ spec }: PersistentVolume, { metadata }: PersistentVolumeClaim): boolean {
   const ref = spec?.claimRef;
   return (
@@ -32,7 +32,7 @@ export function isBoundTo({ spec }: PersistentVolume, { metadata }: PersistentVo
   );
 }
 
-/** Returns why a claim cannot be bound to the volume that it names, or undefined if it can. */
+/** Returns why a claim cannot be bound to the volume in its `volumeName`, or undefined if it can. */
 export function mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim): string | undefined {
   if (!isLargeEnough(volume, claim)) return 'requested PV is too small';
   if (classOf(volume) !== classOf(claim)) return 'storageClassName does not match';
@@ -43,8 +43,8 @@ export function mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim)
 }
 
 /**
- * Returns the volume for a claim: one that is bound or pre-bound to it, otherwise the smallest available one that is large enough. A claim with
- * delayed binding gets only a volume that the scheduler pre-bound.
+ * Returns the volume to bind to a claim, or undefined: a volume that is bound or pre-bound to the claim, otherwise the smallest available
+ * volume that is large enough. For a claim with delayed binding, only a volume that the scheduler has pre-bound is eligible.
  */
 export function bestVolume(
   claim: PersistentVolumeClaim,

@@ -11,7 +11,7 @@ import { podsByClaimIndex, claimKeysOfPod } from '../../indexes/pods-by-claim.ts
 const claimFinalizer = 'kubernetes.io/pvc-protection';
 const volumeFinalizer = 'kubernetes.io/pv-protection';
 
-/** Adds the finalizer to an object that is not being deleted; removes it from a deleted object that is not in use. */
+/** Adds the protection finalizer to an object that is not being deleted, and removes it from a deleted object that is not in use. */
 async function protect<T extends KubeObject>(
   resource: Resource<T>,
   object: T,
@@ -29,7 +29,7 @@ async function protect<T extends KubeObject>(
   }
 }
 
-/** Keeps a deleted claim while a scheduled pod uses it. */
+/** Keeps a deleted PersistentVolumeClaim while a scheduled pod uses the claim. */
 export const claimProtection = Controllers.plugin({
   id: 'controller-pvc-protection',
   declares: { loop: 'persistentvolumeclaim-protection' },
@@ -61,7 +61,7 @@ export const claimProtection = Controllers.plugin({
   },
 });
 
-/** Keeps a deleted volume while it is bound. */
+/** Keeps a deleted PersistentVolume while the volume is bound to a claim. */
 export const volumeProtection = Controllers.plugin({
   id: 'controller-pv-protection',
   declares: { loop: 'persistentvolume-protection' },

@@ -10,12 +10,12 @@ import {
 } from '@oarlock/spi/scheduling';
 import { priorityOf } from '../../pod-info/pod-info.ts';
 
-/** Returns the start time in milliseconds since the epoch; infinity if unknown. */
+/** Returns the start time of a pod in milliseconds since the epoch; Infinity if the start time is unknown. */
 export const podStartTime = ({ pod }: PodInfo): number => {
   const time = pod.status?.startTime ?? pod.metadata?.creationTimestamp;
   return time === undefined || time === null ? Number.POSITIVE_INFINITY : Date.parse(time);
 };
-/** Orders pods by higher priority, then by earlier start time (MoreImportantPod upstream). */
+/** Compares pods: higher priority first, then earlier start time (MoreImportantPod upstream). */
 const moreImportantPod = (a: PodInfo, b: PodInfo): number => {
   const byPriority = priorityOf(b) - priorityOf(a);
   if (byPriority !== 0) return byPriority;
@@ -26,8 +26,8 @@ const moreImportantPod = (a: PodInfo, b: PodInfo): number => {
 export type DisruptionBudgetLister = (namespace: string) => readonly PodDisruptionBudget[];
 
 /**
- * Splits units of preemption, which are evicted as a whole, into those whose eviction violates a PodDisruptionBudget and the rest.
- * Keeps the order; earlier units use up the budgets first.
+ * Splits preemption units, each of which is evicted as a whole, into units whose eviction violates a PodDisruptionBudget and other units. Keeps the
+ * order; earlier units use up the allowed disruptions first.
  */
 export function splitByPDBViolation<T>(
   units: readonly T[],
@@ -45,7 +45,7 @@ export function splitByPDBViolation<T>(
   return { violating, free };
 }
 
-/** Decrements the allowed disruptions of the pod's budgets in `remainingByBudget`. Returns true if one of them is exhausted. */
+/** Decrements the allowed disruptions of the pod's PodDisruptionBudgets in `remainingByBudget`. Returns true if one of them is exhausted. */
 function violatesPDB({ metadata }: Pod, budgets: DisruptionBudgetLister, remainingByBudget: Map<PodDisruptionBudget, number>): boolean {
   const { namespace = '', name = '', labels } = metadata ?? {};
   if (labels === undefined || Object.keys(labels).length === 0) return false;
@@ -62,8 +62,8 @@ function violatesPDB({ metadata }: Pod, budgets: DisruptionBudgetLister, remaini
 }
 
 /**
- * Returns the minimal set of lower-priority pods whose removal makes the pod fit, or a status if no removal helps. Removes all
- * lower-priority pods, then reprieves as many as possible, pods protected by a budget and more important pods first.
+ * Returns the minimal set of lower-priority pods whose removal lets the pod fit, or a status if no removal helps. Removes all lower-priority pods,
+ * then reprieves as many as possible: pods protected by a PodDisruptionBudget first, then more important pods first.
  */
 export function selectVictimsOnNode(dryRun: NodeDryRun, pod: PodInfo, budgets: DisruptionBudgetLister): PreemptionCandidate | Status {
   const lowerPriorityPods = dryRun.node.pods.filter((other) => priorityOf(other) < priorityOf(pod)).sort(moreImportantPod);
@@ -93,13 +93,13 @@ const minCost = (
 };
 const highestVictimPriority = ({ victims: [first] }: PreemptionCandidate) =>
   first === undefined ? Number.NEGATIVE_INFINITY : priorityOf(first);
-/** Makes all priorities positive, so that the sum grows with the number of victims. */
+/** An offset that makes all priorities positive, so that the sum of priorities grows with the number of victims. */
 const priorityOffset = 2 ** 31;
 
 /**
- * Returns the candidate with the least cost, by upstream's criteria in order: fewest PodDisruptionBudget violations, lowest priority
- * of the most important victim, smallest sum of priorities, fewest victims, latest start of the most important victims. Ties are
- * resolved in favor of the first candidate.
+ * Returns the candidate with the least cost by upstream's criteria, in this order: fewest PodDisruptionBudget violations, lowest priority of the
+ * most important victim, smallest sum of priorities, fewest victims, latest start of the most important victims. Returns the first of equal
+ * candidates; undefined if there are no candidates.
  */
 export function pickOneNodeForPreemption(candidates: readonly PreemptionCandidate[]): PreemptionCandidate | undefined {
   const costs: readonly ((candidate: PreemptionCandidate) => number)[] = [

@@ -27,7 +27,7 @@ import { selectPodGroupVictims } from './pod-group-preemption.ts';
 
 const args = z
   .strictObject({
-    /** The share of the nodes where preemption may help that must become candidates before the search ends, in percent. */
+    /** Percentage of the nodes on which preemption may help that must become candidates before the search ends. */
     minCandidateNodesPercentage: z.number().int().min(0).max(100).default(10),
     minCandidateNodesAbsolute: z.number().int().min(0).default(100),
   })
@@ -46,7 +46,10 @@ const podPreemptor = ({ pod, key }: PodInfo, node: string): Preemptor => ({
   keys: [key],
 });
 
-/** Preempts pods of lower priority on the node with the least cost if a pod fits no node, and nominates the pod to that node. */
+/**
+ * The plugin DefaultPreemption: if a pod fits no node, preempts pods of lower priority on the node with the least cost and nominates the pod to
+ * that node.
+ */
 class DefaultPreemption {
   readonly #budgets: Informer<PodDisruptionBudget>;
   readonly #evaluator: PreemptionEvaluator;

@@ -2,7 +2,7 @@ import type { Pod } from '@oarlock/api/types/core-v1';
 import type { CycleState, NodeToStatus, PodGroupDryRun, PodGroupPreemption, PodInfo } from '@oarlock/spi/scheduling';
 import { priorityOf } from '../../pod-info/pod-info.ts';
 
-/** Upstream's messages. */
+/** Upstream's messages for pods that may not preempt other pods. */
 const ineligibleReasons = {
   never: 'not eligible due to preemptionPolicy=Never.',
   terminating: 'not eligible due to a terminating pod on the nominated node.',
@@ -14,7 +14,7 @@ const isTerminatingByPreemption = ({ metadata, status }: Pod): boolean =>
     ({ type, status: value, reason }) => type === 'DisruptionTarget' && value === 'True' && reason === 'PreemptionByScheduler',
   ) === true;
 
-/** Returns why a pod may not preempt others now, or undefined if it may (PodEligibleToPreemptOthers upstream). */
+/** Returns why a pod may not preempt other pods now, or undefined if preemption is allowed (PodEligibleToPreemptOthers upstream). */
 export function podIneligibleReason(state: CycleState, pod: PodInfo, nodeToStatus: NodeToStatus): string | undefined {
   if (pod.pod.spec?.preemptionPolicy === 'Never') return ineligibleReasons.never;
   const nominatedNode = state.nominatedNodeName?.(pod) ?? pod.pod.status?.nominatedNodeName;
@@ -25,7 +25,7 @@ export function podIneligibleReason(state: CycleState, pod: PodInfo, nodeToStatu
   return hasTerminatingVictim ? ineligibleReasons.terminating : undefined;
 }
 
-/** Returns why a pod group may not preempt others now, or undefined if it may. */
+/** Returns why a pod group may not preempt pods now, or undefined if preemption is allowed. */
 export function podGroupIneligibleReason(
   { priority, podGroupOf }: PodGroupPreemption,
   { members, snapshot, nominatedNodeName }: PodGroupDryRun,

@@ -2,14 +2,14 @@ import type { CycleState, NodeToStatus, PodInfo, PreemptionCandidate, Status } f
 import { selectVictimsOnNode, type DisruptionBudgetLister } from './candidates.ts';
 
 interface CandidateLimits {
-  /** In percent of the nodes where preemption may help. */
+  /** Percentage of the nodes on which preemption may help that must become candidates before the search ends. */
   readonly minCandidateNodesPercentage: number;
   readonly minCandidateNodesAbsolute: number;
 }
 
 interface Candidates {
   readonly candidates: readonly PreemptionCandidate[];
-  /** Why preemption does not help, for each evaluated node that is no candidate. */
+  /** The reason why preemption does not help, by node name, for each evaluated node that is not a candidate. */
   readonly nodeToStatus: Map<string, { readonly plugin: string; readonly status: Status }>;
 }
 

@@ -12,7 +12,7 @@ import type { Handle, PodInfo } from '@oarlock/spi/scheduling';
 /** The pod or pod group for which pods are preempted. */
 export interface Preemptor {
   readonly schedulerName: string;
-  /** For events: the kind, the UID and the nominated node. */
+  /** Text for events: the kind, the UID and the nominated node. */
   readonly description: string;
   readonly object: KubeObject;
   /** Keys of the pods that are gated until the victims are deleted. */
@@ -46,7 +46,7 @@ export class PreemptionExecutor {
     return this.#preempting.has(key);
   }
 
-  /** Deletes the victims. `isPreempting` is true for the preemptor's pods until all victims but the first are deleted. Never rejects. */
+  /** Deletes the victims. `isPreempting` returns true for the preemptor's pods until all victims except the first are deleted. Never rejects. */
   async preemptPods(victims: readonly PodInfo[], preemptor: Preemptor): Promise<void> {
     const { keys, description } = preemptor;
     for (const key of keys) this.#preempting.add(key);

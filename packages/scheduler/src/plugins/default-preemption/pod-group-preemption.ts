@@ -10,7 +10,7 @@ interface PreemptionUnit {
   readonly pods: PodInfo[];
 }
 
-/** The pods to preempt for a pod group, the most important first, and the node of each member after that. */
+/** The pods to preempt for a pod group, most important first, and the node of each member after the preemption. */
 export interface PodGroupPreemptionResult {
   readonly victims: readonly PodInfo[];
   readonly nominatedNodeNames: ReadonlyMap<string, string>;
@@ -19,7 +19,7 @@ export interface PodGroupPreemptionResult {
 const earliestStartTime = ({ pods }: PreemptionUnit) =>
   pods.reduce((least, pod) => Math.min(least, podStartTime(pod)), Number.POSITIVE_INFINITY);
 
-/** Orders units by higher priority, pod groups before single pods, larger groups first, then earlier start time (KEP-5710). */
+/** Compares preemption units: higher priority first, pod groups before single pods, larger groups first, then earlier start time (KEP-5710). */
 const moreImportantUnit = (a: PreemptionUnit, b: PreemptionUnit): number => {
   if (a.priority !== b.priority) return b.priority - a.priority;
   if (a.isPodGroup !== b.isPodGroup) return a.isPodGroup ? -1 : 1;
@@ -65,7 +65,7 @@ export async function selectPodGroupVictims(
   for (const { pods } of units) for (const pod of pods) dryRun.removePod(pod);
   let nominatedNodeNames = await dryRun.scheduleMembers();
   if (nominatedNodeNames === undefined) return unschedulable('Preemption is not helpful for scheduling');
-  /** Restores units as far as possible. Returns those that cannot be restored. */
+  /** Restores as many units as possible. Returns the units that cannot be restored, which become victims. */
   const reprieve = async (candidates: readonly PreemptionUnit[]): Promise<readonly PreemptionUnit[]> => {
     if (candidates.length === 0) return [];
     for (const { pods } of candidates) for (const pod of pods) dryRun.restorePod(pod);

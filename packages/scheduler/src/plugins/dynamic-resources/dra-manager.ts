@@ -19,7 +19,7 @@ const managers = new WeakMap<Informers, DRAManager>();
 
 /** The devices of the cluster and their allocations, including allocations that are not written yet. */
 export class DRAManager {
-  /** Returns one instance per set of informers: all plugins of a scheduler must share the in-flight allocations. */
+  /** Returns one instance per set of informers, because all plugins of a scheduler must share the in-flight allocations. */
   static shared(informers: Informers, client: Client, clock: Clock): DRAManager {
     let manager = managers.get(informers);
     if (manager === undefined) managers.set(informers, (manager = new DRAManager(informers, client, clock)));
@@ -33,9 +33,9 @@ export class DRAManager {
   readonly #classes: Informer<DeviceClass>;
   readonly #clock: Clock;
   readonly #allocatedDevices = new AllocatedDevices();
-  /** Allocations that are not written yet, by claim key. Separate from the assume cache, where any update of a claim would drop them. */
+  /** Allocations that are not written yet, by claim key. They are not in the assume cache, because any update of a claim would drop them there. */
   readonly #inFlightAllocations = new Map<string, AllocationResult>();
-  /** In-memory claims for extended resources, by the key of the written claim, until the informer observes the written claim. */
+  /** In-memory claims for extended resources, by the key of the written claim. A claim is kept until the informer observes the written claim. */
   readonly #unconfirmed = new Map<string, ResourceClaim>();
   #pools: DevicePools | undefined;
 
@@ -62,7 +62,7 @@ export class DRAManager {
   }
 
   readonly claim = (key: string): ResourceClaim | undefined => this.claims.get(key);
-  /** Returns the claim that was created for the extended resources of a pod. */
+  /** Returns the claim that was created for the extended resources of a pod, or undefined. */
   extendedResourceClaim(pod: Pod): ResourceClaim | undefined {
     return this.claims.byIndex(extendedByPod, pod.metadata?.uid ?? '')[0];
   }
@@ -75,14 +75,14 @@ export class DRAManager {
     this.#inFlightAllocations.set(objectKey(claim), allocation);
     this.#allocatedDevices.adjust(allocation, 1);
   }
-  /** Drops an in-flight allocation. A written allocation is counted through the claim itself. */
+  /** Drops an in-flight allocation. Once the allocation is written, the claim itself contains it. */
   removeClaimPendingAllocation(claim: ResourceClaim): void {
     const key = objectKey(claim);
     this.#allocatedDevices.adjust(this.#inFlightAllocations.get(key), -1);
     this.#inFlightAllocations.delete(key);
   }
 
-  /** Drops the in-flight allocation of `claim` as soon as the cache has the allocation of `written`, the claim created from it. */
+  /** Drops the in-flight allocation of `claim` as soon as the cache contains the allocation of the written claim. */
   removePendingAllocationWhenSynced(claim: ResourceClaim, updated: ResourceClaim): void {
     this.#unconfirmed.set(objectKey(updated), claim);
     const known = this.claims.get(objectKey(updated));
@@ -97,8 +97,8 @@ export class DRAManager {
   }
 
   /**
-   * Returns the number of devices of a node for an extended resource and how many of them are allocated; undefined if no device class
-   * backs the resource. Ignores errors in the selectors of the class, which `allocate` reports.
+   * Returns the number of devices of a node for an extended resource, and the number of allocated ones. Returns undefined if no DeviceClass backs the
+   * resource. Ignores errors in the selectors of the DeviceClass, which `allocate` reports.
    */
   countDevices(resource: string, node: Node): { readonly has: number; readonly used: number } | undefined {
     const name = this.extendedResources.classOf(resource);
@@ -116,8 +116,8 @@ export class DRAManager {
   }
 
   /**
-   * Returns the allocation of each claim on a node, or undefined if not all claims can be allocated.
-   * @throws Error if a selector fails or after `timeoutMs` (0: unlimited)
+   * Returns the allocation of each claim on a node, or undefined if the node cannot satisfy all claims.
+   * @throws Error if a CEL selector fails, or if the allocation takes longer than `timeoutMs` (0: unlimited)
    */
   allocate(claims: readonly ResourceClaim[], node: Node, timeoutMs: number): readonly AllocationResult[] | undefined {
     this.#pools ??= new DevicePools(this.#slices.list());

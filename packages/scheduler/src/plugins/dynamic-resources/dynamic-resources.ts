@@ -40,9 +40,9 @@ const duration = (fallback: string) =>
     .default(fallback);
 
 const args = z.strictObject({
-  /** The maximum time of an allocation attempt on one node; 0: unlimited. */
+  /** Maximum time of an allocation attempt on one node; 0 means unlimited. */
   filterTimeout: duration('10s'),
-  /** The maximum time in preBind until the devices are ready. */
+  /** Maximum time to wait in preBind until the devices are ready. */
   bindingTimeout: duration('600s'),
 });
 type Args = z.output<typeof args>;
@@ -52,32 +52,32 @@ interface ClaimAllocation {
   readonly claim: ResourceClaim;
   readonly allocation: AllocationResult;
 }
-/** The extended resources of a pod that are backed by device classes (KEP-5004). */
+/** The extended resources of a pod that DeviceClasses back (KEP-5004). */
 interface ExtendedResourceState {
   readonly names: readonly string[];
-  /** The claim of an earlier attempt that failed. It may be outdated and must be deleted first. */
+  /** The claim of a failed earlier attempt. The claim may be outdated and must be deleted first. */
   readonly staleClaim: ResourceClaim | undefined;
-  /** Claims by the names of the resources that a node provides through devices. */
+  /** The claim for extended resources, by the names of the resources that a node provides through devices. */
   readonly claimsByNames: Map<string, ExtendedResourceClaim>;
   readonly claimByNode: Map<string, ExtendedResourceClaim>;
   writtenClaim: ResourceClaim | undefined;
 }
 interface PreFilterState {
   readonly claims: readonly ResourceClaim[];
-  /** The claims without an allocation. */
+  /** The claims of the pod that have no allocation. */
   readonly unallocated: readonly ResourceClaim[];
   readonly extended: ExtendedResourceState | undefined;
   readonly allocationsByNode: Map<string, readonly ClaimAllocation[]>;
-  /** Keys of allocated claims whose devices are unavailable on at least one node. */
+  /** Keys of allocated claims whose devices are not available on at least one node. */
   readonly unavailableClaims: Set<string>;
 }
 const preFilterKey = Symbol('DynamicResources');
 
-/** The API limit of alternatives in a request. */
+/** Maximum number of alternatives in a request, as the API limits it. */
 const maxAlternatives = 8;
 const hasAlternatives = ({ spec }: ResourceClaim) => spec.devices?.requests?.some(({ exactly }) => exactly === undefined) === true;
 
-/** Returns a score of the chosen alternatives: earlier alternatives of a request score higher (KEP-4816). */
+/** Returns a score for the chosen alternatives of requests: earlier alternatives score higher (KEP-4816). */
 function scoreAllocation({ claim, allocation }: ClaimAllocation): number {
   const allocatedRequests = new Set(allocation.devices?.results?.map(({ request }) => request));
   let score = 0;
@@ -156,7 +156,7 @@ class DynamicResources {
     await this.#manager?.whenSynced(signal);
   }
 
-  /** Gates pods until their claims exist. */
+  /** Gates a pod until all its claims exist. */
   #preEnqueue(pod: Pod): Status {
     if (this.#manager === undefined || !usesClaims(pod)) return success;
     const claims = claimsOf(pod, this.#manager.claim);
@@ -223,7 +223,7 @@ class DynamicResources {
     }
   }
 
-  /** Deallocates one claim that makes nodes infeasible and that no other pod uses, or deletes the stale claim for extended resources. */
+  /** Deallocates one claim that makes nodes infeasible and that no other pod uses, or deletes a stale claim for extended resources. */
   #postFilter(state: CycleState, { pod }: PodInfo): Status {
     const { unavailableClaims = new Set<string>(), extended } = state.read<PreFilterState>(preFilterKey) ?? {};
     if (extended?.staleClaim !== undefined) {
@@ -264,7 +264,7 @@ class DynamicResources {
     }
   }
 
-  /** Writes allocations and reservations, and waits until the devices are ready. */
+  /** Writes the allocations and reservations of the pod's claims, and waits until the devices are ready. */
   async #preBind(state: CycleState, { pod }: PodInfo, node: string, context: BindContext, timeoutMs: number): Promise<Status> {
     const manager = this.#manager;
     const { claims = [], extended, allocationsByNode } = state.read<PreFilterState>(preFilterKey) ?? {};
@@ -306,7 +306,7 @@ class DynamicResources {
   }
 }
 
-/** Returns undefined if the pod requests no extended resources that are backed by device classes. */
+/** Returns the state for the pod's extended resources, or undefined if DeviceClasses back none of them. */
 function extendedResourceState(manager: DRAManager, pod: PodInfo): ExtendedResourceState | undefined {
   const names = manager.extendedResources.namesIn(pod.requests);
   if (names.length === 0) return undefined;
@@ -314,7 +314,10 @@ function extendedResourceState(manager: DRAManager, pod: PodInfo): ExtendedResou
   return { names, staleClaim, claimsByNames: new Map(), claimByNode: new Map(), writtenClaim: undefined };
 }
 
-/** Returns the claim for the resources that a node must provide through devices; undefined if it has device plugins for all of them. */
+/**
+ * Returns the claim for the extended resources that a node provides through devices. Returns undefined if device plugins of the node provide all of
+ * the pod's extended resources.
+ */
 function extendedClaimOn(
   { extendedResources }: DRAManager,
   { names, claimsByNames }: ExtendedResourceState,
@@ -330,7 +333,7 @@ function extendedClaimOn(
   return claim;
 }
 
-/** Creates the claim for extended resources and writes its name to the pod's status. Returns undefined if the node needs no such claim. */
+/** Creates the claim for extended resources and writes its name to the pod's status. Returns undefined if the node requires no such claim. */
 async function createExtendedClaim(
   manager: DRAManager,
   extended: ExtendedResourceState,

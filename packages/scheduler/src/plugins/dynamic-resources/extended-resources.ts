@@ -8,7 +8,10 @@ import type { Resources, NodeInfo } from '@oarlock/spi/scheduling';
 const implicitPrefix = 'deviceclass.resource.kubernetes.io/';
 const annotation = 'resource.kubernetes.io/extended-resource-claim';
 
-/** Maps extended resources to device classes (KEP-5004): the newest class that names the resource, or the class whose name is in the resource. */
+/**
+ * Maps extended resources to DeviceClasses (KEP-5004): to the newest DeviceClass with the resource as its `extendedResourceName`, or to the
+ * DeviceClass that the resource's name contains.
+ */
 export class ExtendedResourceCache {
   readonly #classes: Informer<DeviceClass>;
   #byResource: ReadonlyMap<string, DeviceClass> | undefined;
@@ -26,12 +29,12 @@ export class ExtendedResourceCache {
     return this.#byResource.get(resource)?.metadata?.name;
   }
 
-  /** Returns true if a node provides the resource through devices: a class backs it, and the node has no device plugin for it. */
+  /** Returns true if a node provides the resource through devices: a DeviceClass backs the resource, and no device plugin of the node provides it. */
   isDelegated(resource: string, { allocatable }: Pick<NodeInfo, 'allocatable'>): boolean {
     return (allocatable.scalar.get(resource) ?? 0) === 0 && this.classOf(resource) !== undefined;
   }
 
-  /** Returns the requested resources that a class backs, sorted by name. */
+  /** Returns the names of the requested resources that a DeviceClass backs, sorted. */
   namesIn({ scalar }: Resources): readonly string[] {
     return [...scalar].flatMap(([name, amount]) => (amount > 0 && this.classOf(name) !== undefined ? [name] : [])).sort();
   }
@@ -59,7 +62,7 @@ export interface ExtendedResourceClaim {
   readonly mappings: readonly ContainerExtendedResourceRequest[];
 }
 
-/** Returns a claim in memory; `withGenerateName` prepares it for the API server. */
+/** Returns a claim that exists only in memory; `withGenerateName` prepares the claim for the API server. */
 export function buildExtendedResourceClaim(
   pod: Pod,
   names: readonly string[],
@@ -84,15 +87,15 @@ export function buildExtendedResourceClaim(
 
 export const isExtendedResourceClaim = ({ metadata }: ResourceClaim): boolean => metadata?.annotations?.[annotation] === 'true';
 
-/** Returns the claim with generateName instead of its in-memory name. */
+/** Returns the claim with `generateName` instead of the in-memory name. */
 export function withGenerateName(claim: ResourceClaim, { metadata }: Pod): ResourceClaim {
   const { name: _inMemory, ...rest } = claim.metadata ?? {};
   return { ...claim, metadata: { ...rest, generateName: `${metadata?.name}-extended-resources-` } };
 }
 
 /**
- * Returns one request for each container and sidecar, and at most one for all init containers: an init container may use the devices
- * of later containers, so only the largest additional need among init containers is requested.
+ * Returns one request for each container and sidecar, and at most one for all init containers: an init container can use the devices of later
+ * containers, so only the largest additional demand of an init container is requested.
  */
 function requestsFor(pod: Pod, resource: string, deviceClassName: string) {
   const starting = pod.spec?.initContainers ?? [];
@@ -126,7 +129,7 @@ interface Request extends DeviceRequest {
   readonly exactly: { readonly deviceClassName: string; readonly allocationMode: 'ExactCount'; readonly count: number };
 }
 
-/** Returns the request of a container for what it needs in addition to the devices of `shared`, which it may use. */
+/** Returns the request for the devices that a container requires in addition to `shared`, the devices of other containers that it can use. */
 function requestOf(
   { name, resources }: Container,
   at: number,

@@ -2,7 +2,7 @@ import type { Node } from '@oarlock/api/types/core-v1';
 import type { ClusterEventWithHint } from '@oarlock/spi/scheduling';
 import { isEqual } from '../../pod-info/pod-changes.ts';
 
-/** The properties of a node that filters depend on. Other updates, such as heartbeats, do not help a rejected pod. */
+/** The properties of a node on which filters depend. Other updates of a node, such as heartbeats, cannot make a rejected pod schedulable. */
 const properties = {
   labels: ({ metadata }: Node): unknown => metadata?.labels,
   taints: ({ spec }: Node): unknown => [spec?.taints, spec?.unschedulable],
@@ -13,7 +13,10 @@ type Property = keyof typeof properties;
 
 const anyNode = () => true;
 
-/** Returns the event of an added node, or of an update of one of the properties. With `helps`: only if it holds now and did not before. */
+/**
+ * Returns the cluster event for an added node, or for an update of one of the given properties. With `helps`, the event applies only to nodes for
+ * which `helps` is true after the update and was false before.
+ */
 export function nodeEvent(
   changed: readonly Property[],
   helps: (pod: Parameters<NonNullable<ClusterEventWithHint['queueingHint']>>[0], node: Node) => boolean = anyNode,

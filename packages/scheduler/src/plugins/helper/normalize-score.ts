@@ -1,4 +1,4 @@
-/** Scales scores to 0..100 in place; `reverse`: the largest score becomes the worst (DefaultNormalizeScore upstream). */
+/** Scales scores to the range 0 to 100 in place. With `reverse`, the largest score becomes 0 (DefaultNormalizeScore upstream). */
 export function defaultNormalizeScore(scores: Float64Array, reverse: boolean): void {
   let max = 0;
   for (const value of scores) if (value > max) max = value;

@@ -22,7 +22,10 @@ export interface PodAffinityTerms {
 const termsByPod = new WeakMap<Pod, PodAffinityTerms>();
 const noTerms: PodAffinityTerms = { affinity: [], antiAffinity: [], preferredAffinity: [], preferredAntiAffinity: [] };
 
-/** Merges the label keys into the selector. The API server has usually done so already (KEP-3633); merging again has no effect. */
+/**
+ * Merges `matchLabelKeys` and `mismatchLabelKeys` into the selector. The API server has usually done this already (KEP-3633); repeating it has no
+ * effect.
+ */
 function withLabelKeys(
   { labelSelector, matchLabelKeys = [], mismatchLabelKeys = [] }: PodAffinityTerm,
   labels: Labels,
@@ -83,7 +86,7 @@ export function matchesPod(
   return selector.matches(metadata?.labels);
 }
 
-/** Returns a selector of the pods that all terms select. `allNamespaces` yields the names and labels of all namespaces. */
+/** Returns a selector for the pods that match all terms. `allNamespaces` yields the names and labels of all namespaces. */
 export function podSelectorForTerms(
   terms: readonly AffinityTerm[],
   allNamespaces: () => Iterable<readonly [name: string, labels: Labels | undefined]>,

@@ -21,24 +21,24 @@ import { matchesPod, podAffinityTerms, podSelectorForTerms, type AffinityTerm, t
 import { TopologyCounts } from './topology-counts.ts';
 
 const args = z.strictObject({
-  /** The weight of required affinity terms of existing pods in the score. */
+  /** Weight of the required affinity terms of existing pods in the score. */
   hardPodAffinityWeight: z.number().int().min(0).max(100).default(1),
   ignorePreferredTermsOfExistingPods: z.boolean().default(false),
 });
 type Args = z.output<typeof args>;
 
 interface PreFilterState {
-  /** Existing pods that all required affinity terms of the pod select. */
+  /** Number of existing pods that match all required affinity terms of the pod, by topology domain. */
   readonly affinityCounts: TopologyCounts;
-  /** Existing pods that each required anti-affinity term of the pod selects. */
+  /** Number of existing pods that match each required anti-affinity term of the pod, by topology domain. */
   readonly antiAffinityCounts: readonly TopologyCounts[];
-  /** Required anti-affinity terms of existing pods that select the pod. */
+  /** Number of required anti-affinity terms of existing pods that match the pod, by topology domain. */
   readonly existingAntiAffinityCounts: TopologyCounts;
 }
 const preFilterKey = Symbol('InterPodAffinity filter');
 const preScoreKey = Symbol('InterPodAffinity score');
 
-/** Places pods near or away from other pods, as the affinity and anti-affinity terms of both require or prefer. */
+/** The plugin InterPodAffinity: places pods near or away from other pods, according to the affinity and anti-affinity terms of both pods. */
 class InterPodAffinity {
   readonly #namespaces: Informer<Namespace>;
   readonly #labelsOfNamespace: LabelsOfNamespace = (name) => this.#namespaces.get(name)?.metadata?.labels;
@@ -76,7 +76,7 @@ class InterPodAffinity {
   #allSelect(terms: readonly AffinityTerm[], pod: Pod): boolean {
     return terms.length > 0 && terms.every((term) => this.#selects(term, pod));
   }
-  /** Returns true if a required anti-affinity term of one pod selects the other. */
+  /** Returns true if a required anti-affinity term of one of the two pods matches the other pod. */
   #conflicts(pod: Pod, other: Pod | undefined): boolean {
     return (
       other !== undefined &&
@@ -85,7 +85,10 @@ class InterPodAffinity {
     );
   }
 
-  /** Returns true if the change of an assigned pod satisfies a required affinity term or ends a conflict of anti-affinity. */
+  /**
+   * Returns true if the change of an assigned pod may make `pod` schedulable: it satisfies a required affinity term or ends an anti-affinity
+   * conflict.
+   */
   #mayHelp(pod: Pod, old: Pod | undefined, now: Pod | undefined): boolean {
     const { affinity } = podAffinityTerms(pod);
     const [oldSelected, nowSelected] = [old, now].map((other) => other !== undefined && this.#allSelect(affinity, other));
@@ -113,7 +116,7 @@ class InterPodAffinity {
     return success;
   }
 
-  /** Updates the state of preFilter when a dry run adds or removes a pod. */
+  /** Updates the preFilter state when a dry run adds or removes a pod. */
   #updateCounts(state: CycleState, { pod }: PodInfo, changed: PodInfo, node: NodeInfo, by: 1 | -1): void {
     const counts = state.read<PreFilterState>(preFilterKey);
     if (counts === undefined) return;
@@ -137,7 +140,10 @@ class InterPodAffinity {
     return success;
   }
 
-  /** The first pod of a group with affinity to itself may be placed on any node that has the topology labels. */
+  /**
+   * Returns true if the node satisfies the pod's required affinity terms. The first pod of a group with affinity to itself fits any node that has the
+   * topology labels.
+   */
   #satisfiesAffinity(affinity: readonly AffinityTerm[], counts: TopologyCounts, pod: Pod, node: NodeInfo): boolean {
     if (affinity.some(({ topologyKey }) => node.label(topologyKey) === undefined)) return false;
     return affinity.every(({ topologyKey }) => counts.at(node, topologyKey) > 0) || (counts.empty && this.#allSelect(affinity, pod));
@@ -165,7 +171,10 @@ class InterPodAffinity {
     }
   }
 
-  /** Adds the existing pods that all terms select, for the topology key of each term. */
+  /**
+   * Counts the existing pods that match all of `terms`: for each term, adds the weighted number of pods on each node to the topology domain of the
+   * node.
+   */
   #addSelectedPods(
     { snapshot }: CycleState,
     terms: readonly AffinityTerm[],
@@ -198,7 +207,7 @@ function addGroup(
   }
 }
 
-/** Scales scores, which may be negative, to 0..100 in place. */
+/** Scales scores, which may be negative, to the range 0 to 100 in place. */
 function normalizeScores(scores: Float64Array): void {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;

@@ -1,13 +1,13 @@
 import type { NodeInfo } from '@oarlock/spi/scheduling';
 
-/** Sums by topology key and the nodes' value of that label. Zero sums are removed. */
+/** Sums by topology key and by the value of this label on nodes, that is, by topology domain. Zero sums are removed. */
 export class TopologyCounts {
   readonly #byKey = new Map<string, Map<string, number>>();
 
   get empty(): boolean {
     return this.#byKey.size === 0;
   }
-  /** Does nothing if the node lacks the label. */
+  /** Adds an amount to the topology domain of a node. Does nothing if the node lacks the label. */
   add(node: NodeInfo, key: string, amount: number): void {
     const value = node.label(key);
     if (value === undefined) return;
@@ -21,7 +21,7 @@ export class TopologyCounts {
   at(node: NodeInfo, key: string): number {
     return this.#byKey.get(key)?.get(node.label(key) ?? '') ?? 0;
   }
-  /** Returns the sum over all topology keys. */
+  /** Returns the sum for the topology domains of a node, over all topology keys. */
   total(node: NodeInfo): number {
     let total = 0;
     for (const key of this.#byKey.keys()) total += this.at(node, key);

@@ -22,7 +22,9 @@ import { resourceValue, resourceWeights, allocationOf, scoringStrategyArgs, reso
 
 const hasCapacity = (wanted: number, has: number, used: number) => wanted === 0 || wanted <= has - used;
 
-/** Returns upstream's reasons for insufficient resources; undefined if the pod fits. `never`: a request exceeds the allocatable amount. */
+/**
+ * Returns upstream's reasons for insufficient resources, or undefined if the pod fits. `never` is true if a request exceeds the allocatable amount.
+ */
 function insufficientResources(
   { requests }: PodInfo,
   node: Pick<NodeInfo, 'allocatable' | 'requested' | 'pods'>,
@@ -57,16 +59,16 @@ function insufficientResources(
 }
 
 const args = z.strictObject({
-  /** Extended resources that are ignored, because an extender manages them. */
+  /** Extended resources that the plugin ignores, because an extender manages them. */
   ignoredResources: z.array(z.string().min(1)).default([]),
-  /** Prefixes of ignored extended resources, such as `example.com`. */
+  /** Prefixes of extended resources that the plugin ignores, such as `example.com`. */
   ignoredResourceGroups: z.array(z.string().regex(/^[^/]+$/, 'a prefix without /')).default([]),
   scoringStrategy: scoringStrategyArgs,
 });
 
 const requestsOf = (pod: Pod): Resources => newPodInfo(pod).requests;
 
-/** Returns true if the amount of a resource that the pod requests has increased. */
+/** Returns true if the available amount of a resource that the pod requests has increased. */
 function freesResourcesFor(pod: Pod, before: Resources, after: Resources): boolean {
   const requests = requestsOf(pod);
   if (after.pods > before.pods) return true;
@@ -81,7 +83,7 @@ export const nodeResourcesFit = Scheduling.plugin({
   config: args,
   needs: { client: Client, informers: Informers },
   create({ config, client, informers }, { clock }): SchedulingPlugin {
-    /** Undefined if the API server does not serve device classes. */
+    /** The devices of the cluster; undefined if the API server does not serve DeviceClasses. */
     let devices: DRAManager | undefined;
     const countOn: DeviceCount = (resource, { node }) => devices?.countDevices(resource, node);
     return withConfigurableArgs(args, config, ({ scoringStrategy, ignoredResources, ignoredResourceGroups }) => {
@@ -129,7 +131,7 @@ export const nodeResourcesFit = Scheduling.plugin({
   },
 });
 
-/** Returns the devices of the cluster; undefined if the API server does not serve device classes. */
+/** Returns the devices of the cluster, or undefined if the API server does not serve DeviceClasses. */
 async function devicesIfServed({
   client,
   informers,

@@ -48,10 +48,16 @@ export function resourceValue(resources: Resources, name: string): number {
   return resources.scalar.get(name) ?? 0;
 }
 
-/** Returns the devices of a node for an extended resource and how many are allocated (KEP-5004); undefined if no device class backs it. */
+/**
+ * A function that returns the number of devices of a node for an extended resource and the number of allocated devices (KEP-5004), or undefined if
+ * no DeviceClass backs the resource.
+ */
 export type DeviceCount = (resource: string, node: NodeInfo) => { readonly has: number; readonly used: number } | undefined;
 
-/** Returns the capacity and use of a resource on a node; of devices, if the node has no device plugin for it. Undefined: not scored. */
+/**
+ * Returns the capacity and the used amount of a resource on a node; devices are counted if no device plugin of the node provides the resource.
+ * Returns undefined if the resource is not scored.
+ */
 export function allocationOf(
   node: NodeInfo,
   name: string,
@@ -68,7 +74,7 @@ type ResourceScorer = (used: number, has: number) => number;
 const leastAllocated: ResourceScorer = (used, has) => (used > has ? 0 : Math.floor(((has - used) * 100) / has));
 const mostAllocated: ResourceScorer = (used, has) => Math.floor((Math.min(used, has) * 100) / has);
 
-/** Interpolates linearly between the points; constant outside of them. */
+/** Returns a function that interpolates linearly between the points of `shape`, and is constant below the first and above the last point. */
 function requestedToCapacityRatioScorer(shape: readonly { readonly utilization: number; readonly score: number }[]): ResourceScorer {
   const points = shape.map(({ utilization, score }) => ({ at: utilization, score: score * 10 }));
   return (used, has) => {

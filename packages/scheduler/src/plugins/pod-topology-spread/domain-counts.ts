@@ -4,13 +4,13 @@ import { hasAllTopologyKeys, type SpreadConstraint } from './spread-constraint.t
 
 interface TopologyDomains {
   readonly names: ReadonlySet<string>;
-  /** True if every node has the label. */
+  /** True if every node has the topology label. */
   readonly coversAllNodes: boolean;
 }
 
 const domainsByNodeList = new WeakMap<readonly NodeInfo[], Map<string, TopologyDomains>>();
 
-/** Returns the values of a node label. Cached by node list, which the scheduler cache replaces when labels change. */
+/** Returns the topology domains of a node label: its values on nodes. Cached by node list, which the scheduler cache replaces when labels change. */
 function domainsOf(nodes: readonly NodeInfo[], key: string): TopologyDomains {
   const byKey = domainsByNodeList.get(nodes) ?? new Map<string, TopologyDomains>();
   domainsByNodeList.set(nodes, byKey);
@@ -28,10 +28,10 @@ function domainsOf(nodes: readonly NodeInfo[], key: string): TopologyDomains {
   return found;
 }
 
-/** The number of pods that a constraint selects in each domain, including changes by dry runs. */
+/** The number of pods that match a topology spread constraint in each domain, including changes by dry runs. */
 export class DomainCounts {
   readonly constraint: SpreadConstraint;
-  /** 1 if the constraint selects the pod itself. */
+  /** 1 if the pod itself matches the constraint's selector, otherwise 0. */
   readonly selfMatch: 0 | 1;
   readonly #domains: ReadonlySet<string>;
   readonly #counted: ReadonlyMap<string, number>;
@@ -49,7 +49,7 @@ export class DomainCounts {
     return (this.#counted.get(domain) ?? 0) + (this.#changes?.get(domain) ?? 0);
   }
 
-  /** The smallest count of a domain; 0 if there are fewer than minDomains domains. */
+  /** The smallest number of matching pods in a domain; 0 if there are fewer domains than minDomains. */
   get minCount(): number {
     if (this.#minCount !== undefined) return this.#minCount;
     let min = this.#domains.size < this.constraint.minDomains ? 0 : Number.POSITIVE_INFINITY;

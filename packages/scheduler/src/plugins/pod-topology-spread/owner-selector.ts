@@ -8,7 +8,9 @@ const maxSelectors = 1000;
 
 export interface OwnerSelector {
   whenSynced(signal: AbortSignal): Promise<void>;
-  /** Returns the combined selector of the services and the controller of a pod; undefined if there are none. Equal selectors are the same object. */
+  /**
+   * Returns the combined selector of a pod's Services and controller, or undefined if the pod has none. Returns the same object for equal selectors.
+   */
   selectorOf(pod: Pod): Selector | undefined;
 }
 

@@ -37,9 +37,9 @@ const defaultConstraint = z.strictObject({
 });
 const args = z
   .strictObject({
-    /** Constraints of pods without constraints, with the selector of their services and controller. */
+    /** Constraints for pods without topologySpreadConstraints. Their selector is that of the pod's Services and controller. */
     defaultConstraints: z.array(defaultConstraint).default([]),
-    /** `System`: pods without constraints are scored by `systemDefaults`; `List`: `defaultConstraints` apply. */
+    /** Constraints for pods without topologySpreadConstraints. `System`: `systemDefaults`, for scoring only; `List`: `defaultConstraints`. */
     defaultingType: z.enum(['System', 'List']).default('System'),
   })
   .superRefine(({ defaultConstraints, defaultingType }, context) => {
@@ -57,7 +57,10 @@ const preScoreKey = Symbol('PodTopologySpread score');
 
 const hasConstraints = ({ spec }: Pod): boolean => (spec?.topologySpreadConstraints?.length ?? 0) > 0;
 
-/** Spreads pods over topology domains such as zones: the difference between domains is at most maxSkew (KEP-895). */
+/**
+ * The plugin PodTopologySpread: spreads pods over topology domains such as zones, so that the difference between domains is at most maxSkew
+ * (KEP-895).
+ */
 class PodTopologySpread {
   readonly #owners: OwnerSelector;
   readonly #usesSystemDefaults: boolean;
@@ -93,7 +96,7 @@ class PodTopologySpread {
     };
   }
 
-  /** Returns the constraints of the pod, or the default constraints with the selector of its owners. */
+  /** Returns the constraints of the pod, or the default constraints with the selector of the pod's Services and controller. */
   #constraintsOf(pod: Pod, whenUnsatisfiable: string): readonly SpreadConstraint[] {
     if (hasConstraints(pod)) return podConstraints(pod, whenUnsatisfiable);
     const defaults = this.#defaults.filter((each) => each.whenUnsatisfiable === whenUnsatisfiable);
@@ -101,7 +104,10 @@ class PodTopologySpread {
     return selector === undefined ? [] : defaults.map((each) => compileDefaultConstraint(pod, each, selector));
   }
 
-  /** An assigned pod may help if it starts or ceases to be selected by a constraint. */
+  /**
+   * Returns `queue` if the change of an assigned pod may make the pod schedulable: a constraint of the pod matches the assigned pod only before or
+   * only after the change.
+   */
   #assignedPodHint(pod: Pod, old: Pod | undefined, now: Pod | undefined): 'queue' | 'skip' {
     if ((now ?? old)?.metadata?.namespace !== pod.metadata?.namespace) return 'skip';
     const isSelected = (other: Pod | undefined, { selector }: SpreadConstraint) => other !== undefined && selector.matches(other);
@@ -128,7 +134,7 @@ class PodTopologySpread {
   }
 }
 
-/** Updates the state of preFilter when a dry run adds or removes a pod. */
+/** Updates the preFilter state when a dry run adds or removes a pod. */
 function updateCounts(state: CycleState, { pod }: PodInfo, changed: PodInfo, node: NodeInfo, by: 1 | -1): void {
   const counts = state.read<readonly DomainCounts[]>(preFilterKey) ?? [];
   if (changed.pod.metadata?.namespace !== pod.metadata?.namespace) return;

@@ -12,7 +12,9 @@ export interface SpreadConstraint {
   readonly maxSkew: number;
   readonly minDomains: number;
   readonly selector: PodSelector;
-  /** Returns true if the node's pods count (nodeAffinityPolicy and nodeTaintsPolicy, KEP-3094). Undefined: all nodes count. */
+  /**
+   * Returns true if the pods on the node count for the constraint (nodeAffinityPolicy and nodeTaintsPolicy, KEP-3094). undefined: all nodes count.
+   */
   readonly countsNode: ((node: Node) => boolean) | undefined;
 }
 

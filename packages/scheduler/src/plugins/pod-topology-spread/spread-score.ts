@@ -5,7 +5,7 @@ export const hostnameKey = 'kubernetes.io/hostname';
 
 interface ScoredConstraint {
   readonly constraint: SpreadConstraint;
-  /** Grows with the number of domains, so that constraints over many domains are not outweighed. */
+  /** Weight of the constraint. It grows with the number of domains, so that constraints over many domains are not outweighed. */
   readonly weight: number;
   /** Returns the number of matching pods in the domain of a node. */
   readonly count: (node: NodeInfo, domain: string) => number;
@@ -13,11 +13,11 @@ interface ScoredConstraint {
 
 export interface PreScoreState {
   readonly scored: readonly ScoredConstraint[];
-  /** Returns true for nodes that get no score; undefined: all nodes are scored. */
+  /** Returns true for nodes that get no score. undefined: all nodes are scored. */
   readonly isIgnored: ((node: NodeInfo) => boolean) | undefined;
 }
 
-/** If `requireAllTopologyKeys` is true, nodes that lack the topology key of a constraint are ignored. */
+/** Returns the constraints to score by. With `requireAllTopologyKeys`, nodes that lack the topology key of a constraint are ignored. */
 export function preScoreConstraints(
   snapshot: Snapshot,
   constraints: readonly SpreadConstraint[],
@@ -54,7 +54,7 @@ export function preScoreConstraints(
   return { scored, isIgnored };
 }
 
-/** Returns the weighted number of matching pods in the domains of the node: more is worse. */
+/** Returns the weighted number of matching pods in the domains of the node. A higher number is worse. */
 export function scoreNode(state: PreScoreState | undefined, node: NodeInfo): number {
   if (state === undefined || state.isIgnored?.(node)) return 0;
   let sum = 0;
@@ -65,7 +65,7 @@ export function scoreNode(state: PreScoreState | undefined, node: NodeInfo): num
   return Math.round(sum);
 }
 
-/** Scales the scores to 0..100 in place, so that the fewest pods score best. Ignored nodes score 0. */
+/** Scales the scores to the range 0 to 100 in place: the node with the fewest matching pods scores 100. Ignored nodes score 0. */
 export function normalizeSpreadScores(state: PreScoreState | undefined, nodes: readonly NodeInfo[], scores: Float64Array): void {
   const isIgnored = (index: number) => {
     const node = nodes[index];

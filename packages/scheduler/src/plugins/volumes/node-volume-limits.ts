@@ -22,7 +22,7 @@ const attachmentsByNode = 'scheduler/attachments-of-node';
 const nodeOf = ({ spec }: VolumeAttachment) => [spec.nodeName];
 const preFilterKey = Symbol('NodeVolumeLimits');
 
-/** Driver names by unique volume name: `driver handle`. */
+/** CSI driver names, keyed by unique volume name (`driver handle`). */
 type VolumeDrivers = Map<string, string>;
 
 const eventsToRegister: readonly ClusterEventWithHint[] = [
@@ -38,7 +38,7 @@ const eventsToRegister: readonly ClusterEventWithHint[] = [
   { kind: 'Node', actions: ['added'] },
 ];
 
-/** Rejects nodes on which a CSI driver could not attach the pod's volumes: more than `CSINode` allows. */
+/** The plugin NodeVolumeLimits: rejects nodes where the pod's volumes would exceed the attach limit of a CSI driver in `CSINode`. */
 class NodeVolumeLimits {
   readonly #claims: Informer<PersistentVolumeClaim>;
   readonly #volumes: Informer<PersistentVolume>;
@@ -102,7 +102,7 @@ class NodeVolumeLimits {
     return success;
   }
 
-  /** Returns the volumes of the node's pods and of VolumeAttachments, which may belong to pods that are deleted or not observed yet. */
+  /** Returns the volumes of the node's pods and of VolumeAttachments; the latter may belong to pods that are deleted or not observed yet. */
   #attachedVolumes(node: string, pods: readonly PodInfo[]): VolumeDrivers {
     const attached: VolumeDrivers = new Map();
     for (const { pod } of pods) this.#addPodVolumes(pod, attached);
@@ -122,7 +122,10 @@ class NodeVolumeLimits {
     }
   }
 
-  /** The handle of a volume that is not provisioned yet is the key of its claim. Returns undefined if the volume is not a CSI volume. */
+  /**
+   * Returns the CSI driver and handle of a claim's volume, or undefined if the volume is not a CSI volume. The handle of a volume that is not
+   * provisioned yet is the key of the claim.
+   */
   #volumeOf(claim: PersistentVolumeClaim): { readonly driver: string; readonly handle: string } | undefined {
     const { namespace, name } = claim.metadata ?? {};
     const csi = this.#volumes.get(claim.spec?.volumeName ?? '')?.spec?.csi;

@@ -12,13 +12,13 @@ export const annotations = {
 
 export interface PodVolumeClaim {
   readonly name: string;
-  /** True for a generic ephemeral volume, whose claim is created for the pod. */
+  /** True for a generic ephemeral volume, for which a PersistentVolumeClaim is created with the pod. */
   readonly ephemeral: boolean;
 }
 
 const none: readonly PodVolumeClaim[] = [];
 
-/** Returns the claim that a volume of a pod refers to; undefined for other volumes. */
+/** Returns the name of the PersistentVolumeClaim that a pod's volume refers to, or undefined for other volumes. */
 export function claimOf({ metadata }: Pod, { name, persistentVolumeClaim, ephemeral }: Volume): PodVolumeClaim | undefined {
   if (persistentVolumeClaim !== undefined) return { name: persistentVolumeClaim.claimName, ephemeral: false };
   return ephemeral === undefined ? undefined : { name: `${metadata?.name}-${name}`, ephemeral: true };
@@ -33,7 +33,7 @@ export function claimsOf(pod: Pod): readonly PodVolumeClaim[] {
   return found ?? none;
 }
 
-/** Returns the storage class of a claim or volume, from the beta annotation or the spec; '' for none. */
+/** Returns the StorageClass name of a claim or volume, from the beta annotation or the spec; '' if there is none. */
 export const classNameOf = ({
   metadata,
   spec,
@@ -49,7 +49,7 @@ export const isFullyBound = ({ metadata, spec }: PersistentVolumeClaim): boolean
 export const claimNotFound = (name: string): Status =>
   unschedulableAndUnresolvable(`persistentvolumeclaim ${JSON.stringify(name)} not found`);
 
-/** Returns the claims of a pod, or a rejection with upstream's message if one of them cannot be used. */
+/** Returns the PersistentVolumeClaims of a pod, or a rejection with upstream's message if a claim cannot be used. */
 export function lookUpClaims(
   pod: Pod,
   lister: Pick<Lister<PersistentVolumeClaim>, 'get'>,
@@ -85,7 +85,7 @@ export function lookUpClaims(
   return { claims };
 }
 
-/** Requeues a pod on changes of the claims that it uses. */
+/** A queueing hint: requeues a pod on changes of the PersistentVolumeClaims that the pod uses. */
 export const claimHint = (pod: Pod, old: unknown, now: unknown): 'queue' | 'skip' => {
   const { metadata } = (now ?? old) as PersistentVolumeClaim;
   return metadata?.namespace === pod.metadata?.namespace && claimsOf(pod).some(({ name }) => name === metadata?.name) ? 'queue' : 'skip';

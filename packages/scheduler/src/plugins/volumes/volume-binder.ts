@@ -8,7 +8,7 @@ import type { AssumeCache } from '../../cache/assume-cache.ts';
 import { annotations, isFullyBound } from './pod-volume-claims.ts';
 import { matchesNodeAffinity } from './volume-matching.ts';
 
-/** The bindings of a pod's claims on a node: to existing volumes, and by dynamic provisioning. */
+/** The decisions for a pod's PersistentVolumeClaims on a node: claims to bind to existing volumes, and claims to provision dynamically. */
 export interface PodVolumes {
   readonly staticBindings: readonly { readonly claim: PersistentVolumeClaim; readonly volume: PersistentVolume }[];
   readonly dynamicProvisions: readonly PersistentVolumeClaim[];
@@ -114,7 +114,7 @@ export class VolumeBinder {
     return failed;
   }
 
-  /** Waits for the PersistentVolume controller and the provisioners. */
+  /** Waits until the PersistentVolume controller and the provisioners have bound the claims. */
   #waitUntilBound(
     keys: readonly string[],
     node: string,

@@ -49,15 +49,15 @@ const tracksCapacity = (driver: unknown) => (driver as CSIDriver).spec.storageCa
 const availableCapacity = ({ maximumVolumeSize, capacity }: CSIStorageCapacity) => quantityValue(maximumVolumeSize ?? capacity ?? '0');
 
 const args = z.strictObject({
-  /** The maximum time in preBind until the volumes are bound, in seconds; 0: no waiting. */
+  /** Maximum time in seconds to wait in preBind until the volumes are bound; 0 means no waiting. */
   bindTimeoutSeconds: z.number().int().min(0).default(600),
 });
 
 interface PreFilterState {
   readonly boundClaims: readonly PersistentVolumeClaim[];
-  /** Unbound claims with the mode WaitForFirstConsumer, the smallest first. */
+  /** Unbound claims with volumeBindingMode WaitForFirstConsumer, the smallest request first. */
   readonly claimsToBind: readonly PersistentVolumeClaim[];
-  /** The decision for each node that passed the filter. */
+  /** The volume decisions for each node that passed the filter. */
   readonly podVolumesByNode: Map<string, PodVolumes>;
 }
 const preFilterKey = Symbol('VolumeBinding');
@@ -85,8 +85,8 @@ const eventsToRegister: readonly ClusterEventWithHint[] = [
 ];
 
 /**
- * Accepts nodes that can reach the pod's bound volumes and for which its unbound claims have or can get volumes. Claims that wait for
- * their first consumer are bound with the pod (KEP-490).
+ * The plugin VolumeBinding: accepts nodes that can access the pod's bound volumes and on which its unbound claims can be bound or provisioned. Claims
+ * with WaitForFirstConsumer are bound together with the pod (KEP-490).
  */
 class VolumeBinding {
   readonly #volumes: AssumeCache<PersistentVolume>;
@@ -164,7 +164,7 @@ class VolumeBinding {
     return success;
   }
 
-  /** Returns the volumes for the claims on a node, or why there are none (FindPodVolumes upstream). */
+  /** Returns the volumes for the pod's claims on a node, or the reasons why there are none (FindPodVolumes upstream). */
   #findPodVolumes({ boundClaims, claimsToBind }: PreFilterState, node: Node): PodVolumes | { readonly reasons: readonly string[] } {
     const reasons = new Set<string>();
     for (const claim of boundClaims) {
@@ -196,14 +196,14 @@ class VolumeBinding {
     return reasons.size > 0 ? { reasons: [...reasons] } : { staticBindings, dynamicProvisions };
   }
 
-  /** Returns why a node cannot use the volume of a bound claim, or undefined if it can. */
+  /** Returns why a node cannot use the volume of a bound claim, or undefined if the node can use it. */
   #boundVolumeConflict(claim: PersistentVolumeClaim, node: Node): string | undefined {
     const volume = this.#volumes.get(claim.spec?.volumeName ?? '');
     if (volume === undefined) return lostVolume;
     return matchesNodeAffinity(volume, node) ? undefined : nodeConflict;
   }
 
-  /** Returns why no volume can be provisioned for the claim on a node, or undefined if one can. */
+  /** Returns why no volume can be provisioned for the claim on a node, or undefined if provisioning is possible. */
   #provisioningConflict(claim: PersistentVolumeClaim, node: Node): string | undefined {
     const storageClass = this.#classes.get(classNameOf(claim));
     if (!storageClass?.provisioner || storageClass.provisioner === 'kubernetes.io/no-provisioner') return noMatchingVolumes;

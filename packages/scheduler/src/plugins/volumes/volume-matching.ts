@@ -23,8 +23,8 @@ const isReservedFor = ({ spec }: PersistentVolume, { metadata }: PersistentVolum
 };
 
 /**
- * Returns the volume to bind to a claim on a node: a volume whose claimRef names the claim, else the smallest available volume that is
- * large enough. Volumes named in `excluded` are skipped.
+ * Returns the volume to bind to a claim on a node, or undefined: a volume whose claimRef names the claim, otherwise the smallest available volume
+ * that is large enough. Skips the volumes in `excluded`.
  */
 export function findMatchingVolume(
   claim: PersistentVolumeClaim,
@@ -52,7 +52,7 @@ export function findMatchingVolume(
   return best;
 }
 
-/** Returns true if the allowed topologies of a storage class include the node; a class without topologies allows all nodes. */
+/** Returns true if the allowedTopologies of a StorageClass include the node. A StorageClass without allowedTopologies allows all nodes. */
 export function allowsNode({ allowedTopologies = [] }: StorageClass, { metadata }: Node): boolean {
   return (
     allowedTopologies.length === 0 ||

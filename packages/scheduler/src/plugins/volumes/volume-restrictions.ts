@@ -12,7 +12,9 @@ interface ExclusiveDisk {
 
 const sharesElement = (a: readonly string[] | undefined, b: readonly string[] | undefined) => a?.some((each) => b?.includes(each)) === true;
 
-/** Returns the disk of a volume that cannot be mounted twice on a node, unless both mounts are read-only; EBS disks never. */
+/**
+ * Returns the disks of a pod's volumes that two pods on one node cannot both mount, unless both mount them read-only. EBS disks can never be shared.
+ */
 function disksOf({ gcePersistentDisk: gce, awsElasticBlockStore: ebs, iscsi }: Volume): readonly ExclusiveDisk[] {
   if (gce !== undefined) return [{ id: `gce ${gce.pdName}`, readOnly: gce.readOnly === true }];
   if (ebs !== undefined) return [{ id: `ebs ${ebs.volumeID}`, readOnly: false }];
@@ -38,9 +40,9 @@ function isVolumeConflict(volume: Volume, other: Volume): boolean {
 }
 
 interface PreFilterState {
-  /** The pod's claims with the access mode ReadWriteOncePod. */
+  /** The pod's PersistentVolumeClaims with the access mode ReadWriteOncePod. */
   readonly exclusive: ReadonlySet<string>;
-  /** The number of assigned pods that use one of the claims. */
+  /** Number of assigned pods that use one of these claims. */
   users: number;
 }
 

@@ -21,13 +21,13 @@ const equivalentKeys = Object.fromEntries(
 
 const labelsOf = (volume: unknown) => (volume as PersistentVolume).metadata?.labels;
 
-/** A topology label of a volume: the node's label must have one of the values. */
+/** A topology label of a volume, with the values of which a node's label must have one. */
 interface RequiredTopology {
   readonly key: string;
   readonly values: ReadonlySet<string>;
 }
 
-/** Rejects nodes outside the zones and regions that the volumes of the pod are labeled with. */
+/** The plugin VolumeZone: rejects nodes outside the zones and regions in the labels of the pod's volumes. */
 export const volumeZone = Scheduling.plugin({
   id: 'scheduling-volume-zone',
   config: z.strictObject({}),

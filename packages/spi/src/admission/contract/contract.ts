@@ -8,7 +8,7 @@ import type { Identity } from '../../authn/authn.ts';
 export interface AdmissionCase {
   readonly title: string;
   readonly request: AdmissionRequest;
-  /** `ignored`: outside the plugin's scope, so admitted unchanged. */
+  /** The expected decision. `ignored`: the request is outside the plugin's scope, so it is admitted unchanged. */
   readonly expected: 'allowed' | 'denied' | 'ignored';
   /** Checks the object after admission. */
   readonly check?: (object: KubeObject | undefined) => void;
@@ -16,14 +16,14 @@ export interface AdmissionCase {
   readonly message?: string | RegExp;
 }
 
-/** What the suite needs of the plugin under test. */
+/** Access to the admission plugin under test, provided by the package of the plugin. */
 export interface AdmissionFixture {
-  /** The plugin, started, with synced informers. */
+  /** The plugin under test, started, with synced informers. */
   readonly plugin: AdmissionPlugin;
   readonly cases: readonly AdmissionCase[];
-  /** Number of writes that the plugin has made so far, to any API. */
+  /** Returns the number of writes that the plugin has made so far, to any API. */
   writes?(): number;
-  /** Makes every further call to the plugin's dependencies fail. Absent: it has none. */
+  /** Makes every further call to the plugin's dependencies fail. Absent if the plugin has no dependencies. */
   readonly failDependencies?: () => void;
   dispose?(): Promise<void>;
 }

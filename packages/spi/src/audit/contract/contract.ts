@@ -2,20 +2,20 @@ import { deepFreeze } from '@oarlock/api/object';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AuditEvent, AuditSink } from '../audit.ts';
 
-/** What the suite needs of the sink under test. */
+/** Access to the audit sink under test, provided by the package of the sink. */
 export interface AuditFixture {
-  /** The sink, started and non-blocking. */
+  /** The audit sink under test, started and non-blocking. */
   readonly sink: AuditSink;
   /** Waits until the events recorded so far are stored, and returns them in order. */
   storedEvents(): Promise<readonly Pick<AuditEvent, 'auditID' | 'stage'>[]>;
-  /** Blocks the destination of the events until `resume`. Absent: the sink stores them itself, in bounded memory. */
+  /** Blocks the destination of the events until `resume`. Absent if the sink stores the events itself, in bounded memory. */
   readonly stall?: () => void;
   readonly resume?: () => void;
-  /** Number of events dropped so far. */
+  /** Returns the number of events dropped so far. */
   dropped(): number | Promise<number>;
   /** Maximum number of buffered events. */
   readonly capacity: number;
-  /** Stops the sink after it stored what is buffered. */
+  /** Stops the sink after it has stored the buffered events. */
   stop(): Promise<void>;
   dispose?(): Promise<void>;
 }

@@ -9,19 +9,19 @@ export interface KnownUser {
   readonly identity: Identity;
 }
 
-/** What the suite needs of the authenticator under test. */
+/** Access to the authenticator under test, provided by the package of the authenticator. */
 export interface AuthnFixture {
-  /** The authenticator, started. */
+  /** The authenticator under test, started. */
   readonly authenticator: Authenticator;
-  /** At least one, except for an anonymous authenticator. */
+  /** Users with valid credentials: at least one, except for an anonymous authenticator. */
   readonly known: readonly KnownUser[];
-  /** Credentials that must be rejected: expired, of a deleted user, signed by another key. */
+  /** Credentials that must be rejected, such as an expired token, a token of a deleted user, or a token signed by another key. */
   readonly invalid: readonly { readonly title: string; readonly credentials: Credentials }[];
   /** Strings that must not appear in results or logs: tokens, or their secret parts. */
   readonly secrets: readonly string[];
-  /** All log lines so far. */
+  /** Returns all log lines so far. */
   readonly logLines?: () => readonly string[];
-  /** Makes every further call to the authenticator's dependencies (files, the API server) fail. Absent: it has none. */
+  /** Makes every further call to the authenticator's dependencies (files, the API server) fail. Absent if it has no dependencies. */
   readonly failDependencies?: () => void;
   dispose?(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export interface AuthnContractOptions {
   readonly anonymousOn?: readonly string[];
 }
 
-/** Returns the credentials of a request without any. */
+/** Returns the credentials of a request that contains no credentials. */
 export const noCredentials = (path = '/api/v1/pods', more: Partial<Credentials> = {}): Credentials => ({
   headers: {},
   path,

@@ -4,15 +4,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Identity } from '../../authn/authn.ts';
 import type { Attributes, Authorizer, Decision, NonResourceAttributes, ResourceAttributes } from '../authz.ts';
 
-/** What the suite needs of the authorizer under test. */
+/** Access to the authorizer under test, provided by the package of the authorizer. */
 export interface AuthzFixture {
-  /** The authorizer, started. */
+  /** The authorizer under test, started. */
   readonly authorizer: Authorizer;
-  /** Attributes that it allows. At least one, unless it only denies. */
+  /** Attributes that the authorizer allows: at least one, unless the authorizer only denies. */
   readonly allowed: readonly Attributes[];
-  /** Attributes on which it has no opinion. */
+  /** Attributes on which the authorizer has no opinion. */
   readonly noOpinion: readonly Attributes[];
-  /** Attributes that it denies. */
+  /** Attributes that the authorizer denies. */
   readonly denied?: readonly Attributes[];
   dispose?(): Promise<void>;
 }

@@ -2,10 +2,10 @@ import type { Node, Service } from '@oarlock/api/types/core-v1';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { CloudProvider } from '../cloud.ts';
 
-/** What the suite needs of the cloud provider under test. */
+/** Access to the cloud provider under test, provided by the package of the cloud provider. */
 export interface CloudFixture {
   readonly cloud: CloudProvider;
-  /** Nodes whose machines the cloud has (at least one), and one whose machine it does not have. */
+  /** Nodes whose cloud instances exist (at least one); the next field is a node whose instance does not exist. */
   readonly known: readonly Node[];
   readonly unknown?: Node;
   /** Stores a Service status where the cloud provider reads Services. */

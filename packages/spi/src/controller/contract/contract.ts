@@ -16,9 +16,9 @@ export interface ControllerScenario<A extends ContractApi> {
   readonly title: string;
   /** Writes of users and other controllers, in order. A step must not depend on what the controller does before it. */
   readonly steps: readonly ((api: A) => Promise<void> | void)[];
-  /** Plays other components, such as a kubelet that reports pods as ready. Returns true if it changed anything. */
+  /** Simulates other components, such as a kubelet that reports pods as ready. Returns true if a component changed an object. */
   readonly simulateOthers?: (api: A) => Promise<boolean> | boolean;
-  /** Checks the final state. Throws while it is not reached. */
+  /** Checks the final state. Throws until the state is reached. */
   readonly expectResult: (api: A) => void;
   /** Limit of simulated time in milliseconds. Default 10 minutes. */
   readonly withinMs?: number;
@@ -133,7 +133,10 @@ export function controllerContract<A extends ContractApi>(name: string, { open, 
   });
 }
 
-/** Reviews (SubjectAccessReview and others) are not stored, so they may be repeated. */
+/**
+ * Returns the number of create requests without a name, which generate one. Does not count reviews (SubjectAccessReview and others), which are not
+ * stored and may be repeated.
+ */
 const countGeneratedNames = (writes: readonly string[]) =>
   writes.filter((write) => /^create [^ ]+$/.test(write) && !/reviews\./.test(write)).length;
 

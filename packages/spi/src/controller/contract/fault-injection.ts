@@ -19,16 +19,16 @@ import type {
 /**
  * A fault of one write.
  *
- * - `conflict`, `unavailable`: the server rejects it;
- * - `lost`: it takes effect, but the response is lost;
- * - `killed before`, `killed after`: the controller's process dies before or after it takes effect;
- * - `raced`: another client changes the object just before;
- * - `unseen`: it takes effect, but the caches receive it and all later changes only after every key was reconciled again.
+ * - `conflict`, `unavailable`: the server rejects the write;
+ * - `lost`: the write takes effect, but the response is lost;
+ * - `killed before`, `killed after`: the controller's process dies before or after the write takes effect;
+ * - `raced`: another client changes the object just before the write;
+ * - `unseen`: the write takes effect, but the caches receive this and all later changes only after every key was reconciled again.
  */
 export type WriteFault = 'conflict' | 'unavailable' | 'lost' | 'killed before' | 'killed after' | 'raced' | 'unseen';
 export const writeFaults: readonly WriteFault[] = ['conflict', 'unavailable', 'lost', 'killed before', 'killed after', 'raced', 'unseen'];
 
-/** The writes of one run, and the fault to inject. */
+/** The writes of one run of a scenario, and the fault to inject. */
 export class WriteLog {
   /** All writes in order, such as `create pods`, including rejected ones. */
   readonly writes: string[] = [];
@@ -62,7 +62,7 @@ export class CacheLag {
   }
 }
 
-/** The lifetime of the process that a client belongs to. */
+/** The lifetime of the simulated process to which a client belongs. */
 export class ProcessLifetime {
   isDead = false;
   readonly lag: CacheLag;
@@ -81,7 +81,7 @@ export class ProcessLifetime {
 
 const connectionLost = () => failure('ServiceUnavailable', 'the connection was cut', { retryAfterSeconds: 1 });
 
-/** Forwards all calls, records writes, and injects one fault. */
+/** A client that forwards all calls, records writes, and injects one fault. */
 export class FaultInjectingClient implements Client {
   readonly #inner: Client;
   readonly #writes: WriteLog;

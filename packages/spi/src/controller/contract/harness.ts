@@ -11,7 +11,7 @@ import type { Controller, ControllerWatch } from '../controller.ts';
 export interface ContractApi {
   client(): Client;
   dropWatches(): void;
-  /** Compacts the history: a watch that resumes gets `Expired`. */
+  /** Compacts the history: a watch that resumes afterwards fails with `Expired`. */
   compact(): void;
   stop(): Promise<void>;
 }
@@ -131,7 +131,7 @@ export class ControllerProcess<A extends ContractApi> {
     this.#ready.add(key);
   }
 
-  /** Reconciles every key once with stale caches, then lets the caches catch up. */
+  /** Reconciles every key once with stale caches, then delivers the delayed events to the caches. */
   async catchUp(): Promise<void> {
     for (const key of this.#seenKeys) this.enqueue(key);
     await this.drain();

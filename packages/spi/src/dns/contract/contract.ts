@@ -4,11 +4,11 @@ import { promises as dns } from 'node:dns';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DnsRecord, DnsServer } from '../dns.ts';
 
-/** What the suite needs of the DNS server under test. */
+/** Access to the DNS server under test, provided by the package of the DNS server. */
 export interface DnsFixture {
-  /** The server, started, without records. */
+  /** The DNS server under test, started, without records. */
   readonly server: DnsServer;
-  /** Its address for UDP and TCP. */
+  /** Address of the DNS server for UDP and TCP. */
   readonly endpoint: { readonly ip: string; readonly port: number };
   /** An upstream server: a name and the address it resolves to, a way to stop it, and the names it was queried for. */
   readonly upstream?: { readonly name: string; readonly address: string; stop(): Promise<void>; asked(): readonly string[] };

@@ -3,9 +3,9 @@ import { cidrContains, parseCIDR } from '@oarlock/api/net/cidr';
 import { expect } from 'vitest';
 import type { Attachment, NetworkDriver, NetworkResult, NodeNetwork } from '../network.ts';
 
-/** What the suite needs of the driver under test. */
+/** Access to the network driver under test, provided by the package of the driver. */
 export interface NetworkFixture {
-  /** The driver, started; `setup` has not been called. */
+  /** The network driver under test, started; `setup` has not been called. */
   readonly driver: NetworkDriver;
   /** A configuration with ranges of at least 60 addresses. */
   readonly node: NodeNetwork;
@@ -13,11 +13,17 @@ export interface NetworkFixture {
   readonly small: NodeNetwork;
   /** Creates a network namespace. Required if `traits.namespace` is `pod`. */
   newNetns?(): Promise<{ readonly path: string; remove(): Promise<void> }>;
-  /** Abandons the driver as if its process had ended, and returns a new one over the same state. */
+  /** Abandons the driver as if the driver's process had ended, and returns a new driver with the same persistent state. */
   restart?(): Promise<NetworkDriver>;
-  /** Starts `setup(node)` and `add(attachment)` in another process and kills it (SIGKILL) during `add`. Resolves when none of its processes run. */
+  /**
+   * Runs `setup(node)` and `add(attachment)` in another process, and kills that process (SIGKILL) during `add`. Resolves when none of the driver's
+   * processes run.
+   */
   crashAdd?(attachment: Attachment, node: NodeNetwork): Promise<void>;
-  /** Counts what `add` creates on the machine: interfaces, addresses, rules, files. Equal counts before and after mean that nothing leaked. */
+  /**
+   * Counts the resources that `add` creates on the machine: interfaces, addresses, rules, files. Equal counts before and after mean that nothing
+   * leaked.
+   */
   countResources?(): Promise<Readonly<Record<string, number>>>;
   /** Rounds of `add` and `del` in the leak test. Default 300. */
   readonly cycles?: number;
@@ -25,7 +31,10 @@ export interface NetworkFixture {
   readonly unsupported?: Partial<Readonly<Record<NetworkCapability, string>>>;
   dispose(): Promise<void>;
 }
-/** `addresses`: each attachment has its own address. A fixture supports everything that it does not list in `unsupported`. */
+/**
+ * A capability that some network drivers lack. `addresses`: each attachment has its own address. A fixture supports every capability that is not in
+ * `unsupported`.
+ */
 export type NetworkCapability = 'addresses' | 'restart' | 'crash';
 
 export const networkError = (code: string) => expect.objectContaining({ name: 'NetworkError', code });
@@ -74,7 +83,7 @@ export class NetworkHarness {
     await this.driver.del(attachment);
     await this.removeNetns(attachment);
   }
-  /** Adds attachments until the range is exhausted. Returns them by address. */
+  /** Adds attachments until the pod CIDR is exhausted. Returns the attachments by address. */
   async fill(): Promise<Map<string, Attachment>> {
     const attachments = new Map<string, Attachment>();
     for (;;) {
@@ -95,7 +104,10 @@ export class NetworkHarness {
   async delAll(attachments: Iterable<Attachment>): Promise<void> {
     for (const attachment of attachments) await this.del(attachment);
   }
-  /** Asserts that the resources are as before. The kernel removes the interfaces of a deleted namespace asynchronously. */
+  /**
+   * Asserts that the resources on the machine are equal to `before`. Waits, because the kernel removes the interfaces of a deleted namespace
+   * asynchronously.
+   */
   async expectResources(before: Readonly<Record<string, number>> | undefined): Promise<void> {
     if (before) await expect.poll(() => this.fixture.countResources?.(), { timeout: 120_000 }).toEqual(before);
   }

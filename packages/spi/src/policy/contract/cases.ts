@@ -63,7 +63,7 @@ const app = (name: string) => ({ matchLabels: { app: name } });
 const selectByLabel = (name: string) => ({ matchLabels: { team: name } });
 const hasLabel = (end: CasePeer, key: string, value: string) => end.labels[key] === value;
 const labelOf = (end: CasePeer) => caseNamespaces[end.namespace]?.['team'];
-/** Only pods on nodes under test are isolated by policies. */
+/** Returns true if policies can isolate this end: the pod is on a node under test and in the policy's namespace. */
 const isIsolated = (end: CasePeer, namespace: string) => end.local && end.namespace === namespace;
 
 export const policyCases: readonly PolicyCase[] = [

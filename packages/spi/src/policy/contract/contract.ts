@@ -24,7 +24,7 @@ export interface Connection {
 export interface PolicyFixture {
   /** The plugin, not started for a node. */
   readonly policies: NetworkPolicies;
-  /** Returns the plugin of a new process on the same node, as after a kill. The previous one is not used any more. */
+  /** Returns the plugin of a new process on the same node, as after a kill. The previous plugin is not used any more. */
   restart(): Promise<NetworkPolicies>;
   readonly nodeName: string;
   /** The plugin on a second node, named `elsewhere`, for the pods that are not on the first. Absent: those pods are not isolated. */
@@ -38,7 +38,7 @@ export interface PolicyFixture {
   /** Sends the first packet of each connection. Returns for each whether it left the node towards its destination. */
   send(packets: readonly Packet[]): Promise<readonly boolean[]>;
   connect(packet: Packet): Promise<Connection>;
-  /** Number of kernel objects of each kind. */
+  /** Returns the number of kernel objects of each kind. */
   countResources(): Promise<Readonly<Record<string, number>>>;
   dispose(): Promise<void>;
 }
@@ -61,7 +61,7 @@ export function policyContract(name: string, make: () => Promise<PolicyFixture>)
       const created = await fixture.client.create(pods, pod);
       await fixture.client.update(pods, { ...created, status: pod.status ?? {} }, { subresource: 'status' });
     };
-    /** With a second node, the pods of both nodes are isolated. */
+    /** Returns the peers whose isolation is tested: with a second node, the pods of both nodes. */
     const peersUnderTest = () =>
       fixture.otherNode === undefined ? casePeers : casePeers.map((end) => ({ ...end, local: end.outside !== true }));
     const waitUntilEnforced = async () => {

@@ -3,25 +3,25 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { ProxyEndpoint, ServicePort, ServiceProxy } from '../proxy.ts';
 
-/** What the suite needs of the proxy under test. */
+/** Access to the service proxy under test, provided by the package of the proxy. */
 export interface ProxyFixture {
-  /** The proxy, started; nothing has been applied. */
+  /** The service proxy under test, started; no state has been applied. */
   readonly proxy: ServiceProxy;
-  /** At least four addresses on which the suite's servers can listen: the pods. */
+  /** At least four addresses on which the suite's servers can listen in place of pods. */
   readonly podAddresses: readonly string[];
   /** At least four unused addresses for Services. */
   readonly serviceAddresses: readonly string[];
-  /** An address for `externalIPs`. */
+  /** An address to use in `externalIPs`. */
   readonly externalAddress?: string;
   /** The address of node ports, and two free node ports. */
   readonly nodePorts?: { readonly address: string; readonly ports: readonly [number, number] };
   /** Two addresses from which the suite's clients can connect, for affinity. */
   readonly clientAddresses?: readonly [string, string];
-  /** Advances time by `seconds`, for the end of affinity. Absent: not tested. */
+  /** Advances time by `seconds`, to end session affinity. If absent, the end of affinity is not tested. */
   readonly advanceTime?: (seconds: number) => Promise<void>;
-  /** Abandons the proxy as if its process had ended, and returns a new one on the same machine. */
+  /** Abandons the proxy as if the proxy's process had ended, and returns a new proxy on the same machine. */
   readonly restart?: () => Promise<ServiceProxy>;
-  /** Counts what `apply` creates on the machine: rules, sockets. Equal counts before and after mean that nothing leaked. */
+  /** Counts the resources that `apply` creates on the machine: rules, sockets. Equal counts before and after mean that nothing leaked. */
   readonly countResources?: () => Promise<Readonly<Record<string, number>>>;
   /** Unsupported capabilities, each with the reason shown for the skipped tests. */
   readonly unsupported?: Partial<Readonly<Record<ProxyCapability, string>>>;
@@ -37,7 +37,7 @@ const udpOf = (address: string) => (address.includes(':') ? 'udp6' : 'udp4');
 /** Result of a connection attempt: the server's address, an error code, or no response. */
 export type DialResult = { readonly by: string } | { readonly rejectedWith: string } | { readonly dropped: true };
 
-/** A proxy under test, with servers that send their own address and then echo, and clients for them. */
+/** A service proxy under test, with clients and servers. A server sends its own address and then echoes. */
 export class ProxyHarness {
   readonly fixture: ProxyFixture;
   proxy: ServiceProxy;
@@ -62,7 +62,7 @@ export class ProxyHarness {
     return 20_000 + ((process.pid * 131 + this.#ports++ * 7 + Math.floor(performance.now())) % 9_000);
   }
 
-  /** Starts a server on each address. It sends its address and then echoes. */
+  /** Starts a server on each address, which sends its address and then echoes. Returns the servers as endpoints. */
   async serve(addresses: readonly string[], port = this.freshPort()): Promise<readonly ProxyEndpoint[]> {
     for (const address of addresses) {
       const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -99,7 +99,7 @@ export class ProxyHarness {
     }
   }
 
-  /** Opens a connection that stays open. */
+  /** Opens a connection and keeps it open. */
   open(ip: string, port: number, from?: string): { readonly socket: Socket; readonly answer: Promise<DialResult> } {
     const socket = connect({ host: ip, port, ...(from !== undefined && { localAddress: from }) });
     this.#hold(socket);
@@ -131,7 +131,7 @@ export class ProxyHarness {
     return !('by' in outcome);
   }
 
-  /** Counts how often each endpoint responded. Throws if a connection failed or was dropped. */
+  /** Counts how often each endpoint responded. @throws Error if a connection failed or was dropped */
   async countResponses(ip: string, port: number, times: number, from?: string): Promise<ReadonlyMap<string, number>> {
     const counts = new Map<string, number>();
     for (let done = 0; done < times; done++) {

@@ -2,15 +2,17 @@ import type { Lifecycle } from '@oarlock/kernel/plugin';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Health, Role } from '../role.ts';
 
-/** What the suite needs of the role under test. */
+/** Access to the role under test, provided by the package of the role. */
 export interface RoleFixture {
-  /** The role, created but not started. */
+  /** The role under test, created but not started. */
   readonly role: Role & Lifecycle;
-  /** Completes what the role waits for until it is ready: advances a fake clock, syncs informers. */
+  /** Makes the role ready, by completing what the role waits for: advances a fake clock, syncs informers. */
   settle?(): Promise<void>;
-  /** Makes `start` or `waitUntilReady` fail: a port in use, an unavailable API. Absent: nothing can fail. */
+  /** Makes `start` or `waitUntilReady` fail, for example by using the role's port. Absent if neither can fail. */
   readonly breakStart?: () => void;
-  /** Counts what a running role holds: sockets, timers, watches, handlers. Equal counts before and after mean that `stop` released everything. */
+  /**
+   * Counts the resources of a running role: sockets, timers, watches, handlers. Equal counts before and after mean that `stop` released everything.
+   */
   countResources?(): Readonly<Record<string, number>>;
   dispose?(): Promise<void>;
 }

@@ -77,10 +77,10 @@ export type RuntimeCapability =
   /** Logs are complete even if the container wrote much more than a pipe buffer just before its exit. */
   | 'logBursts';
 
-/** What the suite needs of the driver under test. */
+/** Access to the runtime driver under test, provided by the package of the driver. */
 export interface RuntimeFixture {
   readonly driver: RuntimeDriver;
-  /** An image that is already present. `host` if the runtime has no images. */
+  /** An image that is already present on the node; `host` if the runtime has no images. */
   readonly image: string;
   /** Returns the command line of one of the suite's programs, for a container or exec. */
   command(program: Program, args: readonly string[]): { readonly command: readonly string[]; readonly args: readonly string[] };
@@ -92,7 +92,7 @@ export interface RuntimeFixture {
   readonly cgroupParent?: string;
   /** An image that is not present, in a registry that requires `auth`; and an image that does not exist. Required for `imagePull`. */
   readonly pull?: { readonly image: string; readonly auth: RegistryAuth; readonly missing: string };
-  /** Abandons the driver as if its process had ended, and returns a new one for the same runtime. Required for `adoption`. */
+  /** Abandons the driver as if the driver's process had ended, and returns a new driver for the same runtime. Required for `adoption`. */
   restartClient?(): Promise<RuntimeDriver>;
   dispose(): Promise<void>;
   /** Timeout of each wait of the suite, in milliseconds. Default 20,000. */
@@ -140,7 +140,7 @@ export interface LogRecord {
 
 const logLine = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([PF](?::\S*)?) (.*)$/s;
 
-/** Parses a log in CRI format. Throws at the first invalid line. */
+/** Parses a container log in CRI format. @throws Error at the first invalid line */
 export function parseLog(bytes: string): LogRecord[] {
   if (bytes === '') return [];
   if (!bytes.endsWith('\n')) throw new Error(`the log ends in the middle of a line: ${JSON.stringify(bytes.slice(-200))}`);
@@ -159,7 +159,7 @@ export function parseLog(bytes: string): LogRecord[] {
     });
 }
 
-/** Joins partial records, and returns what one stream wrote. */
+/** Joins partial log records, and returns the text that a container wrote to one stream. */
 export function joinLog(records: readonly LogRecord[], stream: 'stdout' | 'stderr'): string {
   return records
     .filter((record) => record.stream === stream)
@@ -251,7 +251,7 @@ type ContainerOptions = Partial<Omit<ContainerConfig, 'metadata' | 'command' | '
   readonly attempt?: number;
 };
 
-/** A driver under test, with methods that build configs, clean up, and wait for transitions. */
+/** A runtime driver under test, with methods that build configs, clean up, and wait for state transitions. */
 export class RuntimeHarness {
   readonly fixture: RuntimeFixture;
   readonly directory: string;
@@ -274,7 +274,7 @@ export class RuntimeHarness {
     return harness;
   }
 
-  /** Waits for the first event: every event stream begins with `resync`. */
+  /** Waits for the first event. Every event stream begins with `resync`. */
   async waitForResync(): Promise<void> {
     await this.events.next((item) => item === 'resync', 0, 'resync when the stream is live', this.timeoutMs);
   }
@@ -361,7 +361,7 @@ export class RuntimeHarness {
     return this.waitForExit(await this.start(sandbox, program, args, options));
   }
 
-  /** Waits for the event of a transition. */
+  /** Waits for the event that reports a state transition of a container or sandbox. */
   async waitForEvent(type: RuntimeEvent['type'], id: string, since = 0): Promise<RuntimeEvent> {
     const item = await this.events.next(
       (one) => one !== 'resync' && one.type === type && (one.containerId ?? one.sandboxId) === id,
@@ -372,13 +372,13 @@ export class RuntimeHarness {
     return item as RuntimeEvent;
   }
 
-  /** Waits for the STOPPED event, and returns the status, which must be EXITED. */
+  /** Waits for the STOPPED event of a container, and returns the container's status, whose state must be EXITED. */
   async waitForExit(id: string): Promise<ContainerStatus> {
     await this.waitForEvent('STOPPED', id);
     return this.driver.containerStatus(id);
   }
 
-  /** Waits until the status satisfies a condition, and reads it again after each event of the container. */
+  /** Waits until the status of a container satisfies `holds`. Reads the status again after each event of the container. */
   async waitForStatus(id: string, holds: (status: ContainerStatus) => boolean, what: string): Promise<ContainerStatus> {
     for (;;) {
       const since = this.events.items.length;
@@ -426,7 +426,10 @@ export class RuntimeHarness {
   }
 }
 
-/** Polls a condition for which there is no event. */
+/**
+ * Polls `holds` at increasing intervals (5 to 200 ms) until it returns true.
+ * @throws Error if `holds` has not returned true within `timeoutMs`; the message contains `what`, a description of the condition
+ */
 export async function eventually(holds: () => Promise<boolean>, what: string, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   for (let pause = 5; ; pause = Math.min(pause * 2, 200)) {
@@ -469,11 +472,14 @@ export class OutputBuffer {
   }
 }
 
-/** How a part of the suite declares its tests. */
+/** Declares the tests of one part of the suite. */
 export interface Suite {
-  /** A test that needs nothing but the life cycle. */
+  /** Declares a test that requires no optional capability of the runtime. */
   test(title: string, body: (harness: RuntimeHarness) => Promise<void>): void;
-  /** A test that needs what a fixture may lack; a visible skip with the fixture's reason then. */
+  /**
+   * Declares a test that requires one or more optional capabilities. The test is skipped, with the fixture's reason, if the fixture lists one of them
+   * in `unsupported`.
+   */
   needs(
     capability: RuntimeCapability | readonly RuntimeCapability[],
     title: string,

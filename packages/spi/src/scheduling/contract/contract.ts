@@ -66,7 +66,7 @@ function scoreAll(plugin: SchedulingPlugin, state: CycleState, pod: PodInfo, nod
 const sortedStatuses = (result: FilterResult) =>
   'preFilterRejection' in result ? result.preFilterRejection : [...result.statusByNode].sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** The contract of scheduling plugins, checked on sample pods and nodes. */
+/** Declares the tests that every scheduling plugin must pass, on sample pods and nodes. */
 export function schedulingContract(name: string, open: () => Promise<SchedulingFixture> | SchedulingFixture): void {
   describe(`scheduling/v1 contract: ${name}`, () => {
     let fixture: SchedulingFixture;

@@ -12,9 +12,9 @@ import type {
 } from '../storage.ts';
 import { StorageError } from '../storage.ts';
 
-/** What the suite needs of the driver under test. */
+/** Access to the storage driver under test, provided by the package of the driver. */
 export interface StorageFixture {
-  /** A driver over an empty store without other writers. Its revisions need not begin at 0. */
+  /** A storage driver over an empty store without other writers. The revisions of the store need not begin at 0. */
   readonly driver: StorageDriver;
   /** Closes the driver and removes its data. */
   dispose(): Promise<void>;
@@ -22,22 +22,22 @@ export interface StorageFixture {
   reopen?(): Promise<StorageDriver>;
   /** Advances the driver's clock. Absent: the suite waits for expiries in real time. */
   tick?(ms: number): void | Promise<void>;
-  /** Units of work so far: index entries visited, or requests sent. Absent: the cost tests are skipped. */
+  /** Returns the units of work so far: index entries visited, or requests sent. If absent, the cost tests are skipped. */
   cost?(): number;
-  /** Size of values in bytes after which a watch without a reader is canceled. Absent: the test is skipped. */
+  /** Size of values in bytes at which a watch without a reader is canceled. If absent, the test is skipped. */
   readonly lagBytes?: number;
 }
 
 export interface StorageContractOptions {
   /** Number of runs of each property test. Default 25. */
   readonly runs?: number;
-  /** Why the store cannot run on this machine; the suite then is one skipped test. */
+  /** The reason why the store cannot run on this machine; the suite is then one skipped test. */
   readonly unavailable?: string;
 }
 
 export const bytes = (text: string): Uint8Array => Buffer.from(text);
 export const text = (value: Uint8Array): string => Buffer.from(value).toString();
-/** The order of keys: by UTF-8 bytes. */
+/** Compares keys by their UTF-8 bytes. */
 export const bytewise = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 const show = ({ key, value, revision, created }: Entry) =>
@@ -109,7 +109,7 @@ export class WatchRecorder {
     for (const wake of waiting) wake();
   }
 
-  /** Resolves when `condition` holds. @throws the error that ended the watch before that */
+  /** Resolves when `condition` returns true. @throws the error that ends the watch before */
   async until(condition: () => boolean): Promise<void> {
     while (!condition()) {
       if (this.failure !== undefined) throw this.failure;
@@ -199,7 +199,7 @@ export class StorageHarness {
     }
   }
 
-  /** Returns the units of work of `work`, if the fixture counts them. */
+  /** Returns the units of work that `work` causes; 0 if the fixture does not count them. */
   async costOf(work: () => Promise<unknown>): Promise<number> {
     const before = this.fixture.cost?.() ?? 0;
     await work();
@@ -309,10 +309,10 @@ export function showChanges(changes: readonly Change[]): string[] {
 
 export type { Change, CommitResult, Entry, Precondition, Revision, StorageDriver, Write };
 
-/** How a part of the suite declares its tests. Each gets a fixture of its own. */
+/** Declares the tests of one part of the suite. Each test gets a fixture of its own. */
 export interface Suite {
   test(title: string, body: (harness: StorageHarness) => Promise<void>): void;
-  /** A test of something that a fixture may lack: `unsupportedReason` returns the reason then, and the test is a visible skip. */
+  /** Declares a test that requires an optional part of the fixture. If `unsupportedReason` returns a reason, the test is skipped with this reason. */
   testUnless(
     unsupportedReason: (fixture: StorageFixture) => string | undefined,
     title: string,

@@ -14,7 +14,7 @@ import {
   type Suite,
 } from './harness.ts';
 
-/** One step of a writer: the keys that it reads, and those that it then writes. */
+/** One step of a writer: the keys that the step reads, and the keys that it writes after the read. */
 interface Step {
   readonly reads: readonly number[];
   readonly writes: readonly { readonly key: number; readonly remove: boolean }[];
@@ -143,7 +143,7 @@ class History {
     return model;
   }
 
-  /** A commit that wrote nothing must be explained by a state that existed while it ran. */
+  /** Checks that a commit that wrote nothing is explained by a state that existed while the commit ran. */
   #checkUndone(
     { writes, expect: expectations, result }: CommitCall,
     model: StorageModel,

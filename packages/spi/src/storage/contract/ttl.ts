@@ -2,8 +2,8 @@ import { expect } from 'vitest';
 import { keyOf, revisionOf, text, type StorageHarness, type WatchRecorder, type Suite } from './harness.ts';
 
 /**
- * Advances time until `key` is deleted, and checks that this was not earlier than `seconds` after `since` (`performance.now`; with the
- * fixture's clock, after now).
+ * Advances time until `key` is deleted, and checks that at least `seconds` have passed since `since` (a `performance.now` time; with the
+ * fixture's clock, since now).
  */
 async function gone(
   harness: StorageHarness,

@@ -22,7 +22,7 @@ export interface SampleVolume {
   readonly persistentVolume?: PersistentVolume;
 }
 
-/** What the suite needs of the driver under test. */
+/** Access to the volume driver under test, provided by the package of the driver. */
 export interface VolumeFixture {
   readonly driver: VolumeDriver;
   /** Returns a volume of the driver's kind with this name. Each call may describe the same content. */
@@ -37,7 +37,7 @@ export interface VolumeFixture {
   dispose?(): Promise<void>;
 }
 
-/** The tools of a test. */
+/** The tools that a test of a volume driver uses. */
 export interface VolumeHarness {
   readonly fixture: VolumeFixture;
   request(options?: {

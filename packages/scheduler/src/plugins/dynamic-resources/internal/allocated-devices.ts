@@ -3,11 +3,11 @@ import type { AllocationResult, Device, ResourceClaim } from '@oarlock/api/types
 import { deviceId, type PoolDevice, type DevicePool } from './device-pools.ts';
 import { consumptionOfResult, DeviceShares } from './consumable-capacity.ts';
 
-/** The allocated devices, by written and in-flight allocations. */
+/** The allocated devices, from written and in-flight allocations. */
 export class AllocatedDevices {
   /** The number of allocations of each device. */
   readonly #allocationCounts = new Map<string, number>();
-  /** Of devices that allow multiple allocations. */
+  /** The allocated shares of devices that allow multiple allocations. */
   readonly shares = new DeviceShares();
 
   isAllocated(id: string): boolean {
@@ -19,7 +19,7 @@ export class AllocatedDevices {
     this.adjust(now?.status?.allocation, 1);
   }
 
-  /** Adds or removes an allocation. Devices with admin access are not counted. */
+  /** Adds or removes an allocation. Does not count devices with admin access. */
   adjust(allocation: AllocationResult | undefined, by: 1 | -1): void {
     for (const result of allocation?.devices?.results ?? []) {
       const { driver, pool, device, adminAccess, shareID = '' } = result;

@@ -20,9 +20,9 @@ import type { SharedCounters } from './allocated-devices.ts';
 import { nodeSelectorOf } from './node-selector.ts';
 import { consumptionOf, DeviceShares, hasRemainingCapacity, type Consumption } from './consumable-capacity.ts';
 
-/** One request, or one alternative of it. */
+/** One device request, or one alternative of a request. */
 interface RequestData {
-  /** `gpu`, or `gpu/large` for an alternative. */
+  /** Name such as `gpu`, or `gpu/large` for an alternative. */
   readonly name: string;
   readonly selectors: readonly DeviceSelector[];
   readonly classSelectors: readonly DeviceSelector[];
@@ -31,14 +31,14 @@ interface RequestData {
   readonly count: number;
   readonly adminAccess: boolean;
   readonly tolerations: readonly DeviceToleration[];
-  /** The requested capacity, by name: a minimum, or the share to consume of a device that allows multiple allocations. */
+  /** The requested capacity, by name: a minimum, or for a device that allows multiple allocations the share to consume. */
   readonly capacity: Readonly<Record<string, Quantity>>;
 }
 type DeviceClassLister = (name: string) => DeviceClass | undefined;
 
-/** A power of two. */
+/** Number of search steps between two checks of the timeout; a power of two. */
 const stepsPerTimeoutCheck = 1024;
-/** The API limit of devices in an allocation. */
+/** Maximum number of devices in an allocation, as the API limits it. */
 const maxResults = 32;
 
 function requestAlternatives({ name, exactly, firstAvailable = [] }: DeviceRequest, classes: DeviceClassLister): readonly RequestData[] {
@@ -68,7 +68,7 @@ function requestAlternatives({ name, exactly, firstAvailable = [] }: DeviceReque
   return firstAvailable.map((each) => toRequestData(`${name}/${each.name}`, each));
 }
 
-/** Returns upstream's message for the first request subject device class does not exist; undefined if all exist. */
+/** Returns upstream's message for the first request whose DeviceClass does not exist, or undefined if all exist. */
 export function missingDeviceClass({ spec }: ResourceClaim, classes: DeviceClassLister): string | undefined {
   for (const { name, exactly, firstAvailable = [] } of spec.devices?.requests ?? []) {
     const classNames =
@@ -104,7 +104,7 @@ export interface AllocatorOptions {
 interface PickedDevice {
   readonly request: RequestData;
   readonly candidate: PoolDevice;
-  /** The consumed capacity of a device that allows multiple allocations. */
+  /** The capacity that the allocation consumes, for a device that allows multiple allocations. */
   readonly share: Consumption | undefined;
 }
 
@@ -119,7 +119,10 @@ export class Allocator {
     this.#options = options;
   }
 
-  /** Returns the allocations in the order of `claims`, or undefined if there is none. @throws Error if a selector fails or on timeout */
+  /**
+   * Returns the allocations in the order of `claims`, or undefined if the node cannot satisfy all claims.
+   * @throws Error if a CEL selector fails or if the timeout expires
+   */
   allocate(claims: readonly ResourceClaim[]): readonly AllocationResult[] | undefined {
     const picks: PickedDevice[][] = claims.map(() => []);
     const isAllocated = this.#allocateClaim(claims, 0, picks);
@@ -168,7 +171,7 @@ export class Allocator {
     return false;
   }
 
-  /** Returns the devices that match a request; undefined if it requests all devices and a pool is incomplete or invalid. */
+  /** Returns the devices that match a request. Returns undefined if the request is for all devices and a pool is incomplete or invalid. */
   #matchingDevices(request: RequestData, subject: string): readonly PoolDevice[] | undefined {
     const found: PoolDevice[] = [];
     for (const { devices, incomplete, invalid } of this.#options.pools) {
@@ -236,7 +239,7 @@ export class Allocator {
       (this.#isShared(candidate) || counters.fits(candidate))
     );
   }
-  /** Returns true if a share of the device is allocated, so that its shared counters are consumed already. */
+  /** Returns true if a share of the device is already allocated, so that its shared counters are already consumed. */
   #isShared({ id }: PoolDevice): boolean {
     return this.#options.shares.has(id) || this.#shares.has(id);
   }
@@ -278,7 +281,7 @@ export class Allocator {
     return { devices: { results, ...(config.length > 0 && { config }) }, ...(nodeSelector && { nodeSelector }) };
   }
 
-  /** The configuration of classes precedes that of the claim, which can override it. */
+  /** Returns the device configuration of an allocation: first that of DeviceClasses, then that of the claim, which can override it. */
   #configOf(
     own: NonNullable<NonNullable<ResourceClaim['spec']['devices']>['config']>,
     picks: readonly PickedDevice[],

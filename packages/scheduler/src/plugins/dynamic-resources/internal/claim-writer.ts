@@ -37,7 +37,10 @@ export class ClaimWriter {
     });
   }
 
-  /** Reserves a claim for a pod and writes its allocation, if given. @throws StatusError, or Error if the claim was changed in a conflicting way */
+  /**
+   * Reserves a claim for a pod, and writes the claim's allocation if given.
+   * @throws StatusError if the API server rejects a write; Error if the claim was changed in a conflicting way
+   */
   async reserve(
     claim: ResourceClaim,
     allocation: AllocationResult | undefined,
@@ -98,7 +101,7 @@ export class ClaimWriter {
   }
 
   /**
-   * Removes a pod's reservation, and the allocation if `deallocate` is true and no reservation is left.
+   * Removes a pod's reservation from a claim. If `deallocate` is true and no reservation is left, also removes the allocation.
    * @throws StatusError, for example Conflict if the claim was changed; the next attempt of the pod retries
    */
   async release(claim: ResourceClaim, pod: Pod | undefined, deallocate: boolean): Promise<void> {
@@ -115,12 +118,12 @@ export class ClaimWriter {
     claims.assume(await client.update(resourceClaims, { ...typed, ...claim, status }, { subresource: 'status' }));
   }
 
-  /** Creates the claim for the extended resources of a pod. @throws StatusError */
+  /** Creates the claim for the extended resources of a pod. @throws StatusError if the API server rejects the claim */
   create(claim: ResourceClaim, pod: Pod, { spanContext, signal }: BindContext): Promise<ResourceClaim> {
     return this.#options.client.withSpanContext(spanContext).create(resourceClaims, withGenerateName(claim, pod), { signal });
   }
 
-  /** Writes the claim for extended resources and its request mappings to the pod's status. @throws StatusError */
+  /** Writes the name of the claim for extended resources, and its request mappings, to the pod's status. @throws StatusError if the write fails */
   async writePodStatus(
     pod: Pod,
     claim: ResourceClaim,
@@ -135,7 +138,7 @@ export class ClaimWriter {
       .patch(pods, { namespace, name }, 'merge', patch, { subresource: 'status', signal });
   }
 
-  /** Deletes the claim for extended resources. Ignores NotFound. @throws StatusError */
+  /** Deletes the claim for extended resources. Ignores NotFound. @throws StatusError if the deletion fails for another reason */
   async remove(claim: ResourceClaim): Promise<void> {
     const { client } = this.#options;
     const { uid = '' } = claim.metadata ?? {};
@@ -151,7 +154,10 @@ export class ClaimWriter {
     }
   }
 
-  /** Waits until the binding conditions of all devices are true (KEP-5007). Resolves with a message if one fails or on timeout. */
+  /**
+   * Waits until the binding conditions of all devices are true (KEP-5007). Resolves with undefined then, or with a message if a binding failure
+   * condition is true or the timeout expires.
+   */
   whenReady(claims: readonly ResourceClaim[], timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
     const keys = claims.filter(({ status }) => status?.allocation && needsReadiness(status.allocation)).map(objectKey);
     const state = () => {

@@ -2,13 +2,16 @@ import { parseQuantity, zeroQuantity, type ParsedQuantity } from '@oarlock/api/v
 import type { CapacityRequestPolicy, Device, DeviceCapacity, DeviceRequestAllocationResult } from '@oarlock/api/types/resource-v1';
 import type { Quantity } from '@oarlock/api/types/meta-v1';
 
-/** The capacity of a device that an allocation consumes, by name. */
+/** The capacity that an allocation consumes of a device, by capacity name. */
 export type Consumption = ReadonlyMap<string, ParsedQuantity>;
 type RequestedCapacity = Readonly<Record<string, Quantity>>;
 
 const none: Consumption = new Map();
 
-/** Returns the consumed amount of one capacity; undefined if the device does not have so much or its policy forbids it (KEP-5075). */
+/**
+ * Returns the amount that a request consumes of one capacity. Returns undefined if the device has less, or if the capacity's request policy forbids
+ * the amount (KEP-5075).
+ */
 function consumedAmount({ value, requestPolicy }: DeviceCapacity, requested: Quantity | undefined): ParsedQuantity | undefined {
   const total = parseQuantity(value);
   const least = parseQuantity(requested ?? requestPolicy?.default ?? total);
@@ -16,7 +19,7 @@ function consumedAmount({ value, requestPolicy }: DeviceCapacity, requested: Qua
   return amount !== undefined && amount.compare(total) <= 0 ? amount : undefined;
 }
 
-/** Rounds up to the next amount that the policy allows; undefined if there is none. */
+/** Rounds an amount up to the next amount that the request policy allows. Returns undefined if there is none. */
 function roundToPolicy({ validValues = [], validRange }: CapacityRequestPolicy, least: ParsedQuantity): ParsedQuantity | undefined {
   if (validValues.length > 0) {
     const enough = validValues.map((each) => parseQuantity(each)).filter((each) => each.compare(least) >= 0);
@@ -33,7 +36,7 @@ function roundToPolicy({ validValues = [], validRange }: CapacityRequestPolicy, 
   return validRange.max !== undefined && amount.compare(parseQuantity(validRange.max)) > 0 ? undefined : amount;
 }
 
-/** Returns what an allocation consumes of each capacity of a device; undefined if the device lacks a requested capacity. */
+/** Returns the amount that an allocation consumes of each capacity of a device, or undefined if the device lacks a requested capacity. */
 export function consumptionOf({ capacity = {} }: Device, requested: RequestedCapacity): Consumption | undefined {
   if (Object.keys(requested).some((name) => capacity[name] === undefined)) return undefined;
   const found = new Map<string, ParsedQuantity>();
@@ -58,7 +61,7 @@ export class DeviceShares {
   has(id: string): boolean {
     return this.#shares.has(id);
   }
-  /** Returns the sum of the shares of one capacity. */
+  /** Returns the sum of the allocated shares of one capacity of a device. */
   of(id: string, name: string): ParsedQuantity {
     return this.#shares.get(id)?.sums.get(name) ?? zeroQuantity;
   }
@@ -75,7 +78,7 @@ export class DeviceShares {
   }
 }
 
-/** Returns true if a share fits in addition to the allocated shares and those of the current attempt. */
+/** Returns true if a share fits in addition to the allocated shares and the shares of the current attempt. */
 export function hasRemainingCapacity(
   id: string,
   { capacity = {} }: Device,

@@ -1,6 +1,9 @@
 import type { Device, DeviceAttribute, DeviceConstraint } from '@oarlock/api/types/resource-v1';
 
-/** Returns the attribute as JSON, for comparison; undefined if the device lacks it. The domain of the driver may be omitted in the device. */
+/**
+ * Returns the value of an attribute as JSON, for comparison, or undefined if the device lacks the attribute. The device may omit the domain in the
+ * attribute's name if the domain is the driver.
+ */
 function valueOf({ attributes = {} }: Device, driver: string, name: string): string | undefined {
   const slash = name.indexOf('/');
   const own = slash >= 0 && name.slice(0, slash) === driver ? attributes[name.slice(slash + 1)] : undefined;
@@ -8,7 +11,7 @@ function valueOf({ attributes = {} }: Device, driver: string, name: string): str
   return found && JSON.stringify(found);
 }
 
-/** Requires that the devices of some requests have the same value of an attribute, or distinct values. */
+/** Checks one constraint of a claim: the devices of some requests must have the same value of an attribute, or distinct values. */
 export class DeviceConstraintMatcher {
   readonly #requests: readonly string[] | undefined;
   readonly #attribute: string;
@@ -30,12 +33,12 @@ export class DeviceConstraintMatcher {
     this.#values.push(value);
     return true;
   }
-  /** Removes the device added last. */
+  /** Removes the device that was added last. */
   remove(request: string): void {
     if (this.#concerns(request)) this.#values.pop();
   }
 
-  /** The name of a request includes its alternatives: `gpu` includes `gpu/large`. */
+  /** Returns true if the constraint applies to a request. The name of a request includes its alternatives: `gpu` includes `gpu/large`. */
   #concerns(request: string): boolean {
     return this.#requests === undefined || this.#requests.some((each) => each === request || request.startsWith(`${each}/`));
   }

@@ -8,7 +8,7 @@ export interface PoolDevice {
   readonly driver: string;
   readonly pool: string;
   readonly device: Device;
-  /** The nodes that can access the device: from its slice, or its own. */
+  /** The nodes that can access the device, from the ResourceSlice or from the device. */
   readonly location: Pick<Device, 'nodeName' | 'nodeSelector' | 'allNodes'>;
   readonly counters: ReadonlyMap<string, Readonly<Record<string, Counter>>>;
 }
@@ -19,7 +19,7 @@ export interface DevicePool {
   readonly devices: readonly PoolDevice[];
   /** True if slices of the pool are missing, because the driver is updating it. */
   readonly incomplete: boolean;
-  /** Why no device of the pool can be allocated. */
+  /** The reason why no device of the pool can be allocated; undefined if the pool is valid. */
   readonly invalid: string | undefined;
   /** All devices of the pool that consume shared counters, on any node. */
   readonly consumers: readonly (readonly [id: string, device: Device])[];
@@ -41,7 +41,7 @@ interface PoolSlices {
   slices: ResourceSlice[];
 }
 
-/** Groups slices by pool; keeps the slices of the newest generation. */
+/** Groups ResourceSlices by pool, and keeps only the ResourceSlices of the newest generation. */
 function groupByPool(slices: readonly ResourceSlice[]): readonly PoolSlices[] {
   const pools = new Map<string, PoolSlices>();
   for (const slice of slices) {

@@ -41,7 +41,9 @@ function attributeValue({ bool: flag, int, string: text, version, bools, ints, s
   return flag ?? int ?? text ?? bools ?? ints ?? strings ?? many?.map(versionOf) ?? null;
 }
 
-/** Returns values by domain and name. A name without a domain belongs to the driver's; an unknown domain is an empty map. */
+/**
+ * Returns attribute or capacity values by domain and name. A name without a domain belongs to the driver's domain; an unknown domain is an empty map.
+ */
 function byDomain(driver: string, entries: readonly (readonly [string, Value])[]): FieldMap {
   const domains = new Map<string, CelMap>();
   for (const [name, value] of entries) {
@@ -92,7 +94,10 @@ function matches(device: Device, driver: string, expression: string): boolean | 
   return result;
 }
 
-/** Returns true if all selectors match a device. Results are cached per device object. @throws Error with `subject` and the index of the selector that failed */
+/**
+ * Returns true if all selectors match a device. Caches the result per device object.
+ * @throws Error with `subject` and the index of the selector, if the evaluation of a selector fails
+ */
 export function matchesSelectors(selectors: readonly DeviceSelector[], device: Device, driver: string, subject: string): boolean {
   for (const [index, { cel }] of selectors.entries()) {
     if (cel === undefined) continue;

@@ -3,7 +3,10 @@ import type { PoolDevice } from './device-pools.ts';
 
 const same = (a: NodeSelectorRequirement, b: NodeSelectorRequirement) => JSON.stringify(a) === JSON.stringify(b);
 
-/** Returns a selector of the nodes that can access all the devices; undefined: all nodes. A device that is local or binds to the node restricts it to that node. */
+/**
+ * Returns a selector for the nodes that can access all these devices, or undefined if all nodes can. A device that is local to the node, or that
+ * binds to the node, restricts the selector to that node.
+ */
 export function nodeSelectorOf(devices: readonly PoolDevice[], node: string): NodeSelector | undefined {
   const thisNode: NodeSelector = { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] };
   const matchExpressions: NodeSelectorRequirement[] = [];

@@ -2,10 +2,10 @@ import { isControlledBy, objectKey } from '@oarlock/api/object';
 import type { Pod } from '@oarlock/api/types/core-v1';
 import type { ResourceClaim } from '@oarlock/api/types/resource-v1';
 
-/** The API limit of `status.reservedFor`. */
+/** Maximum number of entries in `status.reservedFor`, as the API limits it. */
 const maxConsumers = 256;
 
-/** Returns the names of a pod's claims: '' for a claim that is not created from its template yet. Claims that are not needed are omitted. */
+/** Returns the names of a pod's claims, '' for a claim that is not created from its template yet. Omits claims that the pod does not need. */
 export function claimNamesOf({ spec, status }: Pod): readonly string[] {
   return (spec?.resourceClaims ?? []).flatMap(({ name, resourceClaimName, resourceClaimTemplateName }) => {
     if (resourceClaimName !== undefined) return [resourceClaimName];
@@ -16,7 +16,7 @@ export function claimNamesOf({ spec, status }: Pod): readonly string[] {
   });
 }
 
-/** Returns the claims of a pod, or upstream's message if one of them cannot be used. */
+/** Returns the claims of a pod, or upstream's message if a claim cannot be used. */
 export function claimsOf(pod: Pod, get: (key: string) => ResourceClaim | undefined): readonly ResourceClaim[] | string {
   const namespace = pod.metadata?.namespace ?? '';
   const found: ResourceClaim[] = [];
