@@ -30,7 +30,7 @@ export class KubeletClient {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   #agent: Promise<Agent> | undefined;
-  /** Kubelets without `/metrics/resource`. */
+  /** The addresses of kubelets that do not serve `/metrics/resource`. */
   readonly #old = new Set<string>();
 
   constructor(keys: ClusterKeys, clock: Clock, timeoutMs: number) {
@@ -39,7 +39,10 @@ export class KubeletClient {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Scrapes one kubelet. @throws Error if the kubelet does not respond in time, or without metrics */
+  /**
+   * Returns the resource metrics of one kubelet from `/metrics/resource`, or from `/stats/summary` if the kubelet answers 404.
+   * @throws Error if the request fails or times out, or if the kubelet responds with another status than 200
+   */
   async scrape(place: KubeletAddress, signal: AbortSignal): Promise<Scrape> {
     const key = addressText(place);
     if (!this.#old.has(key)) {

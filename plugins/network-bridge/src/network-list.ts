@@ -15,7 +15,10 @@ export interface BridgeOptions {
   readonly ipamDir: string;
 }
 
-/** Returns the plugins of the network in the order of ADD. @throws NetworkError `InvalidConfig` */
+/**
+ * Returns the configurations of the bridge network's CNI plugins in the order of the CNI command ADD: bridge, portmap and, if enabled, bandwidth.
+ * @throws NetworkError `InvalidConfig` if the node has no pod CIDR
+ */
 export function networkPlugins(
   { bridge, mtu, hairpin, isGateway, ipMasq, bandwidth, ipamDir }: BridgeOptions,
   node: Pick<NodeNetwork, 'podCIDRs' | 'mtu'>,

@@ -20,21 +20,24 @@ export interface LogSource {
 const initialRetryDelayMs = 50;
 const maxRetryDelayMs = 5_000;
 
-/** Copies the log of one container from the engine to a file in CRI format, from where an earlier copy ended until the container exits. */
+/**
+ * Copies the log of one container from the Docker engine to a CRI log file. A copy resumes where the file of an earlier copy ends.
+ * The copy ends when the container has exited and the file contains the complete log.
+ */
 class LogCopier {
   readonly #engine: EngineClient;
   readonly #context: Context;
   readonly #source: LogSource;
   readonly #stop = new AbortController();
   readonly #started: Promise<void>;
-  /** Starts the copy: the container was started, or its start failed. */
+  /** Starts the copy. The caller calls `begin` after the start of the container, whether the start succeeded or failed. */
   begin!: () => void;
-  /** Aborts when the container has exited: a last pass follows. */
+  /** Aborts when the container has exited. The copier then reads the rest of the log once more. */
   readonly #following = new AbortController();
   #exited = false;
   #file: LogFile | undefined;
   #work: Promise<void> = Promise.resolve();
-  /** Resolves when the whole log is in the file, or the copy was stopped. */
+  /** Resolves when the file contains the complete log, or when the copy was stopped. */
   readonly complete: Promise<void>;
 
   constructor(engine: EngineClient, source: LogSource, context: Context, file: LogFile) {
@@ -138,7 +141,7 @@ class LogCopier {
   }
 }
 
-/** Copies the logs of the containers that this node started. */
+/** Copies the logs of all containers that this node started. */
 export class LogCopiers {
   readonly #engine: EngineClient;
   readonly #context: Context;
