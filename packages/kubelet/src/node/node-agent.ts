@@ -292,10 +292,7 @@ export class NodeAgent {
     }
   }
 
-  /**
-   * Records an event about the node. As upstream, the event's involvedObject.uid is the node's name; `kubectl describe node` searches for the name
-   * and for the uid.
-   */
+  /** Records an event about the node. As upstream, involvedObject.uid is the node's name; `kubectl describe node` searches for the uid as well. */
   recordNodeEvent(type: 'Normal' | 'Warning', reason: string, message: string): void {
     this.#options.recorder.event({ apiVersion: 'v1', kind: 'Node', metadata: { name: this.name, uid: this.name } }, type, reason, message);
   }

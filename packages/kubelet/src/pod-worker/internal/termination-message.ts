@@ -11,7 +11,7 @@ const maxLogLines = 80;
 const tailBytes = 64 * 1024;
 
 /**
- * Returns a container's termination message: its message file or, if terminationMessagePolicy says so, the end of its log after a failure.
+ * Returns a container's termination message: its message file or, depending on terminationMessagePolicy, the end of its log after a failure.
  * Returns an empty string if there is no message.
  */
 async function terminationMessage(status: ContainerStatus): Promise<string> {
