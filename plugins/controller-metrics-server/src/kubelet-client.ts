@@ -13,7 +13,7 @@ export interface KubeletAddress {
   readonly port: number;
 }
 
-/** Returns the address of a node's kubelet, from the node's status. */
+/** Returns the address and port of a node's kubelet from the node status; undefined if the status has none. */
 export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
   const port = status?.daemonEndpoints?.kubeletEndpoint?.Port;
   for (const type of types) {
@@ -24,7 +24,7 @@ export function kubeletAddress({ status }: Node): KubeletAddress | undefined {
 }
 export const addressText = ({ host, port }: KubeletAddress): string => `${host} ${port}`;
 
-/** Scrapes kubelets with the same client certificate that the API server uses for logs. */
+/** A client that scrapes kubelets with a client certificate of the group `system:masters`. */
 export class KubeletClient {
   readonly #keys: ClusterKeys;
   readonly #clock: Clock;

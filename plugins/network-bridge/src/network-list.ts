@@ -3,13 +3,13 @@ import { familyOf } from '@oarlock/network-cni/routing/cidr';
 import { NetworkError, type NodeNetwork } from '@oarlock/spi/network';
 
 export interface BridgeOptions {
-  /** Name of the network in conflist and IPAM. */
+  /** The name of the network in the conflist and in the IPAM data. */
   readonly name: string;
   readonly bridge: string;
   readonly mtu?: number;
   readonly hairpin: boolean;
   readonly isGateway: boolean;
-  /** Masquerading by the bridge plugin, one chain per pod. */
+  /** True if the bridge plugin masquerades, with one chain per pod. */
   readonly ipMasq: boolean;
   readonly bandwidth: boolean;
   readonly ipamDir: string;
