@@ -101,7 +101,7 @@ class LogCopier {
     }
   }
 
-  /** Returns false if the container was removed, true if the engine does not answer. */
+  /** Returns whether the container runs: false if it was removed, true if the engine does not answer. */
   async #isRunning(signal: AbortSignal): Promise<boolean> {
     try {
       return (await this.#engine.call<EngineContainer>('GET', `/containers/${this.#source.id}/json`, { signal })).State.Running;
@@ -152,7 +152,7 @@ export class LogCopiers {
     this.#context = context;
   }
 
-  /** Creates the log file. The copy starts with `begin` and continues until the container exits. */
+  /** Creates the log file of a container. The copy starts when `begin` is called, and continues until the container exits. */
   async prepare(source: LogSource): Promise<void> {
     if (this.#copies.has(source.id)) return;
     const file = await LogFile.open(source.path);
@@ -162,7 +162,7 @@ export class LogCopiers {
     this.#copies.get(id)?.begin();
   }
 
-  /** Called when a container has exited. Resolves when its log is complete. */
+  /** Ends the copy after a container has exited. Resolves when the container's log is complete. */
   async finish(id: string): Promise<void> {
     this.#copies.get(id)?.finish();
     await this.complete(id);
@@ -171,7 +171,7 @@ export class LogCopiers {
     await this.#copies.get(id)?.complete;
   }
 
-  /** @throws RuntimeError `FailedPrecondition` if the container is not running */
+  /** Continues the log in a new file after a rotation. @throws RuntimeError `FailedPrecondition` if the container is not running */
   async reopen(id: string): Promise<void> {
     const copy = this.#copies.get(id);
     if (!copy?.open) throw new RuntimeError('FailedPrecondition', `container ${id} is not running`);
