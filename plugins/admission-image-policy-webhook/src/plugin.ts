@@ -36,7 +36,7 @@ function reviewOf(body: unknown): Review {
   };
 }
 
-/** Asks an external webhook whether the images of a pod are allowed (ImagePolicyWebhook). */
+/** Calls an external webhook that decides whether the images of a pod are allowed (ImagePolicyWebhook). */
 export default Admission.plugin({
   id: 'admission-image-policy-webhook',
   config: z

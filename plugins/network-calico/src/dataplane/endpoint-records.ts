@@ -12,7 +12,7 @@ export interface Endpoint {
   /** The name of the host end of the veth pair. */
   readonly hostInterface: string;
   readonly ips: readonly string[];
-  /** The pod as `NAMESPACE/NAME`, for administrators who read the file. */
+  /** The pod as `NAMESPACE/NAME`, for administrators. */
   readonly pod: string;
   /** The time of the ADD, in milliseconds since the epoch. */
   readonly since: number;

@@ -157,10 +157,7 @@ export class SnapshotSync {
     if (ready) await this.#freeClaims(namespace);
   }
 
-  /**
-   * Removes a deleted VolumeSnapshot: after its content with deletionPolicy Delete, without its content with Retain, but not while a claim is filled
-   * from it.
-   */
+  /** Removes a deleted VolumeSnapshot when its content is gone (deletionPolicy Delete) or at once (Retain), but not while a claim is filled from it. */
   async #leave(snapshot: VolumeSnapshot): Promise<void> {
     const { client, driver, recorder } = this.#options;
     const { namespace = '', name = '', uid = '' } = snapshot.metadata ?? {};
